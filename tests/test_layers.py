@@ -82,6 +82,7 @@ ROOMS = {
         "overview_page": "ops options results steps",
         "pod_viewer": "options results steps",
         "results": "",
+        "roofline_model": "ops options results",
         "steps": "results",
         "tf_data_bottleneck_analysis": "options results",
         "timeline": "results trace_viewer",
@@ -112,10 +113,12 @@ ROOMS = {
     },
     "cli": {
         "commands": (
-            "capture demo doctor explaining forms light_start report run serve show"
+            "capture demo doctor explaining forms light_start nsight report run serve "
+            "show"
         ),
         "demo_programs": "",
         "explaining": "forms output progress report terminal",
+        "nsight": "report",
     },
     "derive": {
         "account": (
@@ -130,6 +133,7 @@ ROOMS = {
         "inference": "columns device host intervals names step_time steps",
         "input_pipeline": "columns device host intervals names",
         "intervals": "columns",
+        "measured": "columns device",
         "memory": "columns step_windows steps",
         "model": "columns device host intervals names ops step_windows steps",
         "names": "",
@@ -153,6 +157,8 @@ ROOMS = {
         "kineto.tables": (
             "kineto.columns kineto.decoded kineto.json lost torch_allocations"
         ),
+        "nsight_compute": "",
+        "memory": "",
         "nsight_systems.database": "",
         "nsight_systems.decoded": "nsight_systems.database",
         "nsight_systems.tables": "nsight_systems.database nsight_systems.decoded",
@@ -168,6 +174,7 @@ ROOMS = {
         "runs": "errors frames",
     },
     "trace": {
+        "measured": "schema",
         "reading": "quality",
     },
     "xspace": {

@@ -5,13 +5,9 @@ input-bound from the same share on.
 
 Sources: "guide" is the TensorFlow GPU performance guide, "profiler guide" the guide of
 its Profiler, "xprof" XProf 2.24.2, "hta" Holistic Trace Analysis, "tb" the PyTorch
-plugin of TensorBoard, "traceml" TraceML, "PyTorch" a default of that framework, "data
-sheets" the peak rates in `stepscope.hardware`; "ours" is a
-choice of this project that recorded runs have to confirm.
-its Profiler, "xprof" XProf 2.24.2, "hta" Holistic Trace Analysis,
-"tracelens" TraceLens, "tb" the PyTorch plugin of TensorBoard, "data sheets" the peak
-rates in `stepscope.hardware`; "ours" is a choice of this project that recorded runs
-have to confirm.
+plugin of TensorBoard, "traceml" TraceML, "tracelens" TraceLens, "PyTorch" a default of
+that framework, "data sheets" the peak rates in `stepscope.hardware`; "ours" is a choice
+of this project that recorded runs have to confirm.
 """
 
 from __future__ import annotations
@@ -201,6 +197,27 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
     )
     slow_op: Threshold = _of(
         30, "percent", "ours", "part of the device's limit that a slow op reaches"
+    )
+    measured_warn: Threshold = _of(
+        5, "percent", "ours", "share of kernel time with a fault that counters show"
+    )
+    measured_critical: Threshold = _of(
+        20, "percent", "ours", "share of kernel time with such a fault: high"
+    )
+    memory_bound_warn: Threshold = _of(
+        30, "percent", "ours", "share of kernel time that the memory limits"
+    )
+    low_occupancy: Threshold = _of(
+        50, "percent", "ours", "warps at work below which waits are not hidden"
+    )
+    wasted_sectors: Threshold = _of(
+        25, "percent", "ours", "share of moved bytes that nobody asked for: much"
+    )
+    bank_conflicts: Threshold = _of(
+        20, "percent", "ours", "passes of shared memory that conflicts add: many"
+    )
+    spilled_traffic: Threshold = _of(
+        10, "percent", "ours", "share of a kernel's traffic that is local memory: much"
     )
     explained_share: Threshold = _of(
         60, "percent", "ours", "part of a finding's time that a narrower one explains"

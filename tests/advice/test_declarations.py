@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.support.traces import blueprint
+from tests.support.traces.measured import kernel_metrics
 from tests.support.traces.training import (
     KERNELS,
     WATCHED,
@@ -62,6 +63,30 @@ def noted(trace: TraceData) -> TraceData:
     return blueprint.substitute(trace, environment=versions)
 
 
+def measured(trace: TraceData) -> TraceData:
+    """The same recording, beside it what Nsight Compute measured of its kernels."""
+    shape = {"grid_x": 864, "block_x": 128}
+    table = kernel_metrics(
+        *(
+            {
+                "kernel_name": name,
+                **shape,
+                "compute_percent": 20.0,
+                "memory_percent": 30.0,
+                "achieved_occupancy_percent": 20.0,
+                "load_bytes_per_sector": 8.0,
+                "store_bytes_per_sector": 8.0,
+                "shared_memory_conflicts": 9.0,
+                "shared_memory_wavefronts": 10.0,
+                "local_memory_sectors": 9.0,
+                "l1_bytes": 320.0,
+            }
+            for name in {name for name, _, _ in KERNELS}
+        )
+    )
+    return trace.with_tables({"kernel_metrics": table})
+
+
 @pytest.fixture(name="bases", scope="module")
 def _bases() -> list[Signals]:
     """Recordings that hold, together, what each rule is about."""
@@ -72,6 +97,7 @@ def _bases() -> list[Signals]:
         noted(
             blueprint.trace(together(kernels=convolutions), devices={0: blueprint.A100})
         ),
+        measured(blueprint.trace(together(), devices={0: blueprint.A100})),
         *(
             blueprint.trace(lines, devices={0: blueprint.A100})
             for lines in (

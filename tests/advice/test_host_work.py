@@ -88,6 +88,15 @@ def test_ops_of_the_model_are_the_step_of_a_run_on_the_host(
     assert finding.share_percent == pytest.approx(100.0)
 
 
+def test_without_ops_of_a_model_the_functions_are_the_step(
+    signals_of: Any, shares: Any
+) -> None:
+    one = shares(device=None, names=[op(4.9), function(90.0)])
+    finding = evaluate(signals_of(one, device=HOST_ONLY), THRESHOLDS)
+    assert (finding.status, finding.note) == ("pass", "functions")
+    assert finding.parts[0].name == "augment"
+
+
 def test_a_function_that_holds_a_fifth_of_a_step_on_the_host_is_found(
     signals_of: Any, shares: Any
 ) -> None:

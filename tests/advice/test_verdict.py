@@ -221,6 +221,19 @@ def test_a_narrower_finding_explains_a_broader_one(
     assert first.id == (by or broad.id)
 
 
+@pytest.mark.parametrize(
+    ("share", "note", "first"),
+    [(20.0, "noisy", "stage.2"), (19.9, "noisy", None), (40.0, "once", None)],
+)
+def test_much_that_some_steps_lose_is_said_first(
+    share: float, note: str, first: str | None
+) -> None:
+    burst = _finding(2, 3.0, "info")
+    burst = msgspec.structs.replace(burst, share_percent=share, note=note)
+    found = costliest([burst])
+    assert (found and found.id) == first
+
+
 def test_every_rule_has_a_name_of_its_own_and_stands_in_the_guides_order() -> None:
     assert len({rule.item.id for rule in RULES}) == len(RULES)
     assert [rule.item.stage for rule in RULES] == sorted(

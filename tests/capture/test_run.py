@@ -278,6 +278,29 @@ def test_plain_python_that_ends_early_is_recorded_too() -> None:
     assert "Findings" not in done.err
 
 
+@pytest.mark.usefixtures("folder")
+def test_plain_python_that_ends_early_is_explained_by_its_functions() -> None:
+    text = """
+import time
+
+def spin():
+    end = time.process_time() + 1
+    while time.process_time() < end:
+        pass
+
+spin()
+"""
+    done = run(script(text))
+    (recorded,) = done.runs
+    assert "samples of its functions were recorded" in done.err
+    assert "mostly `spin` (program.py:4)" in " ".join(done.err.split())
+    overview = ss.open(recorded.directory).tool("overview_page")
+    assert isinstance(overview, OverviewPageResult)
+    busy = overview.breakdown_ms["host_compute"]
+    assert busy is not None
+    assert busy >= 500
+
+
 PLAIN = """
 import time
 

@@ -92,6 +92,22 @@ history = model.fit(
 print(f"{history.history['loss'][-1]:.9e}")
 sys.exit(int(sys.argv[2]))
 """
+KERAS_LOOP = """
+import sys, keras, tensorflow as tf
+keras.utils.set_random_seed(0)
+model = keras.Sequential([keras.layers.Input((16,)), keras.layers.Dense(4)])
+optimizer = keras.optimizers.SGD(0.1)
+policy = tf.function(model)
+for _ in range(int(sys.argv[1])):
+    for _ in range(3):
+        policy(tf.ones((1, 16)))
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean(model(tf.ones((8, 16))) ** 2)
+    slopes = tape.gradient(loss, model.trainable_variables)
+    optimizer.apply_gradients(zip(slopes, model.trainable_variables))
+print(f"{float(loss):.9e}")
+sys.exit(int(sys.argv[2]))
+"""
 #: Name → environment, program, what is counted.
 PROGRAMS = {
     "torch": ("torch", TORCH, "optimizer"),
@@ -99,6 +115,7 @@ PROGRAMS = {
     "jax": ("jax", JAX, "calls of train_step"),
     "tf_function": ("tensorflow", TF_FUNCTION, "tf.function train_step"),
     "keras": ("tensorflow", KERAS, "Keras fit"),
+    "keras_loop": ("tensorflow", KERAS_LOOP, "updates of the optimizer"),
 }
 QUIET = {
     "CUDA_VISIBLE_DEVICES": "-1",

@@ -95,7 +95,7 @@ def views(rows: list[Row], intervals: pl.DataFrame | None = None) -> list[Memory
         None,
     )
     replay = memory_replay(allocations=table)
-    return [MemoryView(table, replay, memory, steps) for memory in replay.memories]
+    return [MemoryView(table, replay, memory, steps, ()) for memory in replay.memories]
 
 
 @given(EVENTS)

@@ -16,7 +16,7 @@ def source(name: str) -> str:
 
 def test_every_page_is_described_and_can_be_linked() -> None:
     pages = re.findall(
-        r"^  (\w+): \"([^\"]+)\"", source("pages/titles.ts"), re.MULTILINE
+        r"^  (\w+): \"([^\"]+)\"", source("parts/titles.ts"), re.MULTILINE
     )
     assert len(pages) > 5
     for name, title in pages:

@@ -15,6 +15,7 @@ from stepscope.advice.signals.shares import (
     IDLE_OWNERS,
     account_signals,
 )
+from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -76,15 +77,22 @@ def costliest(findings: Sequence[Finding]) -> Finding | None:
 
 
 def by_cost(findings: Iterable[Finding]) -> list[Finding]:
-    """Return the findings that fail at a warning or above, the costliest first.
+    """Return the findings that are worth doing something about, the costliest first.
 
-    Those that a narrower finding explains are left out.
+    Those that a narrower finding explains are left out. Time that is lost in some
+    steps and named counts from the share on from which idle time is said first, also
+    where it is not sure that other steps would lose as much.
     """
     failing = (
         one for one in findings if one.status == "fail" and one.explained_by is None
     )
-    grave = [one for one in failing if one.severity != "info"]
+    grave = [one for one in failing if one.severity != "info" or _is_large_burst(one)]
     return sorted(grave, key=_cost, reverse=True)
+
+
+def _is_large_burst(finding: Finding) -> bool:
+    share = finding.share_percent or 0.0
+    return finding.note == "noisy" and share >= THRESHOLDS.idle_owner.value
 
 
 def _cost(finding: Finding) -> tuple[bool, float, float]:

@@ -20,6 +20,11 @@ from stepscope.advice.rules.devices import (
 )
 from stepscope.advice.rules.kernels import (
     fuse_runs,
+    kernel_bound,
+    kernel_coalescing,
+    kernel_conflicts,
+    kernel_occupancy,
+    kernel_spills,
     layout_transpose,
     op_hot,
     tc_dims,
@@ -103,6 +108,11 @@ RULES: Final[tuple[Rule, ...]] = (
     fuse_runs.RULE,
     layout_transpose.RULE,
     op_hot.RULE,
+    kernel_occupancy.RULE,
+    kernel_coalescing.RULE,
+    kernel_conflicts.RULE,
+    kernel_spills.RULE,
+    kernel_bound.RULE,
     amp_share.RULE,
     amp_fallback.RULE,
     amp_cast.RULE,

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         model_views,
         overview_page,
         pod_viewer,
+        roofline_model,
         tf_data_bottleneck_analysis,
         trace_viewer,
     )
@@ -57,6 +58,10 @@ class ProfileWithTools(ProfileData):
         name: Literal["kernel_stats", "kernels", "gpu_kernel_stats"],
         **options: Any,
     ) -> kernel_stats.KernelStatsResult | Unavailable: ...
+    @overload
+    def tool(
+        self, name: Literal["roofline_model", "roofline"], **options: Any
+    ) -> roofline_model.RooflineModelResult | Unavailable: ...
     @overload
     def tool(
         self, name: Literal["memory_profile", "memory"], **options: Any

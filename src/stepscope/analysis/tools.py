@@ -19,6 +19,7 @@ from stepscope.analysis import (
     model_views,
     overview_page,
     pod_viewer,
+    roofline_model,
     tf_data_bottleneck_analysis,
     trace_viewer,
 )
@@ -30,17 +31,21 @@ from stepscope.derive.collectives.calls import collective_calls
 from stepscope.derive.collectives.totals import collectives
 from stepscope.derive.consistency import consistency
 from stepscope.derive.device.kernels import kernels
+from stepscope.derive.device.peaks import device_peaks
 from stepscope.derive.host.function_calls import function_calls
 from stepscope.derive.inference.requests import requests
 from stepscope.derive.input_pipeline.calls import pipeline_calls
 from stepscope.derive.input_pipeline.input_ops import input_ops
+from stepscope.derive.measured.join import measured_kernels
 from stepscope.derive.memory.allocation_steps import allocation_steps
 from stepscope.derive.memory.replay import memory_replay
 from stepscope.derive.memory.silent_devices import unrecorded_devices
 from stepscope.derive.model.annotation_calls import annotation_calls
+from stepscope.derive.model.kernel_places import kernel_places
 from stepscope.derive.model.work import model_charges
 from stepscope.derive.ops.costs import host_op_costs, op_costs
 from stepscope.derive.ops.database import device_ops, host_ops
+from stepscope.derive.ops.kernel_costs import kernel_costs
 from stepscope.derive.ops.placement import op_placement
 from stepscope.derive.phases.totals import phases
 from stepscope.derive.profile_data import Reader
@@ -99,7 +104,15 @@ TOOLS: Final[tuple[Tool, ...]] = (
         "GPU kernel stats",
         kernel_stats.Options,
         kernel_stats.analyse,
-        (kernels, windows),
+        (kernel_places, kernels, measured_kernels, windows),
+    ),
+    Tool(
+        "roofline_model",
+        ("roofline",),
+        "Roofline model",
+        roofline_model.Options,
+        roofline_model.analyse,
+        (device_ops, device_peaks, host_op_costs, host_ops, kernel_costs, op_costs),
     ),
     Tool(
         "memory_profile",

@@ -51,6 +51,16 @@ COMMANDS: Final[tuple[Command, ...]] = (
         "Record running programs that listen for it, then report.",
     ),
     Command(
+        "nsys",
+        "stepscope.cli.commands.nsys",
+        "Record a program with Nsight Systems, then report.",
+    ),
+    Command(
+        "ncu",
+        "stepscope.cli.commands.ncu",
+        "Measure the kernels of a program with Nsight Compute.",
+    ),
+    Command(
         "report",
         "stepscope.cli.commands.report",
         "Say where the step time of a profile went, and what to change.",

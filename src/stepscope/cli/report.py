@@ -45,6 +45,7 @@ class Request(NamedTuple):
         store: Whether to keep promises and to answer for earlier ones.
         explain: Id of the rule to explain; None for a report.
         form: One of `REPORT_FORMS`.
+        kernels: Table or report of Nsight Compute; None for none.
         output: File to write; standard output where None.
         force: Whether to overwrite that file.
     """
@@ -56,6 +57,7 @@ class Request(NamedTuple):
     store: bool = False
     explain: str | None = None
     form: str = "text"
+    kernels: str | None = None
     output: str | None = None
     force: bool = False
 
@@ -93,6 +95,9 @@ def _check(asked: Request) -> None:
             "--same-work says something of two runs: add --against BASE or --store"
         )
         raise BadUsage(message)
+    if asked.kernels is not None and asked.against:
+        message = "--kernels is about one run: leave out --against"
+        raise BadUsage(message)
     if asked.synthetic and not asked.against:
         message = "--synthetic says something of two runs: add --against BASE"
         raise BadUsage(message)
@@ -110,7 +115,7 @@ def _readable_promises(path: str) -> Path:
 def _report(asked: Request, kept_in: Path | None) -> None:
     with progress(1 + STAGES) as shown:
         shown.stage("Reading")
-        profile = open_profile(*asked.paths)
+        profile = open_profile(*asked.paths, kernels=asked.kernels)
         document = compose(profile, shown)
     answers = None
     if kept_in is not None:
@@ -170,7 +175,7 @@ def _explain(asked: Request, rule: str) -> None:
 
     with progress(3) as shown:
         shown.stage("Reading")
-        profile = open_profile(*asked.paths)
+        profile = open_profile(*asked.paths, kernels=asked.kernels)
         shown.stage("Explaining")
         found = explain(profile, rule)
     if asked.form == "json":

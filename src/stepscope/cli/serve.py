@@ -17,6 +17,7 @@ from stepscope.serve.pages import page_files
 from stepscope.serve.runs.source import source_of
 from stepscope.serve.runs.store import Store
 from stepscope.serve.security import policy_for
+from stepscope.session import read_kernels
 
 if TYPE_CHECKING:
     from stepscope.serve.listening import Server
@@ -30,9 +31,12 @@ _FIRST: Final = "overview_page"
 _EVERYWHERE: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - it is looked for, not bound
 
 
-def answer(logdir: str, *, host: str, port: int) -> int:
+def answer(logdir: str, *, host: str, port: int, kernels: str | None = None) -> int:
     """Serve until interrupted, and return the exit status."""
-    store = Store(source_of(logdir))
+    if kernels is not None:
+        # A table that cannot be read is said here, not run by run in a browser.
+        read_kernels(kernels)
+    store = Store(source_of(logdir), kernels=kernels)
     server = listen(host, port, _not_yet)
     with server:
         policy = policy_for(host, server.port)

@@ -63,6 +63,7 @@ class Request(NamedTuple):
     options: dict[str, object]
     form: str
     table: str | None
+    kernels: str | None
     output: str | None
     force: bool
 
@@ -72,7 +73,7 @@ def answer(request: Request) -> int:
     tool = _checked(request)
     with progress(stages=2) as shown:
         shown.stage("Reading")
-        profile = open_profile(*request.paths)
+        profile = open_profile(*request.paths, kernels=request.kernels)
         asked, options = profile, _options(request, tool)
         if request.hosts:
             profile = profile.select(request.hosts)

@@ -47,16 +47,19 @@ from stepscope.derive.inference.requests import requests
 from stepscope.derive.input_pipeline.calls import pipeline_calls
 from stepscope.derive.input_pipeline.graph import pipeline_graph
 from stepscope.derive.input_pipeline.input_ops import input_ops
+from stepscope.derive.measured.join import measured_kernels
 from stepscope.derive.memory.allocation_steps import allocation_steps
 from stepscope.derive.memory.replay import memory_replay
 from stepscope.derive.memory.silent_devices import unrecorded_devices
 from stepscope.derive.model.annotation_calls import annotation_calls
+from stepscope.derive.model.kernel_places import kernel_places
 from stepscope.derive.model.program_places import program_places
 from stepscope.derive.model.work import model_charges, model_work
 from stepscope.derive.names.event_kinds import event_kinds
 from stepscope.derive.ops.costs import host_op_costs, op_costs
 from stepscope.derive.ops.database import device_ops, host_ops
 from stepscope.derive.ops.execution_costs import execution_costs
+from stepscope.derive.ops.kernel_costs import kernel_costs
 from stepscope.derive.ops.placement import op_placement
 from stepscope.derive.ops.run_costs import run_costs
 from stepscope.derive.phases.host import host_phases
@@ -112,6 +115,7 @@ DERIVATIONS: Final[tuple[Callable[..., object], ...]] = (
     precision,
     tensor_cores,
     kernels,
+    measured_kernels,
     device_executions,
     device_ops,
     host_ops,
@@ -143,9 +147,11 @@ DERIVATIONS: Final[tuple[Callable[..., object], ...]] = (
     execution_costs,
     run_costs,
     op_costs,
+    kernel_costs,
     host_op_costs,
     annotation_calls,
     program_places,
+    kernel_places,
     model_work,
     model_charges,
     step_graph,

@@ -239,7 +239,10 @@ def _readable(formats: Mapping[Path, str]) -> set[str]:
 
 
 def _most_frequent(formats: Mapping[Path, str], readable: set[str]) -> str:
-    counts = Counter(it for it in formats.values() if it in readable)
+    # Tables that stand beside a recording are the run only where they are all there is.
+    recordings = readable - {reader.format for reader in READERS if reader.beside}
+    chosen = recordings or readable
+    counts = Counter(it for it in formats.values() if it in chosen)
     return max(sorted(counts), key=counts.__getitem__)
 
 

@@ -26,11 +26,13 @@ class Reader(Frozen, frozen=True, eq=True):
             read, and notes in `quality` what could not.
         hosts_of: Names the hosts of files that are opened together; None where the
             names of the files do.
+        beside: Whether its files stand beside a recording and are none themselves.
     """
 
     format: str
     read: Callable[[HostFiles], TraceData]
     hosts_of: Callable[[Sequence[Path]], tuple[HostFiles, ...]] | None = None
+    beside: bool = False
 
 
 def _later(module: str, name: str) -> Callable[..., Any]:
@@ -48,9 +50,15 @@ def _later(module: str, name: str) -> Callable[..., Any]:
 _XPLANE: Final = "stepscope.formats.xplane"
 _KINETO: Final = "stepscope.formats.kineto"
 _NSIGHT_SYSTEMS: Final = "stepscope.formats.nsight_systems"
+_NSIGHT_COMPUTE: Final = "stepscope.formats.nsight_compute"
+_MEMORY: Final = "stepscope.formats.memory"
 
 READERS: Final = (
     Reader("xspace", _later(_XPLANE, "read")),
     Reader("kineto", _later(_KINETO, "read"), _later(_KINETO, "hosts_of")),
     Reader("nsight_systems", _later(_NSIGHT_SYSTEMS, "read")),
+    Reader("nsight_compute_csv", _later(_NSIGHT_COMPUTE, "read"), beside=True),
+    Reader("ncu_rep", _later(_NSIGHT_COMPUTE, "read_report"), beside=True),
+    Reader("memory_snapshot", _later(f"{_MEMORY}.snapshot", "read")),
+    Reader("device_memory_profile", _later(f"{_MEMORY}.pprof", "read")),
 )

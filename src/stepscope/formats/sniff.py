@@ -79,32 +79,17 @@ FOREIGN: Final = {
         "sampled stacks in speedscope's format, which has no reader yet",
         "https://www.speedscope.app opens it.",
     ),
-    "nsight_compute_csv": Foreign(
-        "an Nsight Compute table (CSV), which has no reader yet", f"{_XSPACE_WAY}."
-    ),
     "nsys_stats_csv": Foreign(
         "a table of `nsys stats`: totals without a timeline",
         "Give the database of the same report: `nsys export --type sqlite REPORT`.",
     ),
-    "memory_snapshot": Foreign(
-        "a PyTorch memory snapshot (pickle), which has no reader yet",
-        "https://pytorch.org/memory_viz shows it.",
-    ),
     "pickle": Foreign(
         "a Python pickle, which is never loaded: it could run code", f"{_XSPACE_WAY}."
-    ),
-    "pprof": Foreign(
-        "a pprof profile (JAX's device memory profile is one), which has no reader yet",
-        "`pprof -http : FILE` shows it.",
     ),
     "sqlite": Foreign("an SQLite database of another program", f"{_XSPACE_WAY}."),
     "nsys_rep": Foreign(
         "an Nsight Systems report, which only Nsight Systems can open",
         "Write a database, which can be read: `nsys export --type sqlite FILE`.",
-    ),
-    "ncu_rep": Foreign(
-        "an Nsight Compute report, which only Nsight Compute can open",
-        "`ncu --import FILE --csv --page raw` writes a table.",
     ),
     "riegeli": Foreign(
         "an XSpace in Riegeli records, which has no reader",
@@ -223,11 +208,24 @@ def _of_text(head: bytes) -> str | None:
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     if text[:1] in (b"{", b"["):
         return _of_json(text)
-    if re.search(rb'^"ID","Process ID"', head, re.MULTILINE):
+    if _is_nsight_compute(head):
         return "nsight_compute_csv"
     if re.search(rb"Time ?\(%\)", head[:4096]) and b"Total Time (ns)" in head[:4096]:
         return "nsys_stats_csv"
     return None
+
+
+#: The header of its table, or a line of the tool where it wrote no table.
+_NSIGHT_COMPUTE: Final = re.compile(
+    rb'^(?:"ID"[,;]"Process ID"|ID[,;]Process ID|==(?:PROF|ERROR)==)', re.MULTILINE
+)
+
+
+def _is_nsight_compute(head: bytes) -> bool:
+    if head.startswith(b"\xff\xfe"):
+        # PowerShell writes UTF-16 where output goes into a file.
+        head = head.decode("utf-16", "replace").encode()
+    return bool(_NSIGHT_COMPUTE.search(head.removeprefix(b"\xef\xbb\xbf")))
 
 
 def _of_json(text: bytes) -> str | None:
@@ -280,7 +278,7 @@ def _of_first_message(head: bytes, begin: int, length: int) -> str | None:
         _, at = _varint(head, at + 1)
         # A pprof opens with a pair of numbers, kind and unit, in a message of 4 bytes.
         if 0 <= at < len(head) and head[at] == 0x10:
-            return "pprof" if length < 16 else "perfetto"
+            return "device_memory_profile" if length < 16 else "perfetto"
     if 0 <= at < len(head) and at < begin + length and head[at] not in _PLANE_TAGS:
         return None
     if 0 <= at < len(head) and head[at] == _PLANE_NAME:

@@ -27,11 +27,18 @@ _WIDEST_TEXT: Final = 48
 _TELLING: Final = (
     *("rank", "step", "host_or_device", "name", "kernel_name", "op_name", "type"),
     *("occurrences", "total_us", "total_self_time_us", "avg_us", "duration_ms"),
+    *("bound", "achieved_occupancy_percent", "match_confidence"),
     *("device_time_percent", "device_self_percent", "host_self_percent"),
     *("flags", "total_time_us", "tensor_core_eligible", "uses_tensor_core"),
     *("memory_id", "peak_bytes", "capacity_bytes", "peak_fragmentation"),
 )
 _UNKNOWN: Final = "–"
+#: Columns that are empty unless a table of Nsight Compute was given.
+_MEASURED: Final = frozenset(
+    {"bound", "achieved_occupancy_percent", "match_confidence"}
+)
+#: So many fields are named that are null for one reason; `--table missing` has all.
+_MOST_FIELDS: Final = 8
 
 
 def render(
@@ -85,9 +92,14 @@ def _fitting(frame: pl.DataFrame, width: int) -> list[str]:
     widest = next(iter([*named, *texts]), None)
     used = 2
     chosen: set[str] = set()
+    empty = {name for name in frame.columns if frame[name].null_count() == frame.height}
     ranked = sorted(
         frame.columns,
-        key=lambda name: _TELLING.index(name) if name in _TELLING else len(_TELLING),
+        key=lambda name: (
+            _TELLING.index(name)
+            if name in _TELLING and name not in _MEASURED & empty
+            else len(_TELLING) + (name in _MEASURED & empty)
+        ),
     )
     for name in ranked:
         needed = max(len(name), *(len(_cell(one)) for one in frame[name]), 1)
@@ -160,7 +172,11 @@ def reasons(missing: Sequence[Missing], width: int) -> list[Line]:
         fields[one.reason, one.remedy].append(one.field)
     lines: list[Line] = []
     for (reason, remedy), names in fields.items():
-        text = f"{_UNKNOWN} {', '.join(names)}: {sentence(reason)} {remedy}"
+        listed = ", ".join(names)
+        if len(names) > _MOST_FIELDS:
+            more = len(names) - _MOST_FIELDS + 1
+            listed = f"{', '.join(names[: _MOST_FIELDS - 1])} and {more} more"
+        text = f"{_UNKNOWN} {listed}: {sentence(reason)} {remedy}"
         lines += wrapped(text, width, indent=2)
     return [line(), *lines] if lines else []
 

@@ -513,6 +513,7 @@ _AHEAD: Final = tuple(
         "input_pipeline_analyzer",
         "framework_op_stats",
         "kernel_stats",
+        "roofline_model",
         "tf_data_bottleneck_analysis",
         "model_views",
         "inference_profile",

@@ -10,18 +10,18 @@ from stepscope.trace.schema import NEVER, Column, TableSchema
 
 __all__ = ["ALLOCATIONS", "ALLOCATION_KINDS"]
 
-ALLOCATION_KINDS: Final = pl.Enum(["allocate", "deallocate"])
+ALLOCATION_KINDS: Final = pl.Enum(["allocate", "deallocate", "held"])
 
 ALLOCATIONS: Final = TableSchema(
     "allocations",
-    "an allocation or a deallocation",
+    "an allocation, a deallocation, or memory that was there before",
     "by time, ties in file order",
     (
         Column(
             "event",
             pl.Int32(),
             "row of events",
-            NEVER,
+            "the file holds no events",
             "Instant of the allocation or deallocation in `events`.",
         ),
         Column(
@@ -31,7 +31,14 @@ ALLOCATIONS: Final = TableSchema(
             NEVER,
             "When it happened, since the start of the profile.",
         ),
-        Column("kind", ALLOCATION_KINDS, "", NEVER, "Allocation or deallocation."),
+        Column(
+            "kind",
+            ALLOCATION_KINDS,
+            "",
+            NEVER,
+            "Allocation or deallocation; held: memory in use when recording began, or "
+            "at the one instant that the file shows.",
+        ),
         Column(
             "allocator",
             pl.String(),
@@ -45,6 +52,14 @@ ALLOCATIONS: Final = TableSchema(
             "",
             "not recorded",
             "Address at which the block starts.",
+        ),
+        Column(
+            "blocks",
+            pl.Int64(),
+            "",
+            "one block",
+            "Number of blocks that the row adds up, where they were not recorded one "
+            "by one.",
         ),
         Column(
             "allocated_bytes",
@@ -66,6 +81,14 @@ ALLOCATIONS: Final = TableSchema(
             "bytes",
             "not recorded",
             "Heap in use once this event was over.",
+        ),
+        Column(
+            "tensor_bytes",
+            pl.Int64(),
+            "bytes",
+            "not told apart",
+            "Part of the heap that the program has not freed; the rest waits for a "
+            "stream that uses it.",
         ),
         Column(
             "stack_bytes",
@@ -143,6 +166,20 @@ ALLOCATIONS: Final = TableSchema(
             "",
             "not grouped",
             "Number of the step group that the producer stored.",
+        ),
+        Column(
+            "source",
+            pl.String(),
+            "",
+            "not recorded",
+            "Line of the program that requested the block: file, line and function.",
+        ),
+        Column(
+            "stack",
+            pl.Int32(),
+            "handle of strings",
+            "not recorded",
+            "Call stack that requested the block, the innermost frame first.",
         ),
     ),
 )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from stepscope.errors import BadUsage
 from stepscope.trace.quality import QualityNote, notes_frame
 from stepscope.trace.reading.texts import shortened
-from stepscope.trace.tables import TABLES
+from stepscope.trace.tables import BESIDE, TABLES
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -42,6 +42,9 @@ class TraceData:
         strings: Sequence[str],
         data: np.ndarray,
     ) -> None:
+        # What only a file beside the recording can hold, its reader need not name.
+        beside = {name: _constant(why) for name, why in BESIDE.items()}
+        builders = beside | dict(builders)
         unknown = set(builders) ^ set(TABLES)
         if unknown:
             message = f"builders and declared tables differ in {sorted(unknown)}"
@@ -49,7 +52,7 @@ class TraceData:
         self.host = host
         self.strings = strings
         self.data = data
-        self._builders = dict(builders)
+        self._builders = builders
         self._tables: dict[str, pl.DataFrame | Unavailable] = {}
         self._lock = threading.RLock()
 
@@ -75,9 +78,17 @@ class TraceData:
 
     def without(self, name: str, why: Unavailable) -> TraceData:
         """Return a copy of the trace without one table, for a stated reason."""
-        if name not in self._builders:
-            raise BadUsage.unknown_name("table", name, TABLES)
-        builders = {**self._builders, name: lambda: why}
+        return self.with_tables({name: why})
+
+    def with_tables(
+        self, tables: Mapping[str, pl.DataFrame | Unavailable]
+    ) -> TraceData:
+        """Return a copy of the trace in which some tables are these."""
+        for name in tables:
+            if name not in self._builders:
+                raise BadUsage.unknown_name("table", name, TABLES)
+        given = {name: _constant(table) for name, table in tables.items()}
+        builders = self._builders | given
         return TraceData(self.host, builders, strings=self.strings, data=self.data)
 
     def named(self, host: str) -> TraceData:
@@ -99,3 +110,9 @@ class TraceData:
         if isinstance(frame, Unavailable):
             return ()
         return tuple(QualityNote(**row) for row in frame.iter_rows(named=True))
+
+
+def _constant(
+    table: pl.DataFrame | Unavailable,
+) -> Callable[[], pl.DataFrame | Unavailable]:
+    return lambda: table

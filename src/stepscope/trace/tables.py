@@ -12,12 +12,18 @@ from stepscope.trace.events import AGGREGATES, EVENT_TYPES, EVENTS
 from stepscope.trace.hlo_ops import HLO_OPS
 from stepscope.trace.iterators import ITERATORS
 from stepscope.trace.launches import LAUNCHES
+from stepscope.trace.measured.kernel_metrics import (
+    KERNEL_METRIC_VALUES,
+    KERNEL_METRICS,
+    KERNEL_RULE_RESULTS,
+    NOT_MEASURED,
+)
 from stepscope.trace.parameters import PARAMETERS
 from stepscope.trace.quality import QUALITY
 from stepscope.trace.stats import STATS, TYPE_STATS
 from stepscope.trace.tracks import TRACKS
 
-__all__ = ["TABLES"]
+__all__ = ["BESIDE", "TABLES"]
 
 TABLES: Final = {
     schema.name: schema
@@ -36,7 +42,17 @@ TABLES: Final = {
         PARAMETERS,
         HLO_OPS,
         DEVICES,
+        KERNEL_METRICS,
+        KERNEL_METRIC_VALUES,
+        KERNEL_RULE_RESULTS,
         ENVIRONMENT,
         QUALITY,
     )
+}
+
+#: Tables that no recording holds, and why they are absent until a file of their own is
+#: given beside it: readers of recordings leave them out.
+BESIDE: Final = {
+    schema.name: NOT_MEASURED
+    for schema in (KERNEL_METRICS, KERNEL_METRIC_VALUES, KERNEL_RULE_RESULTS)
 }

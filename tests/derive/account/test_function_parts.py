@@ -188,6 +188,13 @@ def test_the_loop_calls_nothing_but_what_it_does_nearly_all_the_time() -> None:
     assert calling(loop, [(0, 950)]) == ("train", 950)
 
 
+def test_the_programs_module_calls_everything_and_is_no_answer() -> None:
+    module: list[blueprint.Line] = [("main", "/app/train.py(1): <module>", 0, 1000)]
+    assert calling(module, [(0, 1000)]) is None
+    step: blueprint.Line = ("main", "/app/train.py(9): fit", 0, 990)
+    assert calling([*module, step], [(0, 1000)]) == ("fit", 990)
+
+
 def test_a_function_whose_place_is_unknown_is_not_said_to_be_the_programs() -> None:
     """`compiler.py` may be anybody's, and PyTorch leaves out where packages lie."""
     for name in ("$compiler.py:7 compile", "torch/serialization.py(9): save"):

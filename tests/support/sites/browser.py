@@ -41,6 +41,7 @@ COMMITTED = {
 ASKED_FOR = {
     "sequential_map": DATA / "tf_cpu/sequential_map",
     "requests": DATA / "tf_cpu/inference",
+    "busy_gpu": DATA / "gpu/torch_healthy",
 }
 #: Runs that are profiles of others, where there are any.
 OF_OTHERS = {

@@ -17,6 +17,7 @@ TOOL_PAGES = (
     "overview_page",
     "framework_op_stats",
     "kernel_stats",
+    "roofline_model",
     "input_pipeline_analyzer",
     "tf_data_bottleneck_analysis",
     "model_views",

@@ -1,6 +1,6 @@
 // A share in percent, step by step: its mean as a line, its range over the devices as a band.
 import { percent } from "../format";
-import { ticks, useRoom } from "./axis";
+import { ticks, useRoom } from "../parts/axis";
 
 export interface Share {
   label: string;

@@ -3,7 +3,7 @@ import type { TargetedKeyboardEvent } from "preact";
 import { useState } from "preact/hooks";
 
 import { counted, decimals, number } from "../format";
-import { rounded, useRoom } from "./axis";
+import { rounded, useRoom } from "../parts/axis";
 import { Hatches, Legend, paint, present } from "./categories";
 
 export interface Stack {

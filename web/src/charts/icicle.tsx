@@ -1,7 +1,7 @@
 // A tree as nested spans, as wide as their cost: from the top as an icicle, from below as a flame.
 import { signal } from "@preact/signals";
 
-import { useRoom } from "./axis";
+import { useRoom } from "../parts/axis";
 import { lastPart } from "../parts/name";
 
 export interface Span {

@@ -3,7 +3,7 @@ import type { TargetedKeyboardEvent, TargetedMouseEvent } from "preact";
 import { useState } from "preact/hooks";
 
 import { number } from "../format";
-import { ticks, useRoom } from "./axis";
+import { ticks, useRoom } from "../parts/axis";
 
 export interface Level {
   label: string;

@@ -8,7 +8,7 @@ import { percent } from "../format";
 import { Show } from "../parts/unavailable";
 import { change, state } from "../state/url";
 import { Headline, PageLinks, PlaceLinks } from "./headline";
-import { hasPage } from "./titles";
+import { hasPage } from "../parts/titles";
 
 export function Findings() {
   const answer = useAnswer<FindingsAnswer>(address("findings"));

@@ -6,7 +6,7 @@ import type { FindingsAnswer, Place } from "../data/findings";
 import { absent } from "../data/runs";
 import { Show } from "../parts/unavailable";
 import { join, link, page } from "../state/url";
-import { hasPage, titleOf } from "./titles";
+import { hasPage, titleOf } from "../parts/titles";
 
 export function Headline({ answer }: { answer: Answer<FindingsAnswer> }) {
   useEffect(() => {

@@ -11,8 +11,9 @@ import { MemoryProfile } from "./memory_profile";
 import { ModelViews } from "./model_views";
 import { OverviewPage } from "./overview_page";
 import { PodViewer } from "./pod_viewer";
+import { RooflineModel } from "./roofline_model";
 import { TfDataBottleneckAnalysis } from "./tf_data_bottleneck_analysis";
-import { TITLES } from "./titles";
+import { TITLES } from "../parts/titles";
 import { TraceViewer } from "./trace_viewer";
 
 export interface Page {
@@ -29,6 +30,7 @@ export const PAGES: Page[] = [
   { name: "trace_viewer", title: TITLES.trace_viewer, group: "Time", view: TraceViewer },
   { name: "framework_op_stats", title: TITLES.framework_op_stats, group: "Time", view: FrameworkOpStats },
   { name: "kernel_stats", title: TITLES.kernel_stats, group: "Time", view: KernelStats },
+  { name: "roofline_model", title: TITLES.roofline_model, group: "Time", view: RooflineModel },
   { name: "input_pipeline_analyzer", title: TITLES.input_pipeline_analyzer, group: "Time", view: InputPipelineAnalyzer },
   { name: "tf_data_bottleneck_analysis", title: TITLES.tf_data_bottleneck_analysis, group: "Time", view: TfDataBottleneckAnalysis },
   { name: "model_views", title: TITLES.model_views, group: "Time", view: ModelViews },

@@ -26,59 +26,90 @@ const COLUMNS: Column[] = [
   { name: "uses_tensor_core", title: "Kernel uses Tensor Cores" },
 ];
 
+/** What Nsight Compute measured, where its table was given. */
+const MEASURED_COLUMNS: Column[] = [
+  { name: "bound" },
+  { name: "compute_percent" },
+  { name: "memory_percent" },
+  { name: "achieved_occupancy_percent" },
+  { name: "load_sectors_per_request" },
+  { name: "bank_conflict_percent" },
+  { name: "stall_reason" },
+  { name: "match_confidence" },
+];
+
 const PAIR_COLUMNS: Column[] = [...COLUMNS.slice(0, 8), { name: "launch_shapes" }, ...COLUMNS.slice(-2)];
 
 const TABLES: Record<string, string> = { rows: "by kernel, op and geometry", by_pair: "by kernel and op" };
+const MEASURED_TABLES: Record<string, string> = { measured: "measured by Nsight Compute", nvidia_rules: "NVIDIA's rules" };
+
+const LAUNCH_COLUMNS: Column[] = ["rank", "kernel_name", "ops", "found", "launches", "measured_us", "grid_dim", "block_dim"].map(
+  (name) => ({ name }),
+);
+const NVIDIA_COLUMNS: Column[] = ["kernel_name", "op_name", "rule", "kind", "speedup_percent", "text", "launches"].map((name) => ({
+  name,
+}));
+
+function columnsOf(table: string, measured: boolean): Column[] {
+  if (table === "measured") return LAUNCH_COLUMNS;
+  if (table === "nvidia_rules") return NVIDIA_COLUMNS;
+  if (table === "by_pair") return PAIR_COLUMNS;
+  return measured ? [...COLUMNS, ...MEASURED_COLUMNS] : COLUMNS;
+}
 
 export function KernelStats() {
-  const table = state.value.by && state.value.by in TABLES ? state.value.by : "rows";
   return (
     <ToolPage tool="kernel_stats" what="every GPU kernel with its time, geometry and Tensor Core use">
-      {(data) => (
-        <>
-          <p>
-            <Value field="kernel_count" title="Kernels" exact={data.kernel_count}>
-              {number(data.kernel_count)}
-            </Value>{" "}
-            kernel executions took{" "}
-            <Value field="kernel_time_us" title="Kernel time" exact={data.kernel_time_us}>
-              {ms(data.kernel_time_us / 1000)}
-            </Value>
-            .
-          </p>
-          <LargestPie
-            title="Kernels with the highest total time"
-            unit="Total time (µs)"
-            slices={data.pie.map((each) => ({
-              label: String(each.name),
-              value: Number(each.total_us),
-              percent: Number(each.percent),
-            }))}
-          />
-          <p>
-            <label>
-              One row{" "}
-              <select value={table} onChange={(event) => change({ by: event.currentTarget.value })}>
-                {Object.entries(TABLES).map(([name, title]) => (
-                  <option key={name} value={name}>
-                    {title}
-                  </option>
-                ))}
-              </select>
-            </label>
-          </p>
-          <DataTable
-            key={table}
-            tool="kernel_stats"
-            table={table}
-            caption="kernels"
-            columns={table === "rows" ? COLUMNS : PAIR_COLUMNS}
-            onChoose={(row) => {
-              if (row.op_name) location.hash = link({ page: "framework_op_stats", op: String(row.op_name) });
-            }}
-          />
-        </>
-      )}
+      {(data) => {
+        const measured = data.measured.length > 0;
+        const tables = measured ? { ...TABLES, ...MEASURED_TABLES } : TABLES;
+        const table = state.value.by && state.value.by in tables ? state.value.by : "rows";
+        return (
+          <>
+            <p>
+              <Value field="kernel_count" title="Kernels" exact={data.kernel_count}>
+                {number(data.kernel_count)}
+              </Value>{" "}
+              kernel executions took{" "}
+              <Value field="kernel_time_us" title="Kernel time" exact={data.kernel_time_us}>
+                {ms(data.kernel_time_us / 1000)}
+              </Value>
+              .
+            </p>
+            <LargestPie
+              title="Kernels with the highest total time"
+              unit="Total time (µs)"
+              slices={data.pie.map((each) => ({
+                label: String(each.name),
+                value: Number(each.total_us),
+                percent: Number(each.percent),
+              }))}
+            />
+            <p>
+              <label>
+                One row{" "}
+                <select value={table} onChange={(event) => change({ by: event.currentTarget.value })}>
+                  {Object.entries(tables).map(([name, title]) => (
+                    <option key={name} value={name}>
+                      {title}
+                    </option>
+                  ))}
+                </select>
+              </label>
+            </p>
+            <DataTable
+              key={table}
+              tool="kernel_stats"
+              table={table}
+              caption="kernels"
+              columns={columnsOf(table, measured)}
+              onChoose={(row) => {
+                if (row.op_name) location.hash = link({ page: "framework_op_stats", op: String(row.op_name) });
+              }}
+            />
+          </>
+        );
+      }}
     </ToolPage>
   );
 }

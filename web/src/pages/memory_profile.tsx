@@ -38,7 +38,12 @@ function Memories({ data, options }: { data: MemoryProfileResult; options: Recor
         </label>
       </p>
       <Summary id={id} memory={memory} />
-      <Timeline id={id} memory={memory} />
+      {memory.level === "one_instant" ? (
+        <p>The file shows one instant of the program, and nothing of the time before.</p>
+      ) : (
+        <Timeline id={id} memory={memory} />
+      )}
+      {memory.lines.length > 0 && <Lines id={id} options={options} />}
       <section class="panel" aria-label="Memory breakdown">
         <h2>
           What was alive at {ms(memory.breakdown_time_ms)}
@@ -58,10 +63,33 @@ function Memories({ data, options }: { data: MemoryProfileResult; options: Recor
             { name: "region_type" },
             { name: "data_type" },
             { name: "tensor_shape", title: "Shape" },
+            { name: "source", title: "Line of the program" },
           ]}
         />
       </section>
     </>
+  );
+}
+
+/** Which lines of the program asked for what was alive, with the stack that holds most. */
+function Lines({ id, options }: { id: string; options: Record<string, string> }) {
+  return (
+    <section class="panel" aria-label="Memory by line of the program">
+      <h2>Which lines asked for it</h2>
+      <DataTable
+        tool="memory_profile"
+        table={`memories.${id}.lines`}
+        caption="lines of the program"
+        options={options}
+        columns={[
+          { name: "allocation_bytes", title: "Allocation size", show: inColumn, bar: true },
+          { name: "share_percent", title: "Share" },
+          { name: "source", title: "Line of the program" },
+          { name: "occurrences" },
+          { name: "stacks" },
+        ]}
+      />
+    </section>
   );
 }
 
@@ -145,7 +173,9 @@ function Timeline({ id, memory }: { id: string; memory: Memory }) {
   const rows = memory.timeline;
   const used = rows.map((row) => (cell(row, "stack_bytes") ?? 0) + (cell(row, "heap_bytes") ?? 0));
   const most = Math.max(...used, memory.peak?.memory_in_use_bytes ?? 0, 1);
-  const capacity = memory.capacity_bytes;
+  // Where the size of the memory is not recorded, what the allocator holds is the whole.
+  const reserved = Math.max(...rows.map((row) => cell(row, "reserved_bytes") ?? 0));
+  const capacity = memory.capacity_bytes ?? (reserved || null);
   const small = capacity === null || most < SMALL * capacity;
   const whole = capacity !== null && (state.value.view ?? (small ? "used" : "capacity")) === "capacity";
   const [one, unit] = sizeUnit(whole ? capacity : most);
@@ -169,7 +199,7 @@ function Timeline({ id, memory }: { id: string; memory: Memory }) {
             <select value={whole ? "capacity" : "used"} onChange={(event) => change({ view: event.currentTarget.value })}>
               {Object.entries(SCALES).map(([name, title]) => (
                 <option key={name} value={name}>
-                  {title}
+                  {name === "capacity" && memory.capacity_bytes === null ? "what is reserved" : title}
                 </option>
               ))}
             </select>
@@ -202,7 +232,8 @@ function Timeline({ id, memory }: { id: string; memory: Memory }) {
         timeLabel="Time (ms)"
         unitLabel={`Memory (${unit})`}
         share={
-          shares.some((each) => each !== null)
+          // At a single event it is no line.
+          shares.filter((each) => each !== null).length > 1
             ? { label: "Fragmentation", values: shares.map((each) => (each === null ? null : 100 * each)) }
             : undefined
         }

@@ -118,6 +118,9 @@ def _capabilities(profile: ProfileData, host: str) -> list[tuple[int, int] | Non
 
 def _sign(profile: ProfileData, host: str) -> str | None:
     """Return what points at a device of which no work was recorded, or understood."""
+    if isinstance(profile.table(host, "tracks"), Unavailable):
+        # A file about memory alone lacks the work of every device, and the host's too.
+        return None
     activity = profile.table(host, "device_activity")
     if isinstance(activity, Unavailable) and activity.code == "UNKNOWN_DEVICE":
         return "its work is not understood"

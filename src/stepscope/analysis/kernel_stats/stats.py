@@ -7,6 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Final
 import msgspec
 import polars as pl
 
+from stepscope.analysis.kernel_stats.measured import (
+    LAUNCH_ROWS,
+    MEASURED_COLUMNS,
+    NVIDIA_ROWS,
+    launch_rows,
+    measures_of,
+    merged_measures,
+    nvidia_rows,
+    without_measures,
+)
 from stepscope.analysis.ops.rows import without_steps
 from stepscope.analysis.ops.selection import select_ops
 from stepscope.analysis.options.kernel_stats import Options
@@ -27,6 +37,7 @@ from stepscope.analysis.results.columns import (
 )
 from stepscope.analysis.results.null_columns import missing_columns, other_slices, share
 from stepscope.derive.device.kernels import KERNEL_KEY, kernels, launch_dimensions
+from stepscope.derive.model.kernel_places import kernel_places
 from stepscope.derive.steps.chosen import steps
 from stepscope.remedies import (
     ALLOW_DEVICE_TRACER,
@@ -34,6 +45,7 @@ from stepscope.remedies import (
     OTHER_DEVICE_TRACER,
 )
 from stepscope.trace.schema import NEVER, Column, TableSchema
+from stepscope.tracer_remedies import RECORD_LINES
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_US
 
@@ -124,6 +136,23 @@ KERNEL_ROWS: Final = TableSchema(
         ),
         HOSTS,
         DEVICES,
+        Column(
+            "source",
+            pl.String(),
+            "",
+            "not recorded",
+            "Line of the program that launched the kernel: that of the instruction, or "
+            "the first one of the innermost function; mixed for several.",
+        ),
+        Column(
+            "module",
+            pl.String(),
+            "",
+            "not recorded",
+            "Innermost module of the model (nn.Module) around the launch; mixed for "
+            "several.",
+        ),
+        *MEASURED_COLUMNS,
     ),
 )
 PAIR_ROWS: Final = TableSchema(
@@ -234,6 +263,18 @@ _REASONS: Final[dict[str, Unavailable]] = {
         "are known.",
         remedy="Record with the framework's own profiler, which writes both.",
     ),
+    "source": Unavailable(
+        code="NOT_RECORDED",
+        reason="neither lines of instructions nor functions around launches were "
+        "recorded.",
+        remedy=RECORD_LINES,
+    ),
+    "module": Unavailable(
+        code="NOT_RECORDED",
+        reason="no module of the model (nn.Module) was recorded around a launch.",
+        remedy="Record with PyTorch's profiler, `with_stack=True` and "
+        "`with_modules=True`.",
+    ),
     "uses_tensor_core": Unavailable(
         code="NOT_RECORDED",
         reason="no kernel's name shows whether it uses Tensor Cores.",
@@ -251,6 +292,9 @@ class KernelStatsResult(msgspec.Struct, frozen=True, kw_only=True):
         by_pair: One row per kernel and op, with the launch shapes as a list.
         by_kernel: One row per kernel, over all its ops and launch shapes.
         pie: The kernels with the highest total time and `other`.
+        measured: Kernels that Nsight Compute measured, found in the recording or not;
+            no rows without its table (`--kernels`).
+        nvidia_rules: What NVIDIA's own rules say of them, in NVIDIA's words.
         kernel_count: Kernels that ran, shown or not.
         kernel_time_us: Their durations added up.
         time_us_by_precision: Width of the computation (16, 32, tf32 or 64) → time of
@@ -263,6 +307,8 @@ class KernelStatsResult(msgspec.Struct, frozen=True, kw_only=True):
     by_pair: Annotated[pl.DataFrame, PAIR_ROWS]
     by_kernel: Annotated[pl.DataFrame, NAME_ROWS]
     pie: Annotated[pl.DataFrame, PIE_ROWS]
+    measured: Annotated[pl.DataFrame, LAUNCH_ROWS]
+    nvidia_rules: Annotated[pl.DataFrame, NVIDIA_ROWS]
     kernel_count: int
     kernel_time_us: float
     time_us_by_precision: dict[str, float]
@@ -286,7 +332,7 @@ def analyse(profile: ProfileData, options: Options) -> KernelStatsResult | Unava
             absent[host] = of_host
         else:
             found[host] = of_host
-    everything = _everything(found)
+    everything = _everything(profile, found)
     if everything is None or not len(everything):
         return next(iter(absent.values()), _NO_KERNELS)
     step_count = _step_count(profile, found)
@@ -297,13 +343,20 @@ def analyse(profile: ProfileData, options: Options) -> KernelStatsResult | Unava
     chosen = merged if meant is None else merged.filter(meant.matches("op_name"))
     rows = _rows(chosen, whole=whole, step_count=step_count)
     reasons = _REASONS | {"per_step_us": without_steps(profile)}
+    reasons |= without_measures(profile)
     missing = missing_columns(rows, reasons, prefix="rows.")
+    said = nvidia_rows(profile)
+    if isinstance(said, Unavailable):
+        missing.append(said.for_field("nvidia_rules"))
+        said = pl.DataFrame(schema=NVIDIA_ROWS.dtypes())
     missing += [why.for_field(f"hosts.{host}") for host, why in absent.items()]
     return KernelStatsResult(
         rows=rows,
         by_pair=_united(chosen, PAIR_ROWS, ("kernel_name", "op_name"), whole=whole),
         by_kernel=_united(chosen, NAME_ROWS, ("kernel_name",), whole=whole),
         pie=_pie(everything),
+        measured=launch_rows(profile),
+        nvidia_rules=said,
         kernel_count=int(everything["count"].sum()),
         kernel_time_us=whole / PS_PER_US,
         time_us_by_precision=_by_precision(everything),
@@ -319,11 +372,26 @@ _NO_KERNELS: Final = Unavailable(
 )
 
 
-def _everything(found: dict[str, Kernels]) -> pl.DataFrame | None:
+def _everything(profile: ProfileData, found: dict[str, Kernels]) -> pl.DataFrame | None:
     frames = [
-        kernels.rows.with_columns(host=pl.lit(host)) for host, kernels in found.items()
+        kernels.rows.with_columns(host=pl.lit(host))
+        .join(measures_of(profile, host), on="class", how="left", maintain_order="left")
+        .with_columns(_places(profile, host, kernels.rows["class"]))
+        for host, kernels in found.items()
     ]
     return pl.concat(frames) if frames else None
+
+
+def _places(profile: ProfileData, host: str, of_class: pl.Series) -> pl.DataFrame:
+    """Return the place in the program of each kernel."""
+    found = profile.derived(host, kernel_places)
+    if isinstance(found, Unavailable):
+        nothing = [None] * len(of_class)
+        return pl.DataFrame(
+            {"source": nothing, "module": nothing},
+            schema={"source": pl.String, "module": pl.String},
+        )
+    return found[of_class]
 
 
 def _step_count(profile: ProfileData, found: dict[str, Kernels]) -> int | None:
@@ -348,9 +416,10 @@ def _merged(everything: pl.DataFrame) -> pl.DataFrame:
             _only_value(column)
             for column in (
                 *("occupancy_limiter", "tensor_core_evidence"),
-                *("precision", "precision_evidence"),
+                *("precision", "precision_evidence", "source", "module"),
             )
         ),
+        *merged_measures(),
         pl.col("host").unique().sort().alias("hosts"),
         pl.col("device").unique().sort().alias("devices"),
     )

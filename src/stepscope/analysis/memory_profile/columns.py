@@ -9,7 +9,13 @@ import polars as pl
 from stepscope.analysis.results.columns import HOST
 from stepscope.trace.schema import NEVER, Column, TableSchema
 
-__all__ = ["BREAKDOWN_ROWS", "STEP_ROWS", "SUMMARY_ROWS", "TIMELINE_ROWS"]
+__all__ = [
+    "BREAKDOWN_ROWS",
+    "LINE_ROWS",
+    "STEP_ROWS",
+    "SUMMARY_ROWS",
+    "TIMELINE_ROWS",
+]
 
 _OP: Final = Column(
     "op_name", pl.String(), "", "not recorded", "Op that asked for the block."
@@ -26,6 +32,14 @@ _TYPE: Final = Column(
 )
 _SHAPE: Final = Column(
     "tensor_shape", pl.String(), "", "not recorded", "Shape of the tensor, as recorded."
+)
+_SOURCE: Final = Column(
+    "source",
+    pl.String(),
+    "",
+    "not recorded",
+    "Line of the program that asked for the block: file, line and function of the "
+    "innermost frame outside of libraries.",
 )
 _UNKNOWN_USE: Final = "the use of the memory is not known"
 
@@ -147,11 +161,26 @@ TIMELINE_ROWS: Final = TableSchema(
             "heap_bytes", pl.Int64(), "bytes", _UNKNOWN_USE, "Heap after the event."
         ),
         Column(
+            "tensor_bytes",
+            pl.Int64(),
+            "bytes",
+            "not told apart from the rest of the heap",
+            "Part of the heap that the program has not freed (PyTorch: allocated); "
+            "the rest is freed and waits for a stream that uses it.",
+        ),
+        Column(
             "free_bytes",
             pl.Int64(),
             "bytes",
             "not recorded",
             "Free memory after the event.",
+        ),
+        Column(
+            "reserved_bytes",
+            pl.Int64(),
+            "bytes",
+            "it is not recorded how much is free",
+            "Stack, heap and free memory after the event: what the allocator holds.",
         ),
         Column(
             "fragmentation",
@@ -160,7 +189,14 @@ TIMELINE_ROWS: Final = TableSchema(
             "not recorded, or nothing is free",
             "1 - largest free chunk / free memory.",
         ),
-        Column("event", pl.String(), "", NEVER, "allocation or deallocation."),
+        Column(
+            "event",
+            pl.String(),
+            "",
+            NEVER,
+            "allocation or deallocation; there before: a block that is older than the "
+            "recording, or in use at the one instant that the file shows.",
+        ),
         Column(
             "requested_bytes",
             pl.Int64(),
@@ -187,6 +223,7 @@ TIMELINE_ROWS: Final = TableSchema(
         _REGION,
         _TYPE,
         _SHAPE,
+        _SOURCE,
         Column(
             "memory_in_use_bytes",
             pl.Int64(),
@@ -222,6 +259,44 @@ BREAKDOWN_ROWS: Final = TableSchema(
         _REGION,
         _TYPE,
         _SHAPE,
+        _SOURCE,
+    ),
+)
+LINE_ROWS: Final = TableSchema(
+    "memories.lines",
+    "a line of the program whose blocks were alive at one instant",
+    "the largest first",
+    (
+        _SOURCE,
+        Column(
+            "allocation_bytes",
+            pl.Int64(),
+            "bytes",
+            NEVER,
+            "Sizes of the blocks that the line asked for, added up.",
+        ),
+        Column(
+            "share_percent",
+            pl.Float64(),
+            "percent",
+            _UNKNOWN_USE,
+            "Share of the memory in use.",
+        ),
+        Column("occurrences", pl.Int64(), "", NEVER, "Number of blocks."),
+        Column(
+            "stacks",
+            pl.Int64(),
+            "",
+            NEVER,
+            "Number of different call stacks that ended in the line.",
+        ),
+        Column(
+            "stack",
+            pl.String(),
+            "",
+            "not recorded",
+            "The call stack that holds most, the innermost frame first.",
+        ),
     ),
 )
 STEP_ROWS: Final = TableSchema(

@@ -45,6 +45,18 @@ _NOT_RECORDED: Final = {
         "a deallocation ends, or what was alive.",
     }.items()
 }
+_SNAPSHOT: Final = (
+    "Write a memory snapshot (PyTorch) or a device memory profile (JAX), and open it."
+)
+_IN_SNAPSHOTS: Final = {
+    field: Unavailable(code="NOT_RECORDED", reason=reason, remedy=_SNAPSHOT)
+    for field, reason in {
+        "tensor_bytes": "No event tells freed blocks that wait for a stream from the "
+        "rest of the heap.",
+        "source": "No allocation reports the line of the program that asked for it.",
+        "stack": "No allocation reports its call stack.",
+    }.items()
+}
 #: Columns that are levels of the memory in use.
 _LEVELS: Final = (
     *("memory_in_use_bytes", "start_bytes", "end_bytes", "growth_bytes"),
@@ -126,7 +138,7 @@ def missing_of(name: str, memory: Memory, view: MemoryView) -> list[Missing]:
             _NOT_RECORDED["addresses"].for_field(f"{path}.{field}")
             for field in ("unmatched_deallocations", "address_reuse", "breakdown")
         ]
-    reasons = dict(_NOT_RECORDED)
+    reasons = _NOT_RECORDED | _IN_SNAPSHOTS
     reasons["step_id"] = view.steps.why or _IN_NO_STEP
     if view.steps.why is not None:
         found += [
@@ -137,12 +149,15 @@ def missing_of(name: str, memory: Memory, view: MemoryView) -> list[Missing]:
         field = f"{path}.growth_bytes_per_step"
         found += growth_of(memory.steps, field=field)[1]
     found += _missing_at_peak(path, memory, reasons)
-    reasons |= dict.fromkeys(_LEVELS, reasons["heap_bytes"])
+    reasons |= dict.fromkeys((*_LEVELS, "share_percent"), reasons["heap_bytes"])
+    reasons["reserved_bytes"] = reasons["free_bytes"]
+    if memory.lines.is_empty() and not memory.breakdown.is_empty():
+        found.append(reasons["source"].for_field(f"{path}.lines"))
     # A row that is no single allocation has no requested size.
     itemised = {"breakdown": pl.col("occurrences").is_not_null()}
     if view.older_uncounted and memory.breakdown["allocation_bytes"].null_count():
         found.append(_OLDER_UNCOUNTED.for_field(f"{path}.breakdown.allocation_bytes"))
-    for table in ("timeline", "breakdown", "steps"):
+    for table in ("timeline", "breakdown", "lines", "steps"):
         frame = getattr(memory, table)
         columns = {key: why for key, why in reasons.items() if key in frame.columns}
         found += missing_columns(

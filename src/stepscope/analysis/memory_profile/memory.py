@@ -9,6 +9,7 @@ import polars as pl
 
 from stepscope.analysis.memory_profile.columns import (
     BREAKDOWN_ROWS,
+    LINE_ROWS,
     STEP_ROWS,
     TIMELINE_ROWS,
 )
@@ -91,10 +92,11 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
         level: How the memory in use is known: `recorded`; `replayed` where events do
             not report it, so that it is the sum of the events and older blocks are only
             partly seen; `recorded_since_start` where the allocator counts no older
-            blocks.
+            blocks; `one_instant` where the file shows a single instant and no event.
         timeline: Extremes and the peak, or every event.
         breakdown: Blocks that were alive at `breakdown_time_ms`; they add up to the
             memory in use then.
+        lines: What each line of the program held at that time; the largest first.
         breakdown_time_ms: Time of the breakdown, since the start of the profile: the
             peak, or the time that was asked for; null where neither is known.
         steps: Memory in use at the boundaries of steps.
@@ -113,6 +115,7 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
     level: str
     timeline: Annotated[pl.DataFrame, TIMELINE_ROWS]
     breakdown: Annotated[pl.DataFrame, BREAKDOWN_ROWS]
+    lines: Annotated[pl.DataFrame, LINE_ROWS]
     breakdown_time_ms: float | None
     steps: Annotated[pl.DataFrame, STEP_ROWS]
     growth_bytes_per_step: Statistics
@@ -124,7 +127,9 @@ class Facts(Frozen, frozen=True, eq=True):
 
     Attributes:
         frees: Number of deallocations.
-        placed: Whether any event carries an address.
+        held: Number of rows that are neither, but blocks that were there before.
+        placed: Whether it is known which allocation a deallocation ends: events carry
+            addresses, or there are no events.
         capacity: Greatest capacity, or sum of stack, heap and free; None where never
             known.
         least_capacity: Least capacity, or sum of stack, heap and free; None where never
@@ -134,6 +139,7 @@ class Facts(Frozen, frozen=True, eq=True):
     """
 
     frees: int
+    held: int
     placed: bool
     capacity: int | None
     least_capacity: int | None
@@ -152,9 +158,11 @@ def facts_of(view: MemoryView) -> Facts:
     parts = events["stack_bytes"] + events["heap_bytes"] + events["free_bytes"]
     total = events["capacity_bytes"].fill_null(parts)
     recorded = _integer(events["peak_bytes"].max())
+    held = int((events["kind"] == "held").sum())
     return Facts(
         frees=int((events["kind"] == "deallocate").sum()),
-        placed=events["address"].null_count() < len(events),
+        held=held,
+        placed=events["address"].null_count() < len(events) or held == len(events),
         capacity=_integer(total.max()),
         least_capacity=_integer(total.min()),
         # A use that was seen was reached, whatever the allocator claims.

@@ -25,6 +25,7 @@ from stepscope.analysis.memory_profile.memory import (
 from stepscope.analysis.memory_profile.rows import (
     MemoryView,
     breakdown_rows,
+    line_rows,
     shown_places,
     step_rows,
     timeline_rows,
@@ -135,7 +136,8 @@ def _views(profile: ProfileData, host: str) -> list[MemoryView] | Unavailable:
     replay = present(profile.derived(host, memory_replay))
     steps = present(profile.derived(host, allocation_steps))
     found = [
-        MemoryView(allocations, replay, memory, steps) for memory in replay.memories
+        MemoryView(allocations, replay, memory, steps, profile.trace(host).strings)
+        for memory in replay.memories
     ]
     return sorted(found, key=_fullness)
 
@@ -158,16 +160,17 @@ def _memory(view: MemoryView, facts: Facts, options: Options) -> Memory:
     steps = step_rows(view)
     growth, _ = growth_of(steps, field="")
     return Memory(
-        allocations=len(memory.rows) - facts.frees,
+        allocations=len(memory.rows) - facts.frees - facts.held,
         deallocations=facts.frees,
         unmatched_deallocations=memory.unmatched if facts.placed else None,
         address_reuse=memory.reused if facts.placed else None,
         capacity_bytes=facts.capacity,
         peak_heap_lifetime_bytes=facts.lifetime_peak,
         peak=peak,
-        level=_level(view),
+        level=_level(view, facts),
         timeline=timeline_rows(view, shown_places(view, options.points)),
         breakdown=breakdown.clear() if place is None else breakdown,
+        lines=line_rows(view, -1 if place is None else place),
         breakdown_time_ms=time_ms,
         steps=steps,
         growth_bytes_per_step=growth,
@@ -175,7 +178,9 @@ def _memory(view: MemoryView, facts: Facts, options: Options) -> Memory:
     )
 
 
-def _level(view: MemoryView) -> str:
+def _level(view: MemoryView, facts: Facts) -> str:
+    if facts.held == len(view.memory.rows):
+        return "one_instant"
     if view.memory.replayed:
         return "replayed"
     return "recorded_since_start" if view.older_uncounted else "recorded"

@@ -9,6 +9,7 @@ import polars as pl
 
 from stepscope.analysis.memory_profile.columns import (
     BREAKDOWN_ROWS,
+    LINE_ROWS,
     STEP_ROWS,
     TIMELINE_ROWS,
 )
@@ -18,6 +19,8 @@ from stepscope.trace.reading.data_types import data_type_name
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from stepscope.derive.memory.allocation_steps import AllocationSteps
@@ -29,6 +32,7 @@ __all__ = [
     "STACK",
     "MemoryView",
     "breakdown_rows",
+    "line_rows",
     "shown_places",
     "step_rows",
     "timeline_rows",
@@ -46,7 +50,18 @@ _PERSISTENT: Final = "persist/dynamic"
 
 #: Column of allocations → what it is called in results; taken from the allocation
 #: that an event makes or ends.
-_OWN: Final = {"op": "op_name", "region": "region_type", "shape": "tensor_shape"}
+_OWN: Final = {
+    "op": "op_name",
+    "region": "region_type",
+    "shape": "tensor_shape",
+    "source": "source",
+}
+#: What an event is called in results.
+_EVENTS: Final = {
+    "allocate": "allocation",
+    "deallocate": "deallocation",
+    "held": "there before",
+}
 
 
 class MemoryView(Frozen, frozen=True):
@@ -57,12 +72,14 @@ class MemoryView(Frozen, frozen=True):
         replay: What they amount to.
         memory: The one to look at.
         steps: The steps beside the events.
+        strings: Texts that the events refer to.
     """
 
     allocations: pl.DataFrame
     replay: MemoryReplay
     memory: OneMemory
     steps: AllocationSteps
+    strings: Sequence[str]
 
     @property
     def time_ps(self) -> NDArray[np.int64]:
@@ -74,6 +91,12 @@ class MemoryView(Frozen, frozen=True):
         """Whether the memory in use counts no blocks older than the recording."""
         counted = self.allocations["older_counted"].gather(self.memory.rows)
         return not self.memory.replayed and counted.eq(other=False).any()
+
+    @property
+    def older_known(self) -> bool:
+        """Whether blocks older than the recording are among the rows."""
+        kinds = self.allocations["kind"].gather(self.memory.rows)
+        return bool((kinds == "held").any())
 
     def use_after(self, place: int) -> tuple[int | None, int]:
         """Return heap and stack after the event at a place; before all events at -1.
@@ -112,17 +135,19 @@ def timeline_rows(view: MemoryView, places: NDArray[np.int64]) -> pl.DataFrame:
             ("allocation_bytes", "allocated"),
         )
     }
+    heap = pl.lit(nullable("heap_bytes", memory.heap_bytes[places], known))
     meaningless = (pl.col("free_bytes") == 0) | ~pl.col("fragmentation").is_finite()
     frame = event.select(
         (pl.col("start_ps") / PS_PER_MS).alias("time_ms"),
         "stack_bytes",
-        nullable("heap_bytes", memory.heap_bytes[places], known),
+        heap.alias("heap_bytes"),
+        "tensor_bytes",
         "free_bytes",
+        (pl.col("stack_bytes").fill_null(0) + heap + pl.col("free_bytes")).alias(
+            "reserved_bytes"
+        ),
         pl.when(~meaningless.fill_null(value=False)).then("fragmentation"),
-        pl.when(freed)
-        .then(pl.lit("deallocation"))
-        .otherwise(pl.lit("allocation"))
-        .alias("event"),
+        pl.col("kind").cast(pl.String).replace(_EVENTS).alias("event"),
         *(
             pl.when(freed).then(-given).otherwise(given).alias(name)
             for name, given in size.items()
@@ -175,15 +200,17 @@ def breakdown_rows(view: MemoryView, place: int) -> pl.DataFrame:
     live = (
         view.allocations[alive]
         .group_by(
-            "op", "region", "dtype", "shape", "allocated_bytes", "requested_bytes"
+            *("op", "region", "dtype", "shape", "source"),
+            *("allocated_bytes", "requested_bytes"),
         )
-        .agg(pl.len().cast(pl.Int64).alias("occurrences"))
+        .agg(
+            pl.len().cast(pl.Int64).alias("rows"),
+            _blocks().alias("occurrences"),
+        )
         .select(
             *(pl.col(column).alias(name) for column, name in _OWN.items()),
-            (pl.col("allocated_bytes") * pl.col("occurrences")).alias(
-                "allocation_bytes"
-            ),
-            pl.col("requested_bytes") * pl.col("occurrences"),
+            (pl.col("allocated_bytes") * pl.col("rows")).alias("allocation_bytes"),
+            pl.col("requested_bytes") * pl.col("rows"),
             "occurrences",
             data_type_name(pl.col("dtype")).alias("data_type"),
         )
@@ -192,8 +219,8 @@ def breakdown_rows(view: MemoryView, place: int) -> pl.DataFrame:
         )
         .sort(
             *("allocation_bytes", "op_name", "requested_bytes", "region_type"),
-            *("data_type", "tensor_shape", "occurrences"),
-            descending=[True, *[False] * 6],
+            *("data_type", "tensor_shape", "occurrences", "source"),
+            descending=[True, *[False] * 7],
             nulls_last=True,
         )
     )
@@ -201,9 +228,10 @@ def breakdown_rows(view: MemoryView, place: int) -> pl.DataFrame:
     rest = None if heap is None else heap - int(live["allocation_bytes"].sum())
     # Nothing older was counted, which does not mean that there was nothing.
     shown = None if rest == 0 and view.older_uncounted else rest
-    special: list[tuple[str, int | None, str | None]] = [
-        (_rest_name(view, place, alive, rest), shown, _PERSISTENT)
-    ]
+    special: list[tuple[str, int | None, str | None]] = []
+    # Where older blocks are known one by one, nothing may be left of them.
+    if rest != 0 or not view.older_known:
+        special.append((_rest_name(view, place, alive, rest), shown, _PERSISTENT))
     if stack > 0:
         special.append((STACK, stack, None))
     return pl.concat(
@@ -222,6 +250,43 @@ def breakdown_rows(view: MemoryView, place: int) -> pl.DataFrame:
             ),
         ]
     )
+
+
+def line_rows(view: MemoryView, place: int) -> pl.DataFrame:
+    """Return what each line of the program holds at a place, columns `LINE_ROWS`.
+
+    Empty where no block names a line.
+    """
+    alive = view.allocations[view.replay.alive(view.memory, place)]
+    if alive["source"].is_null().all():
+        return pl.DataFrame(schema=LINE_ROWS.dtypes())
+    # Of several stacks that end in a line, the one that holds most is shown.
+    by_stack = alive.group_by("source", "stack").agg(
+        pl.col("allocated_bytes").sum().alias("held"), _blocks().alias("blocks")
+    )
+    heap, stack = view.use_after(place)
+    whole = (heap or 0) + stack
+    share = 100.0 * pl.col("allocation_bytes") / whole if whole else pl.lit(None)
+    rows = (
+        by_stack.sort("held", "stack", descending=[True, False], nulls_last=True)
+        .group_by("source", maintain_order=True)
+        .agg(
+            pl.col("held").sum().alias("allocation_bytes"),
+            pl.col("blocks").sum().alias("occurrences"),
+            pl.len().cast(pl.Int64).alias("stacks"),
+            pl.col("stack").first(),
+        )
+        .sort("allocation_bytes", "source", descending=[True, False], nulls_last=True)
+    )
+    texts = [None if it is None else view.strings[it] for it in rows["stack"].to_list()]
+    return rows.with_columns(
+        share.alias("share_percent"), pl.Series("stack", texts, pl.String)
+    ).select(pl.col(name).cast(kind) for name, kind in LINE_ROWS.dtypes().items())
+
+
+def _blocks() -> pl.Expr:
+    """Count the blocks of rows."""
+    return pl.col("blocks").fill_null(1).sum()
 
 
 def _rest_name(

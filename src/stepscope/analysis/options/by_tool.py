@@ -14,6 +14,7 @@ from stepscope.analysis.options import (
     model_views,
     overview_page,
     pod_viewer,
+    roofline_model,
     tf_data_bottleneck_analysis,
     trace_viewer,
 )
@@ -31,6 +32,7 @@ OPTIONS: Final[Mapping[str, type[msgspec.Struct]]] = MappingProxyType(
         "input_pipeline_analyzer": input_pipeline_analyzer.Options,
         "framework_op_stats": framework_op_stats.Options,
         "kernel_stats": kernel_stats.Options,
+        "roofline_model": roofline_model.Options,
         "memory_profile": memory_profile.Options,
         "pod_viewer": pod_viewer.Options,
         "trace_viewer": trace_viewer.Options,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from stepscope.capture.launching.plan import RunPlan
 
-__all__ = ["launch"]
+__all__ = ["launch", "supervise"]
 
 #: What a shell adds to the number of the signal that ended a program.
 _BY_SIGNAL: Final = 128
@@ -31,6 +31,15 @@ _PASSED_ON: Final = tuple(
 def launch(
     arguments: Sequence[str], plan: RunPlan, environment: Mapping[str, str]
 ) -> int:
+    """Run a program that records itself by the plan; its exit status.
+
+    Raises:
+        BadUsage: The system cannot run it.
+    """
+    return supervise(arguments, armed_environment(plan, environment))
+
+
+def supervise(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
     """Run a program with its own input and outputs; its exit status.
 
     A signal that asks to end is passed on, and we wait for the program. Where a signal
@@ -65,7 +74,7 @@ def launch(
     try:
         try:
             process = subprocess.Popen(  # noqa: S603 - running it is what was asked for
-                arguments, env=armed_environment(plan, environment)
+                arguments, env=dict(environment)
             )
         except OSError as error:
             raise BadUsage(

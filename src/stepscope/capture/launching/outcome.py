@@ -118,13 +118,13 @@ def _recorded(note: Note, plan: RunPlan) -> str:
     if note.steps:
         return (
             f"it ended after step {note.steps}, before the window began "
-            f"(--skip-steps {plan.skip_steps}): its steps and counters were recorded, "
-            f"the framework was not; counted: {note.counted}"
+            f"(--skip-steps {plan.skip_steps}): its steps, counters and samples of its "
+            f"functions were recorded, the framework was not; counted: {note.counted}"
         )
     return (
         f"it ended before the window began (--wait-s {plan.wait_s:g}) and no steps "
-        "were found: only annotations and counters were recorded; --wait-s 0 records "
-        "from its start"
+        "were found: annotations, counters and samples of its functions were recorded, "
+        "and no framework; --wait-s 0 records from its start"
     )
 
 

@@ -126,7 +126,9 @@ class Window:
         """Keep steps and counters from now on, if nothing else is recorded."""
         with self._alone():
             if self.phase is Phase.IDLE:
-                self._begin(self._watching())
+                # A program that ends before a window opens is explained by its
+                # functions. After a window, what is watched may go on for days.
+                self._begin(self._watching(functions=self._by_time is None))
                 self.phase = Phase.WATCHED
 
     def watch_unless_busy(self) -> None:
@@ -253,7 +255,7 @@ class Window:
                 self._note("waited", None, ())
             elif self.phase is not Phase.OVER and not is_known:
                 if self._session is None:
-                    self._begin(self._watching())
+                    self._begin(self._watching(functions=False))
                 self._save(how, instead_of=before)
             else:
                 self._drop()
@@ -317,12 +319,11 @@ class Window:
         with self._lock, leaving.undisturbed():
             yield
 
-    def _watching(self) -> ProfilerOptions:
+    def _watching(self, *, functions: bool) -> ProfilerOptions:
         from dataclasses import replace  # noqa: PLC0415 - arming stays light
 
-        return replace(
-            self.plan.options(), collectors=("host", "process"), counters_hz=_WATCH_HZ
-        )
+        kept = ("host", "process", *(("python_samples",) if functions else ()))
+        return replace(self.plan.options(), collectors=kept, counters_hz=_WATCH_HZ)
 
     def _open_steps(self, first: int) -> None:
         if self.phase is Phase.TIME:

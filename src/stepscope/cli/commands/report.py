@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import click
 
-from stepscope.cli.commands.options import force_option, output_option, paths_argument
+from stepscope.cli.commands.options import (
+    force_option,
+    kernels_option,
+    output_option,
+    paths_argument,
+)
 from stepscope.cli.forms import REPORT_FORMS
 from stepscope.cli.light_start import light_start
 
@@ -48,6 +53,7 @@ __all__ = ["report"]
     metavar="|".join(REPORT_FORMS),
     help="Form of the report.",
 )
+@kernels_option
 @output_option
 @force_option
 def report(
@@ -59,6 +65,7 @@ def report(
     store: bool,
     explain: str | None,
     form: str,
+    kernels: str | None,
     output: str | None,
     force: bool,
 ) -> int:
@@ -79,6 +86,7 @@ def report(
             store=store,
             explain=explain,
             form=form,
+            kernels=kernels,
             output=output,
             force=force,
         )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from stepscope.cli.commands.options import kernels_option
+
 __all__ = ["serve"]
 
 
@@ -24,7 +26,8 @@ __all__ = ["serve"]
     metavar="N",
     help="Listen at this port; 0 takes any free one.",
 )
-def serve(*, logdir: str, host: str, port: int) -> int:
+@kernels_option
+def serve(*, logdir: str, host: str, port: int, kernels: str | None) -> int:
     """Show the profiles of LOGDIR in a browser, new ones as soon as they are there.
 
     LOGDIR is a log directory, a run directory, a trace file, or the URL of one of
@@ -32,4 +35,4 @@ def serve(*, logdir: str, host: str, port: int) -> int:
     """
     from stepscope.cli import serve as serving  # noqa: PLC0415 - help stays light
 
-    return serving.answer(logdir, host=host, port=port)
+    return serving.answer(logdir, host=host, port=port, kernels=kernels)

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import click
 
-from stepscope.cli.commands.options import force_option, output_option, paths_argument
+from stepscope.cli.commands.options import (
+    force_option,
+    kernels_option,
+    output_option,
+    paths_argument,
+)
 from stepscope.cli.commands.tool_options import chosen_options, tool_options
 from stepscope.cli.forms import SHOW_FORMS
 from stepscope.cli.light_start import light_start
@@ -31,6 +36,7 @@ __all__ = ["show"]
 )
 @click.option("--table", "table_name", metavar="NAME", help="Another table of TOOL.")
 @tool_options
+@kernels_option
 @output_option
 @force_option
 def show(
@@ -41,6 +47,7 @@ def show(
     compat: str | None,
     form: str,
     table_name: str | None,
+    kernels: str | None,
     output: str | None,
     force: bool,
     **of_tools: object,
@@ -48,10 +55,11 @@ def show(
     """Print what TOOL found.
 
     Tools: overview_page (overview), input_pipeline_analyzer (input),
-    framework_op_stats (ops), kernel_stats (kernels), memory_profile (memory),
-    pod_viewer (pod), trace_viewer (trace), tf_data_bottleneck_analysis (tfdata),
-    inference_profile (inference), model_views (model). PATH is a log directory (its
-    newest run), a run directory, or one file; several are several workers of one run.
+    framework_op_stats (ops), kernel_stats (kernels), roofline_model (roofline),
+    memory_profile (memory), pod_viewer (pod), trace_viewer (trace),
+    tf_data_bottleneck_analysis (tfdata), inference_profile (inference), model_views
+    (model). PATH is a log directory (its newest run), a run directory, or one file;
+    several are several workers of one run.
     """
     with light_start():
         from stepscope.cli import show as showing  # noqa: PLC0415 - help stays light
@@ -65,6 +73,7 @@ def show(
             | ({} if compat is None else {"compat": compat}),
             form=form,
             table=table_name,
+            kernels=kernels,
             output=output,
             force=force,
         )

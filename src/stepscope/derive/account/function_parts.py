@@ -122,7 +122,7 @@ def calling_function(
     """Return the program's own deepest function that calls most of a set.
 
     A function around steps is no answer, unless it does little else: all that the loop
-    does is called from it.
+    does is called from it. Nor is the program's module: all of the program is.
 
     Args:
         frames: The functions that ran.
@@ -150,6 +150,8 @@ def calling_function(
             continue
         waiting += node.calls
         if not node.is_own or not _is_in_its_place(frames.names[node.type]):
+            continue
+        if frames.function(node.type).endswith(_BEGINNINGS):
             continue
         if found is None or found.is_loop or not node.is_loop:
             found = node

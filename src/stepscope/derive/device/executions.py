@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from stepscope.derive.host.op_events import HostOpEvents
     from stepscope.trace.model import TraceData
 
-__all__ = ["DeviceExecutions", "device_executions"]
+__all__ = ["DeviceExecutions", "device_executions", "executions_of_activities"]
 
 #: How an execution came about; any other value is unknown.
 _EAGER: Final = 1
@@ -83,7 +83,7 @@ def device_executions(
     everything = np.bincount(code, minlength=len(of_class))
     eager = _eager_flags(host_op_events)
     rest, counted = everything, _Counted.nothing(len(places), len(eager))
-    execution = _executions(activity_ops, correlation, launching_ops)
+    execution = executions_of_activities(activity_ops, correlation, launching_ops)
     if execution is not None:
         counted = _distinct_executions(place, execution, eager=eager, count=len(places))
         launched = execution >= 0
@@ -151,7 +151,7 @@ class _Counted(Frozen, frozen=True):
         self.function[:] += np.bincount(place[eager == _FUNCTION], minlength=count)
 
 
-def _executions(
+def executions_of_activities(
     activity_ops: ActivityOps,
     correlation: Correlation | Unavailable,
     launching_ops: LaunchingOps | Unavailable,

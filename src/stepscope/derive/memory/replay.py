@@ -63,7 +63,8 @@ class MemoryReplay(Frozen, frozen=True):
         ended_by: int32 by row of allocations; for an allocation the event at its
             address that ends it, a deallocation or the next allocation; -1 if it is
             alive at the end. An allocation without a recorded address has its own row,
-            because its end is unknown. -1 for deallocations.
+            because its end is unknown, unless it was there before. -1 for
+            deallocations.
     """
 
     memories: tuple[OneMemory, ...]
@@ -92,7 +93,8 @@ def memory_replay(*, allocations: pl.DataFrame) -> MemoryReplay:
 
     Definition: docs/tools/memory_profile.md#breakdown.
     """
-    allocate = (allocations["kind"] == "allocate").to_numpy()
+    # What was there before is a block like one that was allocated at the start.
+    allocate = (allocations["kind"] != "deallocate").to_numpy()
     names = allocations["allocator"].unique(maintain_order=True)
     code = allocations["allocator"].cast(pl.Enum(names)).to_physical()
     of_memory = [(name, np.flatnonzero(code == at)) for at, name in enumerate(names)]
@@ -104,7 +106,9 @@ def memory_replay(*, allocations: pl.DataFrame) -> MemoryReplay:
     follows = (before >= 0) & allocate[before] if len(row) else allocate
     source = np.where(allocate, row, np.where(follows, before, np.int32(-1)))
     named = present(allocations, "address")
-    ended_by = np.where(allocate, np.where(named, after, row), np.int32(-1))
+    # Memory without an address whose end may have been recorded is not followed.
+    followed = named | (allocations["kind"] == "held").to_numpy()
+    ended_by = np.where(allocate, np.where(followed, after, row), np.int32(-1))
     heap = present(allocations, "heap_bytes")
     memories = []
     for name, rows in of_memory:

@@ -34,7 +34,14 @@ if TYPE_CHECKING:
     from stepscope.derive.host.op_events import HostOpEvents
     from stepscope.derive.ops.execution_costs import ExecutionCosts
 
-__all__ = ["HOST_OP_COSTS", "OP_COSTS", "host_op_costs", "op_costs"]
+__all__ = [
+    "DIVIDED",
+    "HOST_OP_COSTS",
+    "OP_COSTS",
+    "host_op_costs",
+    "left_to_others",
+    "op_costs",
+]
 
 #: Columns of `op_costs`; null means unknown.
 OP_COSTS: Final[dict[str, pl.DataType]] = {
@@ -53,7 +60,7 @@ HOST_OP_COSTS: Final[dict[str, pl.DataType]] = {
 }
 _KEY: Final = ["device", "group"]
 #: Opcodes of asynchronous work: `copy-start`, `all-reduce-done`.
-_DIVIDED: Final = r"-(?:start|update|done)$"
+DIVIDED: Final = r"-(?:start|update|done)$"
 _KINDS: Final = ACTIVITY_KINDS.categories.to_list()
 #: What the link to a host or to another device holds up, not the device's memory.
 _THROUGH_A_LINK: Final = tuple(
@@ -140,7 +147,7 @@ def _timed(run_costs: pl.DataFrame, category: pl.Series) -> pl.DataFrame:
 
     Work that begins with one instruction and ends with another is done between them.
     """
-    divided = category.str.contains(_DIVIDED).fill_null(value=False)
+    divided = category.str.contains(DIVIDED).fill_null(value=False)
     return run_costs.select(pl.when(~divided).then(pl.all()))
 
 
@@ -201,7 +208,7 @@ def _by_host(found: DeviceExecutions, costs: ExecutionCosts) -> pl.DataFrame:
     owner = found.owner
     candidates = (owner >= 0) & ((costs.flops >= 0) | (costs.accessed_bytes >= 0))
     if candidates.any():
-        candidates &= ~_left_to_others(found, costs)
+        candidates &= ~left_to_others(found, costs)
         # What such an op launches itself nobody described.
         candidates &= ~(found.launched & costs.only_calls)
     count = len(found.rows)
@@ -219,9 +226,7 @@ def _by_host(found: DeviceExecutions, costs: ExecutionCosts) -> pl.DataFrame:
     return pl.DataFrame(columns)
 
 
-def _left_to_others(
-    found: DeviceExecutions, costs: ExecutionCosts
-) -> NDArray[np.bool_]:
+def left_to_others(found: DeviceExecutions, costs: ExecutionCosts) -> NDArray[np.bool_]:
     """Return executions around others of unknown cost that put work on a device.
 
     The work of the inner ones may be what the outer one's operands describe.

@@ -54,7 +54,8 @@ def _devices(document: Document) -> str:
     if document.not_understood is not None and not used:
         return "device not understood"
     if not devices:
-        return "CPU only" if document.silent_device is None else "devices not recorded"
+        unknown = document.silent_device is not None or _without_timeline(document)
+        return "devices not recorded" if unknown else "CPU only"
     kinds = Counter(_kind(device, document) for device in used or devices)
     text = ", ".join(f"{count} × {kind}" for kind, count in kinds.items())
     idle = len(devices) - len(used)
@@ -63,6 +64,12 @@ def _devices(document: Document) -> str:
     if not used or not idle or shared:
         return text
     return f"{text}; {idle} more without recorded work"
+
+
+def _without_timeline(document: Document) -> bool:
+    """Return whether the format records no work, neither of devices nor of hosts."""
+    overview = document.overview
+    return isinstance(overview, Unavailable) and overview.code == "FORMAT"
 
 
 def _kind(device: Device, document: Document) -> str:

@@ -12,12 +12,15 @@ from stepscope.units import bytes_text
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from stepscope.analysis.memory_profile.memory import Memory
     from stepscope.report.document import Document
     from stepscope.report.page import Line, Role
 
 __all__ = ["memories"]
 
 _SHOWN: Final = 8
+#: Lines of the program that are named for each memory.
+_LINES: Final = 3
 _HEADER: Final = ("memory", "peak", "of capacity", "capacity", "peak at")
 _ROLES: Final[dict[str, Role]] = {"warning": "warn", "critical": "bad"}
 
@@ -44,6 +47,7 @@ def memories(document: Document, width: int) -> list[Line]:
     if left:
         lines.append(line(Piece(f"  {left} more", "dim")))
     for name, memory in result.memories.items():
+        lines += _lines_of_program(name, memory, width)
         # How free memory is fragmented matters where it runs short; the page shows it.
         for warning in memory.warnings:
             if warning.kind == "near_capacity":
@@ -51,6 +55,17 @@ def memories(document: Document, width: int) -> list[Line]:
                 text = f"{name}: {share} of its capacity is in use at the peak."
                 lines += wrapped(text, width, indent=2, role=_ROLES[warning.severity])
     return [*lines, more("stepscope show memory_profile PATH")]
+
+
+def _lines_of_program(name: str, memory: Memory, width: int) -> list[Line]:
+    """Write which lines of the program hold most at the peak, where that is known."""
+    known = memory.lines.drop_nulls("source").head(_LINES)
+    found: list[Line] = []
+    for row in known.iter_rows(named=True):
+        size, share = bytes_text(row["allocation_bytes"]), row["share_percent"]
+        of = "" if share is None else f", {percent(share)}"
+        found += wrapped(f"{name}: {size}{of}: {row['source']}", width, indent=2)
+    return found
 
 
 def _or_dash(value: float | None, words: Callable[[float], str]) -> str:

@@ -119,11 +119,14 @@ class Store:
         self,
         source: Source,
         *,
+        kernels: str | None = None,
         answers_bytes: int = ANSWERS_BYTES,
         patience_s: float = _PATIENCE_S,
         quiet_s: float = _QUIET_S,
     ) -> None:
         self.source = source
+        #: What Nsight Compute measured, beside every run; None for nothing.
+        self._kernels = kernels
         self._answers: Bounded[bytes] = Bounded(answers_bytes)
         self._patience_s = patience_s
         self._quiet_s = quiet_s
@@ -388,7 +391,7 @@ class Store:
     def _read(self, entry: Entry) -> ProfileWithTools:
         try:
             unchanged = self._is_current(entry)
-            profile = open_found(self.source.here(entry.run))
+            profile = open_found(self.source.here(entry.run), kernels=self._kernels)
             unchanged = unchanged and self._is_current(entry)
         except OSError as error:
             # Not remembered as unreadable: the file may be there again.

@@ -9,6 +9,7 @@ export const SHORT_NAMES: ReadonlyMap<string, string> = new Map([
   ["tensorflow_stats", "framework_op_stats"],
   ["kernels", "kernel_stats"],
   ["gpu_kernel_stats", "kernel_stats"],
+  ["roofline", "roofline_model"],
   ["memory", "memory_profile"],
   ["pod", "pod_viewer"],
   ["trace", "trace_viewer"],

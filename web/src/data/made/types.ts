@@ -483,6 +483,8 @@ export interface KernelStatsResult {
   by_pair: Row[];
   by_kernel: Row[];
   pie: Row[];
+  measured: Row[];
+  nvidia_rules: Row[];
   kernel_count: number;
   kernel_time_us: number;
   time_us_by_precision: Record<string, number>;
@@ -512,6 +514,7 @@ export interface Memory {
   level: string;
   timeline: Row[];
   breakdown: Row[];
+  lines: Row[];
   breakdown_time_ms: number | null;
   steps: Row[];
   growth_bytes_per_step: Statistics;
@@ -753,6 +756,16 @@ export interface QualityNote {
   message: string;
   count: number | null;
   remedy: string | null;
+}
+
+export interface RooflineModelResult {
+  ops: Row[];
+  kernels: Row[];
+  roofs: Row[];
+  ops_on: string | null;
+  unknown_ops_percent: number | null;
+  unknown_kernels_percent: number | null;
+  measured_kernels: number;
 }
 
 export interface RunEnvironment {
@@ -1028,6 +1041,7 @@ export interface Results {
   input_pipeline_analyzer: InputPipelineResult;
   framework_op_stats: FrameworkOpStatsResult;
   kernel_stats: KernelStatsResult;
+  roofline_model: RooflineModelResult;
   memory_profile: MemoryProfileResult;
   pod_viewer: PodViewerResult;
   trace_viewer: TraceViewerResult;

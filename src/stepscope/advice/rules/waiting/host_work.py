@@ -93,6 +93,18 @@ _WORDS: Final = Words(
         ("pass", "ops"): (
             ("The host's work is the ops of the model: {share_percent} of the time.",),
         ),
+        ("pass", "functions"): (
+            (
+                (
+                    "Without ops of a model the program's functions are the step: "
+                    "{named}, {named_share} of the time."
+                ),
+                (
+                    "Without ops of a model the program's functions are the step: "
+                    "{share_percent} of the time."
+                ),
+            ),
+        ),
     },
     causes={"functions": "work of the program on the host"},
 )
@@ -142,8 +154,10 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         fault is not None if shares.device is None else not shares.host_ops_lead()
     )
     if verdict.status == "fail" and not is_fault:
+        is_model = shares.device is not None or _has_ops(shares, thresholds)
+        note = "ops" if is_model else "functions"
         verdict = msgspec.structs.replace(
-            verdict, status="pass", severity="info", note="ops"
+            verdict, status="pass", severity="info", note=note
         )
     named = _named(signals, shares, functions, fault)
     found = owned_finding(
@@ -206,12 +220,7 @@ def _fault(
     which the model's ops are called is the step itself. Ops that a device waits for are
     the matter of `launch.delay`.
     """
-    ops_ps = sum(
-        one.time_ps
-        for one in shares.named(_OWNER, place="inside")
-        if one.function is None and one.name is not None
-    )
-    if 100 * ops_ps < thresholds.host_work_warn.value * shares.total_ps:
+    if not _has_ops(shares, thresholds):
         # Without ops of a model the functions are the step itself.
         return None
     limit = thresholds.host_function.value
@@ -225,6 +234,15 @@ def _fault(
         )
     )
     return max(large, key=lambda one: one.part.share_percent, default=None)
+
+
+def _has_ops(shares: StepShares, thresholds: Thresholds) -> bool:
+    ops_ps = sum(
+        one.time_ps
+        for one in shares.named(_OWNER, place="inside")
+        if one.function is None and one.name is not None
+    )
+    return 100 * ops_ps >= thresholds.host_work_warn.value * shares.total_ps
 
 
 def _named(

@@ -1,13 +1,15 @@
 """Keras: a step of `fit` begins where its callbacks are called for a batch.
 
 The list of callbacks is listened to, not joined: one callback more could switch off
-Keras's asynchronous dispatch, and programs look at the list.
+Keras's asynchronous dispatch, and programs look at the list. In a loop of the program's
+own a step ends when an optimizer has changed the variables outside of a graph function.
 """
 
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
+import sys
+from typing import TYPE_CHECKING, Any, Final
 
 from stepscope.capture.launching.counting import FIT
 from stepscope.capture.launching.harmless import harmless
@@ -19,14 +21,17 @@ if TYPE_CHECKING:
 
 __all__ = ["listen"]
 
+_UPDATES: Final = "updates of the optimizer (Keras)"
+
 
 def listen(counter: StepCounter) -> Callable[[], None]:
-    """Count the batches of every `fit`; what ends it.
+    """Count the batches of every `fit`, and updates outside of it; what ends it.
 
     Raises:
-        AttributeError: This version keeps its callbacks elsewhere.
+        AttributeError: This version keeps its callbacks or its update elsewhere.
     """
     from keras.callbacks import CallbackList  # noqa: PLC0415 - the user's
+    from keras.optimizers import Optimizer  # noqa: PLC0415 - the user's
 
     fit = _Fit(counter)
 
@@ -52,6 +57,14 @@ def listen(counter: StepCounter) -> Callable[[], None]:
         _before(CallbackList, name, harmless(counter.window.abandon)(hook))
         for name, hook in heard.items()
     ]
+
+    @harmless(counter.window.abandon)
+    def updated(optimizer: Any, *_: object) -> None:
+        if _runs_at_once():
+            # An update leads over calls that repeat more often: it is what trains.
+            counter.call_ended(_UPDATES, id(optimizer), carries=True)
+
+    undone.append(_after(Optimizer, "apply", updated))
 
     def undo() -> None:
         for restore in undone:
@@ -85,6 +98,12 @@ class _Fit:
         self._counter.ends(FIT)
 
 
+def _runs_at_once() -> bool:
+    """Return whether what is called runs now; TensorFlow may be tracing a graph."""
+    tensorflow = sys.modules.get("tensorflow")
+    return tensorflow is None or bool(tensorflow.executing_eagerly())
+
+
 def _before(owner: type, name: str, hook: Callable[..., object]) -> Callable[[], None]:
     """Call `hook` before a method of a class; what ends it."""
     method = getattr(owner, name)
@@ -94,6 +113,27 @@ def _before(owner: type, name: str, hook: Callable[..., object]) -> Callable[[],
         hook(self, *args, *kwargs.values())
         return method(self, *args, **kwargs)
 
+    return _replaced(owner, name, heard)
+
+
+def _after(owner: type, name: str, hook: Callable[..., object]) -> Callable[[], None]:
+    """Call `hook` after a method of a class has returned; what ends it."""
+    method = getattr(owner, name)
+
+    @functools.wraps(method)
+    def heard(self: Any, *args: Any, **kwargs: Any) -> Any:
+        result = method(self, *args, **kwargs)
+        hook(self)
+        return result
+
+    return _replaced(owner, name, heard)
+
+
+def _replaced(
+    owner: type, name: str, heard: Callable[..., object]
+) -> Callable[[], None]:
+    """Put a function in the place of a method; what puts the method back."""
+    method = getattr(owner, name)
     setattr(owner, name, heard)
 
     def undo() -> None:

@@ -6,6 +6,7 @@ export const TITLES = {
   trace_viewer: "Trace",
   framework_op_stats: "Op stats",
   kernel_stats: "Kernels",
+  roofline_model: "Roofline",
   input_pipeline_analyzer: "Input pipeline",
   tf_data_bottleneck_analysis: "tf.data",
   model_views: "Model views",

@@ -1,0 +1,143 @@
+"""`kernel.coalescing`: kernels move bytes that they do not use.
+
+Definition: docs/advice/kernel_coalescing.md.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from stepscope.advice.finding import Action
+from stepscope.advice.item import Item
+from stepscope.advice.judging.measured import MEASURED_READS, Fault, judge_measured
+from stepscope.advice.rule import Rule
+from stepscope.advice.words import Words
+
+if TYPE_CHECKING:
+    from stepscope.advice.finding import Finding
+    from stepscope.advice.signals.signal import Signals
+    from stepscope.thresholds import Thresholds
+
+__all__ = ["RULE", "evaluate"]
+
+_ACTIONS: Final = (
+    Action(
+        cause="any",
+        framework="any",
+        text="Let neighbouring threads read neighbouring elements: change the order of "
+        "the loop or the layout of the data, or exchange elements in shared memory.",
+    ),
+    Action(
+        cause="any",
+        framework="PyTorch",
+        text="Make the tensor contiguous once, before ops that walk across it.",
+        code="x = x.contiguous()",
+    ),
+)
+_WORDS: Final = Words(
+    passed="kernels use the bytes that they move",
+    texts={
+        ("fail", None): (
+            (
+                (
+                    "For {value} of the kernels' time threads touch memory far apart, "
+                    "most of it {named}: {wasted} of the bytes that it moves are of "
+                    "no use."
+                ),
+            ),
+        ),
+        ("pass", None): (
+            (
+                (
+                    "For {value:nothing} of the kernels' time threads touch memory far "
+                    "apart."
+                ),
+            ),
+        ),
+    },
+)
+_ITEM: Final = Item(
+    id="kernel.coalescing",
+    stage=5,
+    title="kernels move bytes that they do not use",
+    words=_WORDS,
+    pages=("kernel_stats",),
+    confirm="Look at the sectors of a load and of a store in the table of kernels: 4 "
+    "are enough where each of 32 threads reads 4 bytes.",
+    refute="Where computing is what limits the kernel, fewer bytes change little.",
+    floors=("a kernel goes no faster than its arithmetic allows",),
+    actions=_ACTIONS,
+    explains=("op.hot",),
+)
+_SECTOR_BYTES: Final = 32
+#: Sectors that 32 threads need for 4 bytes each, and for the 16 that one thread reads
+#: at most; that many are touched only where threads read far apart.
+_LEAST_SECTORS: Final = 4
+_MOST_SECTORS: Final = 16
+_SCATTERED: Final = 24
+
+
+def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
+    """Judge the time of kernels by the bytes that are moved and not asked for."""
+    loads, stores = _wasted("load"), _wasted("store")
+    weights = [pl.col(f"global_{it}_sectors").fill_null(1) for it in ("load", "store")]
+    known = pl.sum_horizontal(
+        pl.when(it.is_not_null()).then(weight)
+        for it, weight in zip((loads, stores), weights, strict=True)
+    )
+    wasted = pl.sum_horizontal(loads * weights[0], stores * weights[1]) / known
+    # Neither is known: 0 of 0.
+    wasted = pl.when(known > 0).then(wasted)
+    least = thresholds.wasted_sectors.value / 100
+    partly = (loads.is_null() & _touched("load")) | (
+        stores.is_null() & _touched("store")
+    )
+    found = (
+        pl.when(pl.col("bound") == "compute")
+        .then(pl.lit(value=False))
+        .when(wasted >= least)
+        .then(pl.lit(value=True))
+        .when(wasted.is_not_null() & ~partly)
+        .then(pl.lit(value=False))
+    )
+    fault = Fault(
+        found=found,
+        saved=wasted,
+        shown={
+            "wasted": ("wasted_percent", "percent"),
+            "load_sectors": ("load_sectors_per_request", "count"),
+            "store_sectors": ("store_sectors_per_request", "count"),
+        },
+        added={"wasted_percent": 100 * wasted},
+    )
+    return judge_measured(_ITEM, signals, thresholds, fault)
+
+
+def _touched(what: str) -> pl.Expr:
+    """Return whether a kernel does this at all, as far as is known."""
+    return (pl.col(f"global_{what}_requests") != 0).fill_null(value=True)
+
+
+def _wasted(what: str) -> pl.Expr:
+    """Return the share of bytes that nobody asked for; null where nothing tells.
+
+    Of some more sectors than 4 a thread may read 4 bytes or 16: only the bytes that
+    were asked for tell.
+    """
+    used = pl.col(f"{what}_bytes_per_sector")
+    sectors = pl.col(f"{what}_sectors_per_request")
+    return (
+        pl.when(used.is_not_null())
+        .then((1 - used / _SECTOR_BYTES).clip(0, 1))
+        .when(sectors >= _SCATTERED)
+        .then(1 - _MOST_SECTORS / sectors)
+        .when(sectors <= _LEAST_SECTORS)
+        .then(pl.lit(0.0))
+        .when(pl.col(f"global_{what}_requests") == 0)
+        .then(pl.lit(0.0))
+    )
+
+
+RULE: Final = Rule(_ITEM, evaluate, MEASURED_READS)

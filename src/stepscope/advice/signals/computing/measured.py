@@ -1,0 +1,40 @@
+"""Signals about kernels that Nsight Compute measured."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from stepscope.advice.signals.computing.kernel_work import kernel_work
+from stepscope.advice.signals.signal import signal
+from stepscope.derive.account.owned_time import account
+from stepscope.derive.device.kernels import kernels
+from stepscope.derive.measured.join import measured_kernels
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from stepscope.derive.profile_data import ProfileData
+    from stepscope.thresholds import Thresholds
+
+__all__ = ["measured_work"]
+
+
+@signal(account, kernels, measured_kernels)
+def measured_work(
+    profile: ProfileData, thresholds: Thresholds
+) -> pl.DataFrame | Unavailable:
+    """Return the compute kernels of the judged device with their metrics.
+
+    Returns:
+        The rows of `KernelWork.rows` without collectives, with the columns of
+        `MeasuredKernels.rows`, null where a kernel was not measured.
+    """
+    work = kernel_work.compute(profile, thresholds)
+    if isinstance(work, Unavailable):
+        return work
+    found = profile.derived(work.label.rpartition(":")[0], measured_kernels)
+    if isinstance(found, Unavailable):
+        return found
+    rows = work.rows.filter(~pl.col("collective"))
+    return rows.join(found.rows, on="class", how="left", maintain_order="left")

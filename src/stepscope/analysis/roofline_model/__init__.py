@@ -1,0 +1,9 @@
+"""Roofline model: how close ops and kernels come to what the device allows."""
+
+from stepscope.analysis.roofline_model.model import (
+    Options,
+    RooflineModelResult,
+    analyse,
+)
+
+__all__ = ["Options", "RooflineModelResult", "analyse"]

@@ -1,0 +1,288 @@
+"""What ops and kernels computed and moved: counted by Nsight Compute, or of shapes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from stepscope.analysis.ops.rates import COSTS, device_costs, host_costs
+from stepscope.analysis.ops.rows import device_side, host_side
+from stepscope.analysis.roofline_model.points import MEASURED, SHAPES
+from stepscope.analysis.roofline_model.roofs import unit_peaks
+from stepscope.derive.device.kernels import kernels
+from stepscope.derive.device.peaks import device_peaks
+from stepscope.derive.measured.join import measured_kernels
+from stepscope.derive.ops.kernel_costs import kernel_costs
+from stepscope.hardware import unit_of
+from stepscope.unavailable import Unavailable, present
+from stepscope.units import PS_PER_S
+
+if TYPE_CHECKING:
+    from stepscope.analysis.ops.rows import Side
+    from stepscope.derive.profile_data import ProfileData
+
+__all__ = ["kernel_work", "measured_alone", "op_work", "with_counters"]
+
+_KEY: Final = ("kernel_name", "op_name")
+#: Columns of work, of all runs.
+_WORK: Final = ("flops", "accessed_bytes", "peak_flops", "peak_bytes")
+#: Width that a kernel computes at → unit of its Tensor Cores.
+_MATRIX: Final = {"16": "matrix_fp16", "tf32": "matrix_tf32"}
+_SCHEMA: Final[dict[str, pl.DataType]] = {
+    "kernel_name": pl.String(),
+    "op_name": pl.String(),
+    "occurrences": pl.Int64(),
+    "total_ps": pl.Int64(),
+    **dict.fromkeys(_WORK, pl.Float64()),
+    "evidence": pl.String(),
+}
+
+
+def op_work(profile: ProfileData) -> tuple[pl.DataFrame, Side]:
+    """Return ops with their work: those of the devices, else those of the hosts."""
+    side, costs = device_side(profile), device_costs(profile)
+    if not len(side.rows):
+        side, costs = host_side(profile), host_costs(profile)
+    rows = side.rows.join(
+        costs.select(pl.col(name).cast(kind) for name, kind in COSTS.items()),
+        on=("module", "name"),
+        how="left",
+        nulls_equal=True,
+        maintain_order="left",
+    )
+    return rows.with_columns(
+        pl.col("self_ps").alias("share_ps"), pl.lit(SHAPES).alias("evidence")
+    ), side
+
+
+def kernel_work(profile: ProfileData, ops: pl.DataFrame) -> pl.DataFrame:
+    """Return kernels with their work.
+
+    It is what was counted of a kernel's launches, times the number of its runs; else
+    that of the executions that launch it alone, else that of its op, if the op runs no
+    other kernel.
+
+    Args:
+        profile: The run.
+        ops: As `op_work` returns of devices.
+    """
+    frames = [_of_host(profile, host) for host in profile.hosts]
+    rows = pl.concat([pl.DataFrame(schema=_SCHEMA), *frames])
+    merged = rows.group_by(_KEY).agg(
+        pl.col("occurrences").sum(),
+        pl.col("total_ps").sum(),
+        # A sum that lacks the work of one launch shape would be wrong.
+        *(
+            pl.when(pl.col(name).null_count() == 0).then(pl.col(name).sum())
+            for name in _WORK
+        ),
+        # Only what was counted of every launch shape was measured.
+        pl.col("evidence").max(),
+    )
+    counted = pl.any_horizontal(
+        pl.col(name).is_not_null() for name in ("flops", "accessed_bytes")
+    )
+    joined = merged.with_columns(counted.alias("counted")).join(
+        _of_single_kernels(merged, ops), on=_KEY, how="left", suffix="_of_op"
+    )
+    return joined.select(
+        *_KEY,
+        "occurrences",
+        "total_ps",
+        pl.col("total_ps").alias("share_ps"),
+        *(
+            pl.when("counted").then(name).otherwise(f"{name}_of_op").alias(name)
+            for name in _WORK
+        ),
+        pl.when("counted").then("evidence").otherwise(pl.lit(SHAPES)).alias("evidence"),
+    )
+
+
+def with_counters(ops: pl.DataFrame, counted: pl.DataFrame) -> pl.DataFrame:
+    """Return ops, with the work of their kernels where all of it was measured.
+
+    Args:
+        ops: As `op_work` returns of devices.
+        counted: As `kernel_work` returns.
+    """
+    known = (pl.col("evidence") == MEASURED) & pl.col("flops").is_not_null()
+    known &= pl.col("accessed_bytes").is_not_null()
+    of_op = (
+        counted.group_by(pl.col("op_name").alias("name"))
+        .agg(
+            known.all().alias("whole"),
+            pl.col("total_ps").sum().alias("measured_ps"),
+            *(pl.col(name).sum().alias(f"{name}_measured") for name in _WORK[:2]),
+            *(_sum_of_all(pl.col(it)).alias(f"{it}_measured") for it in _WORK[2:]),
+        )
+        .filter("whole")
+    )
+    joined = ops.join(of_op, on="name", how="left", maintain_order="left")
+    # Ops of several modules share the name and the kernels; copies have no counters.
+    mine = (pl.len().over("name") == 1) & (pl.col("measured_ps") == pl.col("total_ps"))
+    mine = mine.fill_null(value=False)
+    return joined.with_columns(
+        *(
+            pl.when(mine).then(f"{name}_measured").otherwise(name).alias(name)
+            for name in _WORK
+        ),
+        pl.when(mine).then(pl.lit(MEASURED)).otherwise("evidence").alias("evidence"),
+    ).select(ops.columns)
+
+
+def _of_single_kernels(merged: pl.DataFrame, ops: pl.DataFrame) -> pl.DataFrame:
+    """Return the work of kernels that are all that their op does on the device."""
+    alone = merged.filter(pl.len().over("op_name") == 1, pl.col("op_name") != "")
+    of_op = ops.filter(pl.len().over("name") == 1).select(
+        pl.col("name").alias("op_name"),
+        pl.col("total_ps").alias("of_op_ps"),
+        *_WORK,
+    )
+    return (
+        alone.select(*_KEY, "total_ps")
+        .join(of_op, on="op_name")
+        # Copies and other launches have a part of an op that took longer.
+        .filter(pl.col("total_ps") == pl.col("of_op_ps"))
+        .select(*_KEY, *(pl.col(name).cast(pl.Float64) for name in _WORK))
+    )
+
+
+def _of_host(profile: ProfileData, host: str) -> pl.DataFrame:
+    """Return the kernels of one host with their work, class by class."""
+    found = profile.derived(host, kernels)
+    if isinstance(found, Unavailable):
+        return pl.DataFrame(schema=_SCHEMA)
+    costs = present(profile.derived(host, kernel_costs))
+    rows = found.rows.select(
+        *("class", *_KEY, "device", "precision", "precision_evidence"),
+        *("uses_tensor_core", "total_ps"),
+        pl.col("count").alias("occurrences"),
+    ).with_columns(costs.select("flops", "accessed_bytes")[found.rows["class"]])
+    rows = rows.join(_counters(profile, host), on="class", how="left")
+    rows = rows.with_columns(_operations().alias("run_flops"))
+    counted = pl.any_horizontal(
+        pl.col(name).is_not_null() for name in ("run_flops", "dram_bytes")
+    )
+    peaks = profile.derived(host, device_peaks)
+    described: dict[int, dict[str, Any]] = {}
+    if not isinstance(peaks, Unavailable):
+        described = {row["device"]: row for row in peaks.rows.iter_rows(named=True)}
+    # One row per class of kernels, of which there are as many as distinct launches.
+    rates = [_rate(row, described) for row in rows.iter_rows(named=True)]
+    memory = [
+        described.get(device, {}).get("memory_bandwidth") for device in rows["device"]
+    ]
+    runs, seconds = pl.col("occurrences"), pl.col("total_ps") / PS_PER_S
+    return rows.with_columns(
+        pl.when(counted)
+        .then(pl.col("run_flops") * runs)
+        .otherwise("flops")
+        .alias("flops"),
+        pl.when(counted)
+        .then(pl.col("dram_bytes") * runs)
+        .otherwise("accessed_bytes")
+        .alias("accessed_bytes"),
+        (pl.Series(rates, dtype=pl.Float64) * seconds).alias("peak_flops"),
+        (pl.Series(memory, dtype=pl.Float64) * seconds).alias("peak_bytes"),
+        pl.when(counted)
+        .then(pl.lit(MEASURED))
+        .otherwise(pl.lit(SHAPES))
+        .alias("evidence"),
+    ).select(pl.col(name).cast(kind) for name, kind in _SCHEMA.items())
+
+
+def _counters(profile: ProfileData, host: str) -> pl.DataFrame:
+    """Return what was counted of one run, by class of kernels."""
+    measured = profile.derived(host, measured_kernels)
+    if isinstance(measured, Unavailable):
+        schema = {"class": pl.Int32(), **dict.fromkeys(_COUNTERS, pl.Float64())}
+        return pl.DataFrame(schema=schema)
+    return measured.rows.select(pl.col("class").cast(pl.Int32), *_COUNTERS)
+
+
+_VECTOR: Final = ("flops_fp16", "flops_fp32", "flops_fp64")
+_COUNTERS: Final = (
+    *_VECTOR,
+    *("flops_tensor", "tensor_instructions", "tensor_pipe_percent", "dram_bytes"),
+)
+
+
+def _tensor_operations() -> pl.Expr:
+    """Return operations of the Tensor Cores; 0 where their pipe was seen to be idle."""
+    idle = (pl.col("tensor_instructions") == 0) | (pl.col("tensor_pipe_percent") == 0)
+    return pl.coalesce(pl.col("flops_tensor"), pl.when(idle).then(0.0))
+
+
+def _operations() -> pl.Expr:
+    """Return the operations of a run; null unless those of every unit were counted."""
+    parts = [*(pl.col(name) for name in _VECTOR), _tensor_operations()]
+    known = pl.all_horizontal(part.is_not_null() for part in parts)
+    return pl.when(known).then(pl.sum_horizontal(parts))
+
+
+def _rate(row: dict[str, Any], described: dict[int, dict[str, Any]]) -> float | None:
+    """Return FLOP/s of the units that a kernel computes with; None where unknown."""
+    if row["device"] not in described:
+        return None
+    peaks = unit_peaks(described[row["device"]])
+    if "all" in peaks:
+        return peaks["all"]
+    if row["run_flops"]:
+        return _mixed_rate(row, peaks)
+    if row["precision_evidence"] in (None, "default"):
+        return None
+    unit = unit_of(
+        bits=16 if row["precision"] == "16" else 32,
+        fp64=row["precision"] == "64",
+        matrix=row["uses_tensor_core"],
+    )
+    return None if unit is None else peaks.get(unit)
+
+
+def _mixed_rate(row: dict[str, Any], peaks: dict[str, float]) -> float | None:
+    """Return FLOP/s at the mix of units that the counters show."""
+    tensor = row["run_flops"] - sum(row[name] for name in _VECTOR)
+    counts = {
+        "fp32": row["flops_fp32"],
+        "fp16": row["flops_fp16"],
+        "fp64": row["flops_fp64"],
+        _MATRIX.get(row["precision"] or "", "matrix"): tensor,
+    }
+    used = {unit: count for unit, count in counts.items() if count}
+    if not used.keys() <= peaks.keys():
+        return None
+    least_s = sum(count / peaks[unit] for unit, count in used.items())
+    return float(row["run_flops"] / least_s)
+
+
+def measured_alone(profile: ProfileData) -> pl.DataFrame:
+    """Return the kernels of a table of Nsight Compute that stands by itself.
+
+    Their time is that of the measurement; the device is known by its counters alone.
+    """
+    frames = [pl.DataFrame(schema=_SCHEMA)]
+    for host in profile.hosts:
+        table = profile.table(host, "kernel_metrics")
+        if isinstance(table, Unavailable):
+            continue
+        rows = table.filter(pl.col("duration_ps") > 0).with_columns(
+            pl.col(name).cast(pl.Float64) for name in _COUNTERS
+        )
+        frames.append(
+            rows.group_by("kernel_name").agg(
+                pl.lit("").alias("op_name"),
+                pl.len().cast(pl.Int64).alias("occurrences"),
+                pl.col("duration_ps").sum().alias("total_ps"),
+                _sum_of_all(_operations()).alias("flops"),
+                _sum_of_all(pl.col("dram_bytes")).alias("accessed_bytes"),
+                pl.lit(None, pl.Float64).alias("peak_flops"),
+                pl.lit(None, pl.Float64).alias("peak_bytes"),
+                pl.lit(MEASURED).alias("evidence"),
+            )
+        )
+    return pl.concat(frames).with_columns(pl.col("total_ps").alias("share_ps"))
+
+
+def _sum_of_all(values: pl.Expr) -> pl.Expr:
+    return pl.when(values.null_count() == 0).then(values.sum())

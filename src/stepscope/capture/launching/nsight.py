@@ -1,0 +1,157 @@
+"""Programs under NVIDIA's profilers: where these are, and how they are called.
+
+Definition: docs/nsight.md.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from stepscope.errors import BadUsage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+__all__ = [
+    "NcuPlan",
+    "NsysPlan",
+    "check_alone",
+    "find_tool",
+    "ncu_command",
+    "nsys_command",
+    "nsys_environment",
+]
+
+_PRODUCTS: Final = {"ncu": "Nsight Compute", "nsys": "Nsight Systems"}
+#: Where NVIDIA's installers put them, apart from PATH.
+_PLACES: Final = {
+    "ncu": ("usr/local/cuda/bin", "opt/nvidia/nsight-compute/*"),
+    "nsys": ("usr/local/cuda/bin", "opt/nvidia/nsight-systems/*/bin"),
+}
+#: Programs that use the interface for tracing a GPU themselves.
+_TRACERS: Final = frozenset({"stepscope", "nsys", "ncu", "nvprof"})
+
+
+class NcuPlan(NamedTuple):
+    """What Nsight Compute is to measure.
+
+    Attributes:
+        output: The report without its suffix.
+        sections: Set of sections: basic, full, roofline…
+        kernels: Names of the functions of kernels; empty for all.
+        skip: Launches of these before the first that is measured.
+        launches: How many of them to measure; None for all.
+        range: NVTX range inside which kernels are launched; None for anywhere.
+    """
+
+    output: str
+    sections: str = "full"
+    kernels: tuple[str, ...] = ()
+    skip: int = 0
+    launches: int | None = None
+    range: str | None = None
+
+
+class NsysPlan(NamedTuple):
+    """What Nsight Systems is to record.
+
+    Attributes:
+        output: The report without its suffix.
+        range: NVTX range to record; None for the whole program.
+        delay_s: Seconds before recording begins.
+        duration_s: Seconds to record; None for until the program ends.
+    """
+
+    output: str
+    range: str | None = None
+    delay_s: int = 0
+    duration_s: int | None = None
+
+
+def find_tool(name: str) -> str:
+    """Return the path of `ncu` or `nsys`.
+
+    Raises:
+        BadUsage: It is not on this machine.
+    """
+    found = shutil.which(name)
+    if found is not None:
+        return found
+    for pattern in _PLACES[name]:
+        # Of several releases the newest, by its name.
+        for folder in sorted(Path("/").glob(pattern), reverse=True):
+            if (found := shutil.which(name, path=str(folder))) is not None:
+                return found
+    raise BadUsage(
+        f"{_PRODUCTS[name]} ({name}) is not on this machine. It comes with the CUDA "
+        f"toolkit, or alone from developer.nvidia.com; put the folder of {name} on PATH"
+    )
+
+
+def check_alone(command: Sequence[str], name: str) -> None:
+    """Refuse a command that would trace the GPU itself.
+
+    Raises:
+        BadUsage: Only one tool at a time can use NVIDIA's tracing interface.
+    """
+    words = [Path(word).name for word in command]
+    inner = next((word for word in words[:1] if word in _TRACERS), None)
+    for at, word in enumerate(words[:-1]):
+        if word == "-m" and words[at + 1].partition(".")[0] in _TRACERS:
+            inner = words[at + 1]
+    if inner is not None:
+        raise BadUsage(
+            f"{inner} would trace the GPU as well, and only one tool at a time can "
+            f"(CUPTI). Give the program itself: stepscope {name} -- COMMAND"
+        )
+
+
+def ncu_command(tool: str, plan: NcuPlan, command: Iterable[str]) -> list[str]:
+    """Return the call of Nsight Compute around a command."""
+    chosen: list[str] = []
+    if plan.kernels:
+        chosen += ["--kernel-name", f"regex:^(?:{'|'.join(plan.kernels)})$"]
+    if plan.range is not None:
+        chosen += ["--nvtx", "--nvtx-include", f"{plan.range}/"]
+    if plan.skip:
+        chosen += ["--launch-skip", str(plan.skip)]
+    if plan.launches is not None:
+        chosen += ["--launch-count", str(plan.launches)]
+    return [
+        *(tool, "--set", plan.sections, "--target-processes", "all"),
+        *chosen,
+        *("--force-overwrite", "--export", plan.output),
+        *command,
+    ]
+
+
+def nsys_command(tool: str, plan: NsysPlan, command: Iterable[str]) -> list[str]:
+    """Return the call of Nsight Systems around a command."""
+    chosen: list[str] = []
+    if plan.range is not None:
+        chosen += [
+            *("--capture-range=nvtx", f"--nvtx-capture={plan.range}"),
+            "--capture-range-end=stop",
+        ]
+    if plan.delay_s:
+        chosen.append(f"--delay={plan.delay_s}")
+    if plan.duration_s is not None:
+        chosen.append(f"--duration={plan.duration_s}")
+    return [
+        *(tool, "profile", "--trace=cuda,nvtx,osrt,cudnn,cublas", "--sample=none"),
+        *("--cpuctxsw=none", "--export=sqlite", "--force-overwrite=true"),
+        *chosen,
+        f"--output={plan.output}",
+        *command,
+    ]
+
+
+def nsys_environment(environment: dict[str, str]) -> dict[str, str]:
+    """Return the environment in which a range may have any name.
+
+    Nsight Systems otherwise knows ranges by registered names alone, which frameworks do
+    not register.
+    """
+    return {"NSYS_NVTX_PROFILER_REGISTER_ONLY": "0", **environment}

@@ -1,0 +1,1 @@
+"""Commands that run a program under one of NVIDIA's profilers."""

@@ -1,0 +1,1 @@
+"""What was measured apart from the recording, joined to what was recorded."""

@@ -1,0 +1,138 @@
+"""`kernel_costs`: what each class of kernels computed and moved, from operands.
+
+The operands of an execution, and an instruction of a program, describe all of their
+work, so their cost is that of a kernel only where they run this one kernel.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from stepscope.derive.columns.arrays import nullable
+from stepscope.derive.columns.dense_codes import totals_by
+from stepscope.derive.device.executions import executions_of_activities
+from stepscope.derive.ops.costs import DIVIDED, left_to_others
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.derive.device.activity_classes import ActivityClasses
+    from stepscope.derive.device.attribution import ActivityOps
+    from stepscope.derive.device.class_totals import ClassTotals
+    from stepscope.derive.device.correlation import Correlation
+    from stepscope.derive.device.executions import DeviceExecutions
+    from stepscope.derive.host.launching_ops import LaunchingOps
+    from stepscope.derive.ops.execution_costs import ExecutionCosts
+
+__all__ = ["KERNEL_COSTS", "kernel_costs"]
+
+#: Columns of `kernel_costs`, one row per class of activities; null means unknown.
+KERNEL_COSTS: Final[dict[str, pl.DataType]] = {
+    "flops": pl.Int64(),  # of all activities of the class
+    "accessed_bytes": pl.Int64(),
+}
+
+
+def kernel_costs(
+    *,
+    activity_classes: ActivityClasses,
+    activity_ops: ActivityOps,
+    class_totals: ClassTotals,
+    correlation: Correlation | Unavailable,
+    launching_ops: LaunchingOps | Unavailable,
+    device_executions: DeviceExecutions,
+    run_costs: pl.DataFrame,
+    execution_costs: ExecutionCosts | Unavailable,
+) -> pl.DataFrame:
+    """Add up by class; a sum is known only if the cost of every activity is.
+
+    Definition: docs/tools/roofline_model.md#where-the-work-comes-from.
+    """
+    by_program = _by_program(
+        activity_classes, activity_ops, class_totals, device_executions, run_costs
+    )
+    execution = executions_of_activities(activity_ops, correlation, launching_ops)
+    if execution is None or isinstance(execution_costs, Unavailable):
+        return by_program
+    by_host = _by_host(
+        activity_classes, class_totals, device_executions, execution, execution_costs
+    )
+    return by_program.select(
+        pl.coalesce(name, by_host[name]).alias(name) for name in KERNEL_COSTS
+    )
+
+
+def _by_program(
+    activity_classes: ActivityClasses,
+    activity_ops: ActivityOps,
+    class_totals: ClassTotals,
+    device_executions: DeviceExecutions,
+    run_costs: pl.DataFrame,
+) -> pl.DataFrame:
+    """Return the costs of kernels that are all that their instruction runs."""
+    op = activity_classes.rows["op"]
+    # Work that begins with one instruction and ends with another is done between them.
+    divided = activity_ops.ops["category"][op].str.contains(DIVIDED)
+    rows = (
+        pl.DataFrame(
+            {
+                "device": activity_classes.rows["device"],
+                "op": op,
+                "group": activity_ops.ops["group"][op],
+                "count": class_totals.all.count,
+                "divided": divided.fill_null(value=False),
+            }
+        )
+        .hstack(run_costs.select(KERNEL_COSTS.keys())[op])
+        .join(
+            device_executions.rows.select("device", "group", "executions"),
+            on=["device", "group"],
+            how="left",
+            maintain_order="left",
+        )
+    )
+    # A run may need its kernel several times.
+    runs = pl.min_horizontal("count", "executions")
+    alone = (pl.len().over("device", "op") == 1) & ~pl.col("divided")
+    return rows.select(
+        pl.when(alone).then(pl.col(name) * runs).cast(kind).alias(name)
+        for name, kind in KERNEL_COSTS.items()
+    )
+
+
+def _by_host(
+    activity_classes: ActivityClasses,
+    class_totals: ClassTotals,
+    found: DeviceExecutions,
+    execution: NDArray[np.int32],
+    costs: ExecutionCosts,
+) -> pl.DataFrame:
+    """Return the costs of kernels that are all that their executions launch."""
+    doubtful = left_to_others(found, costs)
+    doubtful |= found.launched & costs.only_calls
+    # Work of several ops, or on several devices.
+    doubtful |= found.owner < 0
+    launched = np.flatnonzero(execution >= 0)
+    by = execution[launched]
+    alone = np.bincount(by, minlength=len(costs.flops))[by] == 1
+    told = launched[alone & ~doubtful[by]]
+    columns = []
+    for name, of_execution in (
+        ("flops", costs.flops),
+        ("accessed_bytes", costs.accessed_bytes),
+    ):
+        value = np.full(len(execution), -1, np.int64)
+        value[told] = of_execution[execution[told]]
+        sums = totals_by(
+            activity_classes.code,
+            value,
+            count=len(activity_classes.rows),
+            where=value >= 0,
+        )
+        known = (sums.count == class_totals.all.count) & (sums.count > 0)
+        columns.append(nullable(name, sums.total, known))
+    return pl.DataFrame(columns, schema=KERNEL_COSTS)

@@ -1,0 +1,64 @@
+"""Files that hold tables for a recording, and no recording of their own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from stepscope.errors import BadInput
+from stepscope.formats.opening import read
+from stepscope.rundir import shown_name
+from stepscope.trace.measured.kernel_metrics import KERNEL_METRICS
+from stepscope.trace.tables import BESIDE
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from os import PathLike
+
+    from stepscope.trace.model import TraceData
+
+__all__ = ["read_kernels", "with_kernels"]
+
+
+def read_kernels(path: str | PathLike[str]) -> TraceData:
+    """Read what Nsight Compute measured: a table (CSV) or a report.
+
+    Raises:
+        BadInput: The file cannot be read, or was not written by Nsight Compute.
+    """
+    measured = read(path)
+    if isinstance(measured.table(KERNEL_METRICS.name), Unavailable):
+        raise BadInput.at(
+            path,
+            "holds no metrics of Nsight Compute",
+            "Give the table that `ncu --csv --page raw` writes.",
+        )
+    return measured
+
+
+def with_kernels(
+    traces: Mapping[str, TraceData], path: str | PathLike[str]
+) -> dict[str, TraceData]:
+    """Return traces that also hold what Nsight Compute measured.
+
+    Args:
+        traces: Host → its trace; the table counts for each of them.
+        path: A table (CSV) or report of Nsight Compute, of the same program.
+
+    Raises:
+        BadInput: The file cannot be read, or was not written by Nsight Compute.
+    """
+    measured = read_kernels(path)
+    tables = {name: measured.table(name) for name in BESIDE}
+    name = shown_name(Path(path))
+    notes = [
+        msgspec.structs.replace(note, scope=f"{name}: {note.scope}")
+        for note in measured.quality_notes()
+    ]
+    return {
+        host: trace.with_tables(tables).with_notes(notes)
+        for host, trace in traces.items()
+    }

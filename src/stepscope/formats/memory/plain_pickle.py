@@ -1,0 +1,269 @@
+"""A pickle of plain containers, numbers and text, read without Python's unpickler.
+
+A pickle is a program for a small machine, and some of its instructions import and call
+what the file names. This machine has no such instruction: it makes dictionaries, lists,
+tuples, numbers and text, and refuses the file at the first byte that asks for more.
+Sizes are checked before anything of that size is made.
+
+Opcodes: those of CPython's `pickletools` that a pickler of protocol 2 to 5 writes for
+plain data. Definition: docs/formats/memory_snapshot.md#how-a-pickle-is-read.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["RefusedPickle", "plain_pickle"]
+
+#: Containers within one another that were begun and not ended; real files have 7.
+_DEEPEST: Final = 64
+#: Values that wait to be put into a container; a pickler collects a thousand items.
+_MOST_WAITING: Final = 2**18
+#: Bytes of one integer: addresses and sizes have 9 at most.
+_WIDEST_INTEGER: Final = 16
+_NEWEST_PROTOCOL: Final = 5
+
+#: Opcodes that import or call something, or ask the reader for an object.
+_CALLS: Final = {
+    0x63: "GLOBAL",
+    0x93: "STACK_GLOBAL",
+    0x52: "REDUCE",
+    0x62: "BUILD",
+    0x69: "INST",
+    0x6F: "OBJ",
+    0x81: "NEWOBJ",
+    0x92: "NEWOBJ_EX",
+    0x50: "PERSID",
+    0x51: "BINPERSID",
+    0x82: "EXT1",
+    0x83: "EXT2",
+    0x84: "EXT4",
+    0x97: "NEXT_BUFFER",
+}
+
+
+class RefusedPickle(Exception):
+    """The data are no pickle of plain values.
+
+    Attributes:
+        what: What is wrong, as the middle of a sentence.
+        offset: Byte at which it was found.
+    """
+
+    def __init__(self, what: str, offset: int) -> None:
+        super().__init__(what)
+        self.what = what
+        self.offset = offset
+
+
+class _Sized(NamedTuple):
+    """A value with its length before it: how that is written, and what it becomes."""
+
+    length: struct.Struct
+    value: Callable[[Any], Any]
+
+
+#: Opcode → how the number after it is written.
+_NUMBERS: Final = {
+    0x4A: struct.Struct("<i"),  # BININT
+    0x4B: struct.Struct("<B"),  # BININT1
+    0x4D: struct.Struct("<H"),  # BININT2
+    0x47: struct.Struct(">d"),  # BINFLOAT
+}
+
+
+def _text(content: bytes) -> str:
+    return content.decode("utf-8", "replace")
+
+
+def _integer(content: bytes) -> int:
+    return int.from_bytes(content, "little", signed=True)
+
+
+#: Opcode → length before the value, and what the bytes become.
+_SIZED: Final = {
+    0x8C: _Sized(struct.Struct("<B"), _text),  # SHORT_BINUNICODE
+    0x58: _Sized(struct.Struct("<I"), _text),  # BINUNICODE
+    0x8D: _Sized(struct.Struct("<Q"), _text),  # BINUNICODE8
+    0x43: _Sized(struct.Struct("<B"), bytes),  # SHORT_BINBYTES
+    0x42: _Sized(struct.Struct("<I"), bytes),  # BINBYTES
+    0x8A: _Sized(struct.Struct("<B"), _integer),  # LONG1
+}
+_LONG1: Final = 0x8A
+#: Opcode → value without an argument.
+_CONSTANTS: Final[dict[int, object]] = {0x4E: None, 0x88: True, 0x89: False, 0x29: ()}
+#: Opcode → container that is made empty.
+_EMPTY: Final[dict[int, Callable[[], object]]] = {0x7D: dict, 0x5D: list}
+#: Opcodes that read and write a place in the memo.
+_BINGET: Final = 0x68
+_LONG_BINGET: Final = 0x6A
+_PLACE: Final = struct.Struct("<I")
+_PUTS: Final = {0x71: struct.Struct("<B"), 0x72: _PLACE}
+_MEMOIZE: Final = 0x94
+#: Opcode → values of the tuple; None: all since the mark.
+_TUPLES: Final[dict[int, int | None]] = {0x85: 1, 0x86: 2, 0x87: 3, 0x74: None}
+#: Opcode → whether it takes all since the mark, else one item.
+_LIST_ITEMS: Final = {0x65: True, 0x61: False}
+_DICT_ITEMS: Final = {0x75: True, 0x73: False}
+_MARK: Final = 0x28
+_PROTO: Final = 0x80
+_FRAME: Final = 0x95
+_STOP: Final = 0x2E
+
+
+def plain_pickle(data: bytes) -> object:
+    """Return the value that a pickle of plain containers, numbers and text holds.
+
+    Raises:
+        RefusedPickle: The data are cut, ask for anything else, or pass a limit.
+    """
+    machine = _Machine(data)
+    try:
+        return machine.run()
+    except (IndexError, struct.error):
+        message = "the pickle is cut or damaged"
+        raise RefusedPickle(message, machine.at) from None
+    except KeyError:
+        message = "it refers to a value that it does not hold"
+        raise RefusedPickle(message, machine.at) from None
+
+
+class _Machine:
+    """The stack, the marks on it, and the memo of values that occur again.
+
+    Attributes:
+        at: Offset of the instruction that runs.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._stack: list[Any] = []
+        self._marks: list[int] = []
+        self._memo: dict[int, Any] = {}
+        self.at = 0
+
+    def run(self) -> object:
+        """Run until the instruction that ends a pickle."""
+        data, stack, memo = self._data, self._stack, self._memo
+        at = 0
+        while True:
+            self.at = at
+            code = data[at]
+            at += 1
+            # The most frequent ones first: texts and frames occur again and again.
+            if code == _BINGET:
+                stack.append(memo[data[at]])
+                at += 1
+            elif code == _LONG_BINGET:
+                stack.append(memo[_PLACE.unpack_from(data, at)[0]])
+                at += 4
+            elif code == _MEMOIZE:
+                memo[len(memo)] = stack[-1]
+            elif code in _SIZED:
+                at = self._sized(code, at)
+            elif code == _STOP:
+                return self._result()
+            else:
+                at = self._rarer(code, at)
+            if len(stack) > _MOST_WAITING:
+                raise self._refused("it holds too many values outside of containers")
+
+    def _rarer(self, code: int, at: int) -> int:
+        """Run an instruction; return where the next one begins."""
+        data = self._data
+        if code in _NUMBERS:
+            layout = _NUMBERS[code]
+            self._stack.append(layout.unpack_from(data, at)[0])
+            return at + layout.size
+        if code in _PUTS:
+            layout = _PUTS[code]
+            self._memo[layout.unpack_from(data, at)[0]] = self._stack[-1]
+            return at + layout.size
+        if code == _PROTO:
+            if data[at] > _NEWEST_PROTOCOL:
+                raise self._refused(f"it has protocol {data[at]}, which is unknown")
+            return at + 1
+        if code == _FRAME:
+            return at + 8
+        self._contain(code)
+        return at
+
+    def _contain(self, code: int) -> None:
+        """Run an instruction without an argument: constants and containers."""
+        stack = self._stack
+        if code == _MARK:
+            if len(self._marks) == _DEEPEST:
+                raise self._refused(f"it nests more than {_DEEPEST} containers")
+            self._marks.append(len(stack))
+        elif code in _EMPTY:
+            stack.append(_EMPTY[code]())
+        elif code in _CONSTANTS:
+            stack.append(_CONSTANTS[code])
+        elif code in _TUPLES:
+            stack.append(self._tuple(_TUPLES[code]))
+        elif code in _LIST_ITEMS:
+            items = self._taken(None if _LIST_ITEMS[code] else 1)
+            self._target(list).extend(items)
+        elif code in _DICT_ITEMS:
+            items = self._taken(None if _DICT_ITEMS[code] else 2)
+            self._target(dict).update(self._pairs(items))
+        elif code in _CALLS:
+            raise self._refused(
+                f"it asks for code to be run ({_CALLS[code]}), and is not loaded"
+            )
+        else:
+            raise self._refused(
+                f"it has an instruction that plain data do not need ({code:#04x})"
+            )
+
+    def _sized(self, code: int, at: int) -> int:
+        length, value = _SIZED[code]
+        size: int = length.unpack_from(self._data, at)[0]
+        at += length.size
+        if size > len(self._data) - at:
+            raise IndexError
+        if code == _LONG1 and size > _WIDEST_INTEGER:
+            raise self._refused(f"it holds an integer of {size} bytes")
+        self._stack.append(value(self._data[at : at + size]))
+        return at + size
+
+    def _tuple(self, count: int | None) -> tuple[object, ...]:
+        items = tuple(self._taken(count))
+        # A tuple of plain values alone: hashing or comparing one never goes deep.
+        if any(isinstance(item, tuple | list | dict) for item in items):
+            raise self._refused("it nests containers in tuples")
+        return items
+
+    def _taken(self, count: int | None) -> list[Any]:
+        """Take the last values off the stack: so many, or all since the mark."""
+        stack = self._stack
+        begin = self._marks.pop() if count is None else len(stack) - count
+        floor = self._marks[-1] if self._marks else 0
+        if not floor <= begin <= len(stack):
+            raise IndexError
+        items = stack[begin:]
+        del stack[begin:]
+        return items
+
+    def _target(self, kind: type[Any]) -> Any:
+        if not isinstance(self._stack[-1], kind):
+            raise self._refused("it puts items into what is no container")
+        return self._stack[-1]
+
+    def _pairs(self, items: list[Any]) -> dict[str, Any]:
+        keys = items[::2]
+        if len(items) % 2 or not all(isinstance(key, str | int) for key in keys):
+            raise self._refused("it has a key that is neither text nor a number")
+        return dict(zip(keys, items[1::2], strict=True))
+
+    def _result(self) -> object:
+        if len(self._stack) != 1 or self._marks:
+            raise self._refused("the pickle ends within a container")
+        return self._stack[0]
+
+    def _refused(self, what: str) -> RefusedPickle:
+        return RefusedPickle(what, self.at)

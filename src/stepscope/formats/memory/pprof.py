@@ -1,0 +1,218 @@
+"""JAX's device memory profile (`jax.profiler.save_device_memory_profile`): a pprof.
+
+Definition: docs/formats/device_memory_profile.md.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from stepscope.errors import BadInput
+from stepscope.formats.memory.program_lines import Frame, Stacks
+from stepscope.formats.memory.tables import memory_trace, only_file
+from stepscope.trace.quality import QualityNote
+from stepscope.trace.reading.texts import shortened
+from stepscope.xspace.reading.source import open_bytes
+from stepscope.xspace.wire import (
+    MalformedMessage,
+    fields_of,
+    numbers_of,
+    packed,
+    text_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from stepscope.rundir import HostFiles
+    from stepscope.trace.model import TraceData
+
+__all__ = ["read"]
+
+_WHAT: Final = "JAX device memory profile"
+_RECORD: Final = (
+    "Record steps with jax.profiler.trace(), or with `stepscope run`, for times."
+)
+_SAVE_AGAIN: Final = (
+    "Write it again with jax.profiler.save_device_memory_profile('FILE.prof')."
+)
+#: What a sample counts, with its unit: objects and bytes.
+_COUNTED: Final = [("allocations", "count"), ("space", "bytes")]
+_MOST: Final = 2**50
+_MOST_DEVICES: Final = 1024
+_LONGEST: Final = 512
+#: Memory of what carries no device: programs, whose code a device may hold.
+_NO_DEVICE: Final = "no device named"
+
+#: Fields of `Profile`, of google/pprof's profile.proto.
+_SAMPLE_TYPE: Final = 1
+_SAMPLE: Final = 2
+_LOCATION: Final = 4
+_FUNCTION: Final = 5
+_STRING: Final = 6
+_TIME_NS: Final = 9
+#: Fields of `Sample`.
+_LOCATION_IDS: Final = 1
+_VALUES: Final = 2
+_LABEL: Final = 3
+
+
+class _Profile(NamedTuple):
+    """The parts of a message, by field."""
+
+    types: list[tuple[str, str]]
+    samples: list[memoryview]
+    frames: dict[int, Frame]
+    strings: list[str]
+    time_ns: int
+
+
+def read(source: HostFiles) -> TraceData:
+    """Read one profile.
+
+    Raises:
+        BadInput: Nothing can be read; the message names the file, what was wrong and
+            the way out.
+    """
+    path = only_file(source)
+    content, damage = open_bytes(
+        path, limit_bytes=source.limit_bytes, mapped=source.mapped
+    )
+    stacks = Stacks()
+    try:
+        profile = _profile(content.tobytes())
+        if profile.types == _COUNTED:
+            rows = list(_rows(profile, stacks))
+    except MalformedMessage:
+        raise BadInput.at(path, "is cut or damaged", _SAVE_AGAIN) from None
+    if damage:
+        raise BadInput.at(path, "is cut or damaged", _SAVE_AGAIN)
+    if profile.types != _COUNTED:
+        named = ", ".join(repr("/".join(pair)) for pair in profile.types[:4]) or "none"
+        raise BadInput.at(
+            path,
+            f"is a pprof profile that counts something else ({named}) than a memory "
+            "profile of JAX does",
+            "`pprof -http : FILE` shows it.",
+        )
+    if not rows:
+        raise BadInput.at(path, "holds no buffer", _SAVE_AGAIN)
+    return memory_trace(
+        source.host,
+        path,
+        rows,
+        what=_WHAT,
+        record=_RECORD,
+        notes=[
+            QualityNote(
+                kind="no_history",
+                severity="info",
+                scope="file",
+                message="The profile shows what was in use at its instant, and nothing "
+                "of the time before.",
+                remedy="Save one at the begin and one in the midst of a step.",
+            )
+        ],
+        stacks=stacks.texts,
+        start_unix_ns=profile.time_ns or None,
+    )
+
+
+def _profile(message: bytes) -> _Profile:
+    types: list[dict[int, int]] = []
+    samples: list[memoryview] = []
+    locations: list[memoryview] = []
+    functions: dict[int, dict[int, int]] = {}
+    strings: list[str] = []
+    time_ns = 0
+    for field, value in fields_of(message):
+        if isinstance(value, int):
+            time_ns = value if field == _TIME_NS and value < 2**62 else time_ns
+        elif field == _SAMPLE_TYPE:
+            types.append(numbers_of(value))
+        elif field == _SAMPLE:
+            samples.append(value)
+        elif field == _LOCATION:
+            locations.append(value)
+        elif field == _FUNCTION:
+            numbers = numbers_of(value)
+            functions[numbers.get(1, 0)] = numbers
+        elif field == _STRING:
+            strings.append(text_of(value))
+    return _Profile(
+        types=[
+            (_string(strings, it.get(1, 0)), _string(strings, it.get(2, 0)))
+            for it in types
+        ],
+        samples=samples,
+        frames=dict(_frame(it, functions, strings) for it in locations),
+        strings=strings,
+        time_ns=time_ns,
+    )
+
+
+def _string(strings: list[str], place: int) -> str:
+    return shortened(strings[place], _LONGEST) if 0 <= place < len(strings) else ""
+
+
+def _frame(
+    location: memoryview, functions: dict[int, dict[int, int]], strings: list[str]
+) -> tuple[int, Frame]:
+    """Return the id of a location and the frame of its innermost line."""
+    number, line = 0, Frame("??", 0, "??")
+    found = False
+    for field, value in fields_of(location):
+        if isinstance(value, int):
+            number = value if field == 1 else number
+        elif field == 4 and not found:
+            found = True
+            numbers = numbers_of(value)
+            function = functions.get(numbers.get(1, 0), {})
+            line = Frame(
+                _string(strings, function.get(4, 0)) or "??",
+                min(numbers.get(2, 0), 2**31),
+                _string(strings, function.get(2, 0)) or "??",
+            )
+    return number, line
+
+
+def _rows(profile: _Profile, stacks: Stacks) -> Iterator[dict[str, Any]]:
+    """Yield a row for each sample that holds memory."""
+    in_use: dict[str, int] = {}
+    for sample in profile.samples:
+        places: list[int] = []
+        values: list[int] = []
+        labels: dict[str, str] = {}
+        for field, value in fields_of(sample):
+            if field == _LOCATION_IDS:
+                places += packed(value)
+            elif field == _VALUES:
+                values += packed(value)
+            elif field == _LABEL and not isinstance(value, int):
+                pair = numbers_of(value)
+                key = _string(profile.strings, pair.get(1, 0))
+                labels[key] = _string(profile.strings, pair.get(2, 0))
+        if len(values) != len(_COUNTED) or max(values) >= _MOST:
+            raise MalformedMessage
+        count, size = values
+        # Programs are listed with no size where the backend does not say it.
+        if not count or not size:
+            continue
+        name = labels.get("device") or _NO_DEVICE
+        in_use[name] = in_use.get(name, 0) + size
+        if len(in_use) > _MOST_DEVICES:
+            raise MalformedMessage
+        frames = [profile.frames[it] for it in places if it in profile.frames]
+        stack = stacks.add(frames)
+        yield {
+            "start_ps": 0,
+            "kind": "held",
+            "allocator": name,
+            "blocks": count,
+            "allocated_bytes": size,
+            "heap_bytes": in_use[name],
+            "older_counted": True,
+            "region": labels.get("kind"),
+            "source": None if stack is None else stacks.lines[stack],
+            "stack": stack,
+        }

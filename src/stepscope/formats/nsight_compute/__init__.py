@@ -1,0 +1,6 @@
+"""Nsight Compute: its tables (CSV), and reports through the `ncu` of this machine."""
+
+from stepscope.formats.nsight_compute.report_file import printed_tables
+from stepscope.formats.nsight_compute.trace import read, read_report
+
+__all__ = ["printed_tables", "read", "read_report"]

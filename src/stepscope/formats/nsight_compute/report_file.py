@@ -1,0 +1,79 @@
+"""Reports (`.ncu-rep`), which only Nsight Compute itself can read."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from typing import TYPE_CHECKING, Final
+
+from stepscope.errors import BadInput
+from stepscope.formats.nsight_compute.rows import TableFile, tables_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["import_report", "printed_tables"]
+
+#: A report of many launches takes a while.
+_LONGEST_S: Final = 600
+_LONGEST_SAID: Final = 300
+
+
+def import_report(path: Path) -> TableFile:
+    """Let the `ncu` of this machine write the tables of a report, and read them.
+
+    Raises:
+        BadInput: There is no `ncu`, or it cannot read the report.
+    """
+    return tables_of(printed_tables(path, shutil.which("ncu")), str(path))
+
+
+def printed_tables(path: Path, tool: str | None) -> bytes:
+    """Return what `ncu` prints of a report: the raw page, then the details page.
+
+    The raw page has the metrics, the details page what NVIDIA's rules say.
+
+    Args:
+        path: The report.
+        tool: Path of `ncu`; None where there is none.
+
+    Raises:
+        BadInput: There is no `ncu`, or it cannot read the report.
+    """
+    if tool is None:
+        raise BadInput.at(
+            path,
+            "an Nsight Compute report, and there is no `ncu` on this machine to read "
+            "it",
+            f"Where there is: `ncu --import {path} --csv --page raw > kernels.csv`, "
+            "and give kernels.csv.",
+        )
+    return b"\n".join(_page(tool, path, page) for page in ("raw", "details"))
+
+
+def _page(tool: str, path: Path, page: str) -> bytes:
+    # An absolute path cannot be taken for an option.
+    command = [tool, "--import", str(path.resolve()), "--csv", "--page", page]
+    try:
+        done = subprocess.run(  # noqa: S603 - no shell, and the arguments are ours
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_LONGEST_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise BadInput.at(
+            path,
+            f"an Nsight Compute report that `{tool}` did not read ({error})",
+            f"Run it yourself: `{' '.join(command)} > kernels.csv`.",
+        ) from error
+    if done.returncode:
+        said = (done.stderr or done.stdout).decode("utf-8", "replace").strip()
+        raise BadInput.at(
+            path,
+            f"an Nsight Compute report that `{tool}` cannot read (exit status "
+            f"{done.returncode}): {' '.join(said.split())[:_LONGEST_SAID]}",
+            "Read it with the release of Nsight Compute that wrote it.",
+        )
+    return done.stdout

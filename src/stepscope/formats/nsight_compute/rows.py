@@ -1,0 +1,207 @@
+"""The lines of a file that are a table, between those of the tool and the program.
+
+`ncu --csv` writes to the same place as the program that it measures, so lines of both
+surround the table or stand within it. One file may hold several tables, each with its
+own header.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from stepscope.errors import BadInput
+from stepscope.frozen import Frozen
+from stepscope.remedies import COPY_AGAIN
+from stepscope.trace.reading.texts import shortened
+from stepscope.xspace.reading.source import LIMIT_BYTES, open_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+__all__ = ["CUT", "Table", "TableFile", "open_tables", "tables_of"]
+
+HEADER: Final = re.compile(
+    r'(?P<quote>"?)ID(?P=quote)(?P<delimiter>[,;])(?P=quote)Process ID(?P=quote)'
+)
+_SAID: Final = re.compile(r"==(?:ERROR|WARNING)==\s*(.*)|.*(ERR_NVGPUCTRPERM).*")
+_NO_PERMISSION: Final = "ERR_NVGPUCTRPERM"
+#: A text in a row may have line breaks, but a quote that was lost must not swallow the
+#: rest of the file.
+_MOST_LINES: Final = 64
+_LONGEST_SAID: Final = 300
+CUT: Final = "that are cut within a cell"
+_UNREADABLE: Final = "that are no row of a table"
+
+
+class Table(Frozen, frozen=True):
+    """One table: the names of its columns, and the cells of its rows as texts."""
+
+    header: list[str]
+    rows: list[list[str]]
+
+
+class TableFile(Frozen, frozen=True):
+    """Every table of a file.
+
+    Attributes:
+        name: What errors call the file.
+        tables: Those with a header, in order.
+        other_lines: Lines of the tool and of the program.
+        said: Errors and warnings of the tool, each once.
+        refused: Why a row cannot be read → how many.
+        damaged: Whether the packing of the file is damaged.
+    """
+
+    name: str
+    tables: tuple[Table, ...]
+    other_lines: int
+    said: tuple[str, ...]
+    refused: Counter[str]
+    damaged: bool
+
+
+def open_tables(path: Path, *, limit_bytes: int = LIMIT_BYTES) -> TableFile:
+    """Read a file of tables, plain or gzip.
+
+    Raises:
+        BadInput: It cannot be opened or holds no table.
+    """
+    data, damage = open_bytes(path, limit_bytes=limit_bytes, mapped=False)
+    return tables_of(data.tobytes(), str(path), damaged=bool(damage))
+
+
+def tables_of(content: bytes, name: str, *, damaged: bool = False) -> TableFile:
+    """Find the tables in what `ncu --csv` wrote.
+
+    Raises:
+        BadInput: There is none; the line says what the tool complained of.
+    """
+    refused: Counter[str] = Counter()
+    rows_of: list[tuple[_Form, list[str]]] = []
+    other: list[str] = []
+    for form, row in _logical_rows(_decoded(content).split("\n"), refused):
+        if form is None:
+            other.append(row)
+        elif HEADER.match(row):
+            rows_of.append((form, [row]))
+        else:
+            rows_of[-1][1].append(row)
+    other = [line for line in other if line.strip()]
+    said = tuple(dict.fromkeys(_said(other)))
+    if not rows_of:
+        raise _no_table(name, said)
+    tables = tuple(_table(form, rows, refused) for form, rows in rows_of)
+    return TableFile(name, tables, len(other), said, refused, damaged)
+
+
+class _Form(Frozen, frozen=True):
+    """How the rows below a header are written.
+
+    Attributes:
+        delimiter: Mark between cells.
+        row: Matches the begin of a row: the number of its launch, an empty cell in a
+            row of units, or whatever damage left.
+        next_row: Matches it where a row is expected to go on.
+    """
+
+    delimiter: str
+    row: re.Pattern[str]
+    next_row: re.Pattern[str]
+
+    @classmethod
+    def of_header(cls, found: re.Match[str]) -> _Form:
+        quote, delimiter = found["quote"], found["delimiter"]
+        number = re.compile(rf"{quote}\d*{quote}{delimiter}")
+        anything = re.compile(rf'"[^"]*"{delimiter}') if quote else number
+        return cls(delimiter, anything, number)
+
+
+def _decoded(content: bytes) -> str:
+    """Return the text; PowerShell writes UTF-16 where output goes into a file."""
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return content.decode("utf-16", "replace")
+    return content.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
+
+
+def _logical_rows(
+    lines: Sequence[str], refused: Counter[str]
+) -> Iterator[tuple[_Form | None, str]]:
+    """Yield headers and rows with their form, other lines with none.
+
+    Lines whose quotes span several are joined.
+    """
+    at = 0
+    form: _Form | None = None
+    while at < len(lines):
+        line = lines[at].removesuffix("\r")
+        at += 1
+        if header := HEADER.match(line):
+            form = _Form.of_header(header)
+        elif form is None or not form.row.match(line):
+            yield None, line
+            continue
+        if line.count('"') % 2 == 0:
+            yield form, line
+            continue
+        joined, end = line, at
+        # Where the next row begins, the quote that is missing was lost.
+        while (
+            joined.count('"') % 2
+            and end < min(len(lines), at + _MOST_LINES)
+            and not form.next_row.match(lines[end])
+        ):
+            joined += "\n" + lines[end].removesuffix("\r")
+            end += 1
+        if joined.count('"') % 2:
+            refused[CUT] += 1
+        else:
+            at = end
+            yield form, joined
+
+
+def _table(form: _Form, rows: Sequence[str], refused: Counter[str]) -> Table:
+    """Return the cells, in each row as many as the header has."""
+    reader = csv.reader(iter(rows), delimiter=form.delimiter)
+    found: list[list[str]] = []
+    while True:
+        try:
+            found.append(next(reader))
+        except StopIteration:
+            break
+        except csv.Error:
+            refused[_UNREADABLE] += 1
+    header, width = found[0], len(found[0])
+    # Rows of metrics lack the cells of rules at their end.
+    return Table(header, [it[:width] + [""] * (width - len(it)) for it in found[1:]])
+
+
+def _said(lines: Sequence[str]) -> Iterator[str]:
+    for line in lines:
+        if found := _SAID.match(line):
+            yield shortened((found[1] or line).strip(), _LONGEST_SAID)
+
+
+def _no_table(name: str, said: Sequence[str]) -> BadInput:
+    if any(_NO_PERMISSION in line for line in said):
+        return BadInput.at(
+            name,
+            "holds no table: Nsight Compute had no permission to read the GPU's "
+            "counters (ERR_NVGPUCTRPERM)",
+            "Give the process that right (docs/errors/no_device_activity.md), and "
+            "measure again.",
+        )
+    if said:
+        return BadInput.at(
+            name,
+            f"holds no table of Nsight Compute, which says: {said[0].rstrip('.')}",
+            "Measure again with `ncu --csv --page raw`.",
+        )
+    return BadInput.at(
+        name,
+        'holds no table of Nsight Compute (no line begins with "ID","Process ID")',
+        f"Measure with `ncu --csv --page raw`. {COPY_AGAIN}",
+    )

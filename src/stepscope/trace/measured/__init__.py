@@ -1,0 +1,1 @@
+"""Tables of what was measured apart from any recording."""

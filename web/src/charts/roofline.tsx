@@ -1,0 +1,164 @@
+// Points by intensity and rate on two logarithmic axes, under the roofs of a device.
+import type { TargetedKeyboardEvent } from "preact";
+import { useState } from "preact/hooks";
+
+import { useRoom } from "../parts/axis";
+
+export interface Point {
+  /** FLOP per byte, above 0. */
+  x: number;
+  /** 10^9 operations per second, above 0. */
+  y: number;
+  /** Share of the time, 0 to 100: the area of its circle. */
+  percent: number;
+  measured: boolean;
+  said: string;
+}
+
+export interface Roof {
+  label: string;
+  /** 10^9 operations per second. */
+  peak: number;
+  /** 10^9 bytes per second; null where unknown. */
+  memory: number | null;
+}
+
+interface Props {
+  label: string;
+  /** Those that hold most time first. */
+  points: Point[];
+  roofs: Roof[];
+  onChoose?: (index: number) => void;
+}
+
+const HEIGHT = 380;
+const LEFT = 78;
+const RIGHT = 26;
+const TOP = 14;
+const BOTTOM = 44;
+const SMALLEST = 3.5;
+const LARGEST = 16;
+
+export function Roofline(props: Props) {
+  const [place, room] = useRoom();
+  return (
+    <div class="series roofline columns" ref={place}>
+      {room !== null && props.points.length > 0 && <Picture {...props} room={room} />}
+    </div>
+  );
+}
+
+function Picture({ label, points, roofs, onChoose, room }: Props & { room: number }) {
+  const [at, choose] = useState<number | null>(null);
+  const now = at ?? 0;
+  const ridges = roofs.flatMap(({ peak, memory }) => (memory ? [peak / memory] : []));
+  const across = decades([...points.map(({ x }) => x), ...ridges]);
+  const up = decades([...points.map(({ y }) => y), ...roofs.map(({ peak }) => peak)]);
+  const right = room - RIGHT;
+  const x = (value: number) => LEFT + ((right - LEFT) * (Math.log10(value) - across[0])) / (across[1] - across[0]);
+  const y = (value: number) => HEIGHT - BOTTOM - ((HEIGHT - BOTTOM - TOP) * (Math.log10(value) - up[0])) / (up[1] - up[0]);
+  const move = (event: TargetedKeyboardEvent<SVGSVGElement>) => {
+    const last = points.length - 1;
+    const to = { ArrowRight: now + 1, ArrowDown: now + 1, ArrowLeft: now - 1, ArrowUp: now - 1, Home: 0, End: last }[event.key];
+    if (event.key === "Enter") onChoose?.(now);
+    if (to === undefined) return;
+    event.preventDefault();
+    choose(at === null && to > 0 && to < last ? 0 : Math.min(Math.max(to, 0), last));
+  };
+  return (
+    <>
+      <svg
+        viewBox={`0 0 ${room} ${HEIGHT}`}
+        role="slider"
+        tabindex={0}
+        aria-label={label}
+        aria-valuemin={0}
+        aria-valuemax={points.length - 1}
+        aria-valuenow={now}
+        aria-valuetext={points[now]!.said}
+        onKeyDown={move}
+      >
+        <g class="axis" aria-hidden="true">
+          {powers(up, (HEIGHT - BOTTOM - TOP) / 34).map((power) => (
+            <g key={power}>
+              <line x1={LEFT} x2={right} y1={y(10 ** power)} y2={y(10 ** power)} />
+              <text x={LEFT - 6} y={y(10 ** power) + 4} text-anchor="end">
+                {written(power)}
+              </text>
+            </g>
+          ))}
+          {powers(across, (right - LEFT) / 60).map((power) => (
+            <g key={power}>
+              <line x1={x(10 ** power)} x2={x(10 ** power)} y1={TOP} y2={HEIGHT - BOTTOM} />
+              <text x={x(10 ** power)} y={HEIGHT - 26} text-anchor="middle">
+                {written(power)}
+              </text>
+            </g>
+          ))}
+          <text x={(LEFT + right) / 2} y={HEIGHT - 6} text-anchor="middle">
+            Operations per byte (FLOP/byte)
+          </text>
+          <text transform={`translate(12 ${(HEIGHT - BOTTOM) / 2}) rotate(-90)`} text-anchor="middle">
+            GFLOP/s
+          </text>
+        </g>
+        {roofs.map((roof) => (
+          <path key={roof.label} class="roof" d={outline(roof, across, up, x, y)} />
+        ))}
+        {/* The small ones last, on top of the large. */}
+        {points.map((point, index) => (
+          <circle
+            key={index}
+            class={`${point.measured ? "measured" : "worked-out"} ${index === at ? "chosen" : ""}`}
+            data-point={index}
+            cx={x(point.x)}
+            cy={y(point.y)}
+            r={Math.max(SMALLEST, LARGEST * Math.sqrt(point.percent / 100))}
+            onMouseEnter={() => choose(index)}
+            onClick={() => onChoose?.(index)}
+          />
+        ))}
+        {roofs.map((roof) => (
+          <text key={roof.label} class="roof" x={right} y={y(roof.peak) - 4} text-anchor="end">
+            {roof.label}
+          </text>
+        ))}
+      </svg>
+      <p class="under" aria-live="off">
+        {at !== null && points[at]?.said}
+      </p>
+    </>
+  );
+}
+
+/** The powers of ten around some values: at least one apart. */
+export function decades(values: number[]): [number, number] {
+  const logs = values.map((value) => Math.log10(value));
+  const low = Math.floor(Math.min(...logs) - 0.1);
+  return [low, Math.max(Math.ceil(Math.max(...logs) + 0.1), low + 1)];
+}
+
+/** Whole powers from one to another, at most about so many. */
+function powers([from, to]: [number, number], most: number): number[] {
+  const step = Math.max(1, Math.ceil((to - from) / Math.max(most, 1)));
+  return Array.from({ length: Math.floor((to - from) / step) + 1 }, (_, k) => from + k * step);
+}
+
+function written(power: number): string {
+  if (Math.abs(power) > 5) return `1e${power}`;
+  return (10 ** power).toLocaleString("en", { maximumFractionDigits: 6 });
+}
+
+/** A roof within the axes: up with the memory's rate, then flat; flat alone without one. */
+function outline(
+  { peak, memory }: Roof,
+  across: [number, number],
+  up: [number, number],
+  x: (value: number) => number,
+  y: (value: number) => number,
+): string {
+  const [first, last] = across.map((power) => 10 ** power) as [number, number];
+  if (!memory) return `M${x(first)} ${y(peak)}H${x(last)}`;
+  const begin = Math.max(first, 10 ** up[0] / memory);
+  return `M${x(begin)} ${y(begin * memory)}L${x(peak / memory)} ${y(peak)}H${x(last)}`;
+}
