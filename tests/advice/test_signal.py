@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 from stepscope.advice.engine import signals_of
+from stepscope.advice.registry import RULES
 from stepscope.advice.signals.signal import Signal, Signals, signal
 from stepscope.derive.profile_data import ProfileData
 
@@ -43,3 +45,11 @@ def test_a_signal_is_given_those_that_it_reads_which_are_worked_out_once() -> No
     signals = signals_of(profile)
     assert [signals.of(one) for one in (doubled, counted, tripled)] == [6, 3, 9]
     assert asked == [profile]
+
+
+def test_every_signal_takes_the_values_of_those_that_it_reads() -> None:
+    signals = {one for rule in RULES for one in rule.reads}
+    assert any(one.reads for one in signals)
+    for one in signals:
+        taken = inspect.signature(one.compute).parameters
+        assert len(taken) == 2 + len(one.reads), one.compute.__name__
