@@ -26,8 +26,8 @@ demo: $(VENV)/.ready ## record a small training loop here; explain it, and one o
 test: $(VENV)/.ready-test $(PAGE) chromium frameworks ## every test, frameworks and browser included
 	STEPSCOPE_FRAMEWORKS=required STEPSCOPE_BROWSER=required $(PYTEST)
 
-test-core: $(VENV)/.ready-test ## the tests that need no framework or browser (three minutes)
-	$(PYTEST) -m "not framework and not slow and not browser"
+test-core: $(VENV)/.ready-test ## those without frameworks and browser; of long sweeps a few cases (three minutes)
+	$(PYTEST) --hypothesis-profile brief -m "not framework and not slow and not browser"
 
 test-profiles: $(VENV)/.ready-test $(PAGE) chromium ## the tests on profiles of others, which PROFILES=DIR holds
 	@[ -d "$(PROFILES)" ] || { echo "no folder $(PROFILES): make test-profiles PROFILES=DIR" >&2; exit 1; }
@@ -65,7 +65,7 @@ experiments: $(VENV)/.ready-test frameworks ## plant faults in real programs, an
 
 frameworks: $(VENV)/.ready-test ## one cached virtual environment per framework
 	$(PY) build_tools/framework_venv.py \
-		tensorflow jax torch keras_jax keras_torch jax_tfdata xprof
+		tensorflow jax torch keras_jax keras_torch jax_tfdata xprof trackers
 
 gpu-check: $(VENV)/.ready-test ## on a machine with a GPU: record, and compare with its frameworks
 	$(PY) tests/gpu/gpu_check.py $(GPU_CHECK)

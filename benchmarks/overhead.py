@@ -4,6 +4,7 @@
     python benchmarks/overhead.py --gpu [--python torch=/path/to/python]...
     python benchmarks/overhead.py --stops [--write docs/overhead.md]
     python benchmarks/overhead.py --samples [--write docs/overhead.md]
+    python benchmarks/overhead.py --flight [--write docs/overhead.md]
 
 Each training loop runs in fresh processes, with and without stepscope in turn, and the
 order changes from pair to pair; the ratio of a pair is the cost of the recording. The
@@ -16,7 +17,8 @@ process, in alternating blocks.
 
 With `--gpu` only the loops of JAX and PyTorch are measured, on this machine's GPU and
 with more rows. With `--stops` only the time of `stop` is measured, with
-`--samples` only what samples of functions add, in loops without a framework.
+`--samples` only what samples of functions add, in loops without a framework, and
+`--flight` only what the flight recorder costs there.
 """
 
 import argparse
@@ -105,6 +107,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--gpu", action="store_true")
     parser.add_argument("--stops", action="store_true")
     parser.add_argument("--samples", action="store_true")
+    parser.add_argument("--flight", action="store_true")
     parser.add_argument("--python", action="append", default=[], metavar="NAME=PYTHON")
     options = parser.parse_args(arguments)
     pythons = dict(it.split("=", 1) for it in options.python)
@@ -113,10 +116,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.environ.update(NO_GPU)
         lines += [*stop_table(pythons), "", f"Load after: {os.getloadavg()[0]:.2f}."]
         return _told("\n".join(lines), options.write, "stops")
-    if options.samples:
-        lines += [*samples_table(options.steps), ""]
-        lines += [f"Load after: {os.getloadavg()[0]:.2f}."]
-        return _told("\n".join(lines), options.write, "samples")
+    for apart in ("samples", "flight"):
+        if getattr(options, apart):
+            lines += [*turns_table(apart, options.steps), ""]
+            lines += [f"Load after: {os.getloadavg()[0]:.2f}."]
+            return _told("\n".join(lines), options.write, apart)
     if options.gpu:
         words, sizes, section = GPU_LOOPS, GPU_BATCHES, "overhead on a GPU"
     else:
@@ -311,8 +315,13 @@ def stop_table(pythons: Mapping[str, str]) -> list[str]:
     return _table(STOPS, rows)
 
 
-def samples_table(steps: int) -> list[str]:
-    """Write the cost of recording plain loops, with and without samples."""
+def turns_table(what: str, steps: int) -> list[str]:
+    """Write the cost of recording plain loops, with and without samples.
+
+    Args:
+        what: "samples" records, "flight" keeps the last steps.
+        steps: Of short steps; of longer ones fewer.
+    """
     keys = ("sampled_wall", "sampled_cpu", "unsampled_wall", "unsampled_cpu")
     rows = []
     for framework, named in SAMPLED_LOOPS.items():
@@ -321,7 +330,7 @@ def samples_table(steps: int) -> list[str]:
             for _ in range(STRETCHED):
                 with tempfile.TemporaryDirectory() as folder:
                     given = (framework, str(batches), folder, str(steps // parts))
-                    found.append(measured(sys.executable, "samples", *given))
+                    found.append(measured(sys.executable, what, *given))
             loop = Loop(named, framework, batches, steps // parts)
             turns = Measured(loop, {}, found)
             step_ms = statistics.median(one["step_ms"] for one in found)

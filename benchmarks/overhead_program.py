@@ -6,6 +6,7 @@
     overhead_program.py loop numpy|jax|torch|tensorflow BATCHES SIDE LOGDIR STEPS
     overhead_program.py stretches numpy|jax|torch|tensorflow BATCHES LOGDIR STEPS
     overhead_program.py samples numpy|python BATCHES LOGDIR STEPS
+    overhead_program.py flight numpy|python BATCHES LOGDIR STEPS
     overhead_program.py stop numpy|jax|torch|tensorflow LEVEL LOGDIR STEPS
 
 A step takes BATCHES times the rows. `stretches` records some parts of one loop and not
@@ -223,6 +224,23 @@ def samples(step: Step, logdir: Path, steps: int) -> Figures:
     return _in_turns(ss, step, logdir, steps, kinds)
 
 
+def flight(step: Step, logdir: Path, steps: int) -> Figures:
+    """Measure what the flight recorder costs, with samples of functions and without."""
+    ss: Any = importlib.import_module("stepscope")
+
+    def begin(folder: Path, hz: float) -> Callable[[], object]:
+        options = ss.ProfilerOptions(python_sampling_hz=hz)
+        recorder = ss.flight_recorder(folder, slower_than=1000, options=options)
+        end: Callable[[], object] = recorder.stop
+        return end
+
+    kinds = {
+        "sampled": lambda folder: begin(folder, 100.0),
+        "unsampled": lambda folder: begin(folder, 0.0),
+    }
+    return _in_turns(ss, step, logdir, steps, kinds)
+
+
 def _in_turns(
     ss: Any, step: Step, logdir: Path, steps: int, recorded: dict[str, Any]
 ) -> Figures:
@@ -275,8 +293,14 @@ def stop(step: Step, level: int, logdir: Path, steps: int) -> Figures:
 def _stretch(
     ss: Any, step: Step, steps: int, logdir: Path, options: Any
 ) -> tuple[float, float]:
-    """Measure wall and CPU seconds of some steps; without options not recorded."""
-    if options is not None:
+    """Measure wall and CPU seconds of some steps; without options not recorded.
+
+    Options may be what begins to record, and returns what ends it.
+    """
+    end: Callable[[], object] = ss.stop
+    if callable(options):
+        end = options(logdir)
+    elif options is not None:
         ss.start(logdir, options)
     began, used = time.perf_counter(), time.process_time()
     for number in range(steps):
@@ -284,7 +308,7 @@ def _stretch(
             step()
     took = time.perf_counter() - began, time.process_time() - used
     if options is not None:
-        ss.stop()
+        end()
     return took
 
 
@@ -473,10 +497,11 @@ def main() -> int:
         framework, batches, logdir, steps = arguments
         step = warm_step(framework, int(batches))
         found = stretches(step, Path(logdir), int(steps))
-    elif what == "samples":
+    elif what in ("samples", "flight"):
         framework, batches, logdir, steps = arguments
         step = warm_step(framework, int(batches))
-        found = samples(step, Path(logdir), int(steps))
+        measure = samples if what == "samples" else flight
+        found = measure(step, Path(logdir), int(steps))
     elif what == "stop":
         framework, level, logdir, steps = arguments
         found = stop(warm_step(framework, 1), int(level), Path(logdir), int(steps))

@@ -62,6 +62,14 @@ ENVIRONMENTS = {
         requirements=("xprof==2.24.2",),
         proof="from xprof.convert import raw_to_tool_data",
     ),
+    # Experiment trackers: reports are logged to them, so what reads profiles is here.
+    "trackers": Environment(
+        requirements=(
+            *("wandb==0.31.0", "mlflow-skinny==3.17.2"),
+            *("numpy", "polars==2.1.0", "rich", "click", "werkzeug"),
+        ),
+        proof="import wandb, mlflow, polars",
+    ),
 }
 #: What recording itself needs beside a framework; profiles are read elsewhere.
 RECORDER = ("msgspec==0.22.0",)

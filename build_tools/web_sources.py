@@ -30,6 +30,7 @@ from stepscope.report.document import Envelope, Headline
 from stepscope.report.words.colours import CATEGORIES, MEMORY, TOKENS
 from stepscope.report.words.names import (
     CATEGORY_NAMES,
+    CLOCK_WORDS,
     INPUT_CATEGORY_NAMES,
     OWNER_WORDS,
     OWNERS_OF,
@@ -273,6 +274,7 @@ def _words() -> str:
         "OWNERS": ("Owner of time → what the time is", OWNER_WORDS),
         "PART_WORDS": ("Kind of a part → what stands before its name", PART_WORDS),
         "SOURCES": ("Source of the steps → where they come from", SOURCE_WORDS),
+        "CLOCKS": ("What ties the clocks of hosts → what follows", CLOCK_WORDS),
         "INPUT_KINDS": ("Work on input → its title", INPUT_CATEGORY_NAMES),
     }
     lines = [f"// {MADE}"]

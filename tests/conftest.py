@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,9 +23,17 @@ PROFILES = Path(os.environ.get("STEPSCOPE_PROFILES") or os.devnull)
 REFUSED = "corrupt/utf8_mangled"
 #: Begins the ids of recorded runs.
 RECORDED_RUN = "run:"
+#: Runs that a test of all of them tries in `make test-core`: one or two of each
+#: framework, format and kind of device. The others are `slow`.
+TYPICAL_RUNS = (
+    *("gpu/check_torch", "gpu/jax_healthy", "gpu/kernels", "gpu/torch_graph"),
+    *("jax_cpu/annotations", "tf_cpu/no_step_markers", "tf_eager", "torch_train"),
+)
 LEFT_OUT = pytest.StashKey[int]()
 
-# The machine may be busy, so no example has a deadline; `make fuzz` looks longer.
+# The machine may be busy, so no example has a deadline. `make test-core` looks briefly,
+# `make fuzz` longer.
+settings.register_profile("brief", max_examples=12, deadline=None)
 settings.register_profile("quick", max_examples=40, deadline=None)
 settings.register_profile("thorough", max_examples=1000, deadline=None)
 settings.load_profile("quick")
@@ -48,11 +57,12 @@ def shared_profile() -> Callable[[str], Path]:
 
 
 def recorded_runs(folder: Path) -> Iterator[str]:
-    """Real profiles that are one run each: folders with traces of any format."""
+    """Real profiles that are one run each: folders with traces, or packed databases."""
     found = {path.parent for path in folder.rglob("*.xplane.pb*")}
     for traces in ("kineto", "torch_cpu", "torch_train"):
         found |= {path.parent for path in (folder / traces).rglob("*.json*")}
     found |= {path.parent for path in (folder / "nsys_sqlite").rglob("*.sqlite")}
+    found |= set((folder / "nsys_ladder").rglob("*.sqlite.gz"))
     for path in sorted(found):
         name = str(path.relative_to(folder))
         if not name.startswith(REFUSED):
@@ -64,8 +74,16 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "recorded_run" in metafunc.fixturenames:
         # A run that is in both folders is the repository's.
         runs = list(dict.fromkeys([*recorded_runs(DATA), *recorded_runs(PROFILES)]))
-        ids = [RECORDED_RUN + run.partition("/plugins/")[0] for run in runs]
-        metafunc.parametrize("recorded_run", runs, ids=ids, scope="module")
+        names = [run.partition("/plugins/")[0] for run in runs]
+        cases = [
+            pytest.param(
+                run,
+                id=RECORDED_RUN + name,
+                marks=() if name in TYPICAL_RUNS else pytest.mark.slow,
+            )
+            for run, name in zip(runs, names, strict=True)
+        ]
+        metafunc.parametrize("recorded_run", cases, scope="module")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -76,6 +94,7 @@ def pytest_collection_modifyitems(
     for item in items:
         if any(map(is_of_others, parameters_of(item))):
             item.add_marker(pytest.mark.profiles)
+    mark_sweeps(items)
     if PROFILES.is_dir():
         return
     left_out = [item for item in items if item.get_closest_marker("profiles")]
@@ -94,6 +113,19 @@ def pytest_collection() -> Iterator[None]:
         gc.enable()
         gc.collect()
         gc.freeze()
+
+
+def mark_sweeps(items: list[pytest.Item]) -> None:
+    """Mark the cases of a sweep as slow, but for each nth of the repository's own."""
+    met: Counter[str] = Counter()
+    for item in items:
+        sweep = item.get_closest_marker("sweep")
+        if sweep is None or item.get_closest_marker("profiles"):
+            continue
+        test = item.nodeid.partition("[")[0]
+        if met[test] % sweep.kwargs["every"]:
+            item.add_marker(pytest.mark.slow)
+        met[test] += 1
 
 
 def parameters_of(item: pytest.Item) -> list[Any]:

@@ -21,7 +21,8 @@ def blocks(page: Path) -> list[tuple[str, str, str]]:
     return [(kind, file.strip(), body) for kind, file, body in _BLOCK.findall(text)]
 
 
-@pytest.mark.parametrize("page", ["capture.md", "remote.md"])
+@pytest.mark.sweep(every=2)
+@pytest.mark.parametrize("page", ["capture.md", "flight-recorder.md", "remote.md"])
 def test_every_example_prints_what_stands_below_it(
     repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, page: str
 ) -> None:
@@ -39,7 +40,8 @@ def test_what_is_shown_of_an_example_stands_in_it(repository: Path) -> None:
     """The examples themselves are run by tests of their own."""
     found = [
         (file, body)
-        for _, file, body in blocks(repository / "docs" / "capture.md")
+        for page in ("capture.md", "tracking.md")
+        for _, file, body in blocks(repository / "docs" / page)
         if file
     ]
     assert found

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from stepscope.analysis.profile import ProfileWithTools as ProfileData
     from stepscope.capture import keras
+    from stepscope.capture.flight.recorder import flight_recorder
     from stepscope.capture.ground.annotate import (
         StepTrace,
         Trace,
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from stepscope.remote import client, server
     from stepscope.report.tables import tables
     from stepscope.session import open_profile as open  # noqa: A004 - ss.open is the contract
+    from stepscope.tracking.log_to import log_to
     from stepscope.unavailable import Unavailable
 
 __all__ = [
@@ -37,7 +39,9 @@ __all__ = [
     "__version__",
     "client",
     "describe",
+    "flight_recorder",
     "keras",
+    "log_to",
     "mark_step",
     "open",
     "schedule",
@@ -63,7 +67,9 @@ _PUBLIC = {
     "Unavailable": ("stepscope.unavailable", "Unavailable"),
     "client": ("stepscope.remote.client", None),
     "describe": ("stepscope.capture.ground.describing", "announce"),
+    "flight_recorder": ("stepscope.capture.flight.recorder", "flight_recorder"),
     "keras": ("stepscope.capture.keras", None),
+    "log_to": ("stepscope.tracking.log_to", "log_to"),
     "mark_step": ("stepscope.capture.ground.annotate", "mark_step"),
     "open": ("stepscope.session", "open_profile"),
     "schedule": ("stepscope.capture.schedule", "schedule"),

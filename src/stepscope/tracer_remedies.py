@@ -90,10 +90,10 @@ _PYTHON: Final = _Wanted("python", 1, "the Python tracer")
 _ASKING: Final = {
     "RECORD_ALLOCATIONS": _Asking(
         "Record at {} a program whose allocator reports: TensorFlow on GPU or CPU, "
-        "JAX on AMD GPUs or TPUs.",
+        "JAX on AMD GPUs or TPUs, PyTorch with profile_memory=True.",
         (_HOST,),
         otherwise="Record a program whose allocator reports: TensorFlow on GPU or "
-        "CPU, JAX on AMD GPUs or TPUs.",
+        "CPU, JAX on AMD GPUs or TPUs, PyTorch with profile_memory=True.",
     ),
     "RECORD_CALLS": _Asking(
         "Record with samples of functions, as stepscope does by default "

@@ -12,6 +12,7 @@ from stepscope.advice.signals.input import InputSignals, input_signals
 from stepscope.advice.signals.launch import LaunchSignals, launch_signals
 from stepscope.advice.signals.precision import PrecisionSignals, precision_signals
 from stepscope.advice.signals.record import record_grade
+from stepscope.advice.signals.replay import ReplaySignals, replay_signals
 from stepscope.advice.signals.several.communication import communication_signals
 from stepscope.advice.signals.shares import (
     AccountSignals,
@@ -117,6 +118,7 @@ def launch_of(**fields: Any) -> LaunchSignals:
 def capture_of(**fields: Any) -> CaptureSignals:
     return CaptureSignals(
         **{
+            "damaged": False,
             "dropped": 0,
             "ranks": None,
             "hosts": 1,
@@ -173,6 +175,7 @@ def signals_of(
         capture_signals: capture_of(),
         enclosing_functions: {},
         function_runs: {},
+        replay_signals: ReplaySignals({}),
     }
     by_name: dict[str, Signal[Any]] = {
         "account": account_signals,

@@ -69,6 +69,7 @@ def test_without_a_check_it_does_not_apply(lines: list[Any]) -> None:
 
 
 @pytest.mark.parametrize("table", ["device_activity", "launches", "events"])
+@pytest.mark.sweep(every=3)
 def test_without_a_table_it_cannot_tell(table: str) -> None:
     found = findings(scaled(hole_us=350.0), without=table)["amp.scaling"]
     assert found.status == "cannot_tell"

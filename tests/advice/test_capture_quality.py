@@ -136,6 +136,27 @@ def test_the_gravest_flaw_stands_first_and_the_others_beside_it(
     assert [one.cause for one in finding.causes] == ["unexplained", "queued"]
 
 
+def test_queued_work_is_no_flaw_inside_the_doubt_of_clocks(
+    signals_of: Any, shares: Any
+) -> None:
+    fields = {"clock_error_ps": 100 * MS}
+    finding = evaluate(signals_of(shares(queued=5.0, fields=fields)), THRESHOLDS)
+    assert finding.note == "clocks"
+    assert finding.causes == ()
+    assert all("graph" not in one.text for one in finding.actions)
+
+
+def test_a_damaged_file_is_not_asked_to_be_recorded_with_more_tracers(
+    signals_of: Any, shares: Any, capture_of: Any
+) -> None:
+    signals = signals_of(shares(unexplained=5.0), capture=capture_of(damaged=True))
+    finding = evaluate(signals, THRESHOLDS)
+    assert (finding.severity, finding.note) == ("critical", "damaged")
+    assert [one.cause for one in finding.actions] == ["damaged"]
+    whole = evaluate(signals_of(shares(), capture=capture_of(damaged=True)), THRESHOLDS)
+    assert whole.status == "pass"
+
+
 def test_a_tracer_that_was_in_force_is_not_asked_for(
     signals_of: Any, shares: Any, capture_of: Any
 ) -> None:

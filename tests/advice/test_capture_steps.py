@@ -9,6 +9,7 @@ from tests.support.traces.training import Recorder, ahead, findings, together
 
 from stepscope.advice.rules.trust.capture_steps import evaluate
 from stepscope.advice.signals.trust.step_marks import HostSteps, Tried, step_signals
+from stepscope.report.words.findings import headline
 from stepscope.thresholds import THRESHOLDS
 
 RULE = "capture.steps"
@@ -123,3 +124,14 @@ def test_the_host_whose_steps_are_least_known_is_named(signals_of: Any) -> None:
     hosts = {"a": host(), "b": host(source=None, confidence=0.0), "c": host()}
     finding = evaluate(signals_of({step_signals: hosts}), THRESHOLDS)
     assert finding.devices == ("b",)
+
+
+def test_what_repeats_surely_and_is_no_step_is_not_called_unsure(
+    signals_of: Any,
+) -> None:
+    """A thousand runs of one kernel."""
+    tried = (Tried("kernel jacobi", 1000, 0.9),)
+    signals = signals_of({step_signals: {"vm": host(source=None, tried=tried)}})
+    text = headline(evaluate(signals, THRESHOLDS))
+    assert "what repeats most, 1,000 times, is no step" in text
+    assert "0.9" not in text

@@ -129,6 +129,7 @@ def _applicable(bases: list[Signals]) -> dict[str, list[Finding]]:
 
 
 @every_rule
+@pytest.mark.sweep(every=4)
 def test_a_rule_asks_for_the_signals_that_it_declares(
     rule: Rule, bases: list[Signals]
 ) -> None:

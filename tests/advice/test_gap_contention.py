@@ -125,6 +125,7 @@ def test_a_run_on_the_host_launches_nothing() -> None:
 
 
 @pytest.mark.parametrize("table", ["device_activity", "launches", "events"])
+@pytest.mark.sweep(every=3)
 def test_without_a_table_it_cannot_tell(table: str) -> None:
     lines = contended(busy_us=16.0, quiet_us=6.5) + cores(16)
     found = findings(lines, without=table)["gap.contention"]

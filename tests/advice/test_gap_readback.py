@@ -90,6 +90,7 @@ def test_on_the_host_alone_a_wait_for_nothing_is_found() -> None:
 
 
 @pytest.mark.parametrize("table", ["device_activity", "launches", "events"])
+@pytest.mark.sweep(every=3)
 def test_without_a_table_it_cannot_tell(table: str) -> None:
     found = findings(read_back(idle_us=400.0), without=table)["gap.readback"]
     assert found.status == "cannot_tell"

@@ -80,6 +80,7 @@ def test_as_many_blocks_as_multiprocessors_or_nearly_pass(blocks: int) -> None:
 
 
 @pytest.mark.parametrize("table", ["device_activity", "geometries", "devices"])
+@pytest.mark.sweep(every=3)
 def test_a_table_that_is_needed_and_absent_never_becomes_a_pass(table: str) -> None:
     found = findings(with_grid(16), without=table)[RULE]
     assert found.status == "cannot_tell"

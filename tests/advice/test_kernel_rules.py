@@ -151,6 +151,7 @@ def test_work_in_64_bit_is_found_from_one_percent_on() -> None:
         ("flash_fwd_kernel_softmax<c10::Half>", "pass"),
     ],
 )
+@pytest.mark.sweep(every=3)
 def test_a_softmax_in_16_bit_is_told(kernel: str, status: str) -> None:
     found = found_in([*KERNELS, (kernel, 20.0, "a/Softmax:Softmax")])["amp.softmax"]
     assert (found.status, found.severity) == (status, "info")

@@ -18,6 +18,7 @@ GONE = Unavailable(code="NOT_RECORDED", reason="It was deleted.", remedy="Keep i
 
 @pytest.mark.parametrize("name", ["gpu_tf/t4_starved", "tf_cpu/input_bound"])
 @pytest.mark.parametrize("table", sorted(TABLES))
+@pytest.mark.sweep(every=4)
 def test_a_deleted_table_turns_no_fail_into_a_pass(
     name: str, table: str, shared_profile: Any
 ) -> None:

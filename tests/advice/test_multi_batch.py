@@ -150,6 +150,7 @@ def test_without_a_device_it_does_not_apply() -> None:
 
 
 @pytest.mark.parametrize("table", ["allocations", "device_activity", "events"])
+@pytest.mark.sweep(every=3)
 def test_without_a_table_it_cannot_tell(table: str) -> None:
     devices = dict.fromkeys(range(4), blueprint.A100)
     lines = _exchanging(peak_gib=16.0)

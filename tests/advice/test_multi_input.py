@@ -94,6 +94,7 @@ def test_without_a_pipeline_it_cannot_tell() -> None:
 
 
 @pytest.mark.parametrize("table", ["iterators", "events", "device_activity"])
+@pytest.mark.sweep(every=3)
 def test_without_a_table_it_cannot_tell(table: str) -> None:
     finding = found_in(loaded(12_000.0, waits_us=6_000.0), without=table)
     assert finding.status == "cannot_tell"

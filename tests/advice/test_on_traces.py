@@ -184,6 +184,7 @@ NEEDED = {
 @pytest.mark.parametrize(
     ("rule", "table"), [(rule, one) for rule, all_ in NEEDED.items() for one in all_]
 )
+@pytest.mark.sweep(every=3)
 def test_a_table_that_is_needed_and_absent_never_becomes_a_pass(
     rule: str, table: str
 ) -> None:
@@ -200,6 +201,7 @@ def test_a_table_that_is_needed_and_absent_never_becomes_a_pass(
 
 
 @pytest.mark.parametrize("table", sorted(TABLES))
+@pytest.mark.sweep(every=4)
 def test_no_absent_table_is_an_error(table: str) -> None:
     found = findings(together(), without=table)
     assert set(found) == {rule.item.id for rule in RULES}

@@ -92,6 +92,7 @@ def test_an_op_of_no_model_or_of_the_input_is_another_matter(op: str) -> None:
 
 @pytest.mark.parametrize("rule", ["place.host", "place.override"])
 @pytest.mark.parametrize("table", ["device_activity", "events", "launches"])
+@pytest.mark.sweep(every=3)
 def test_a_table_that_is_needed_and_absent_never_becomes_a_pass(
     rule: str, table: str
 ) -> None:

@@ -13,6 +13,7 @@ from tests.support.traces import replayed as by_hand
 from stepscope.advice.engine import evaluate, signals_of
 from stepscope.advice.finding import Saving
 from stepscope.advice.signals.replay import ReplaySignals, replay_signals
+from stepscope.advice.signals.replaying.change import Gone
 from stepscope.advice.signals.signal import Signals
 from stepscope.thresholds import THRESHOLDS
 
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
 
     from stepscope.advice.finding import Finding
     from stepscope.advice.signals.signal import Signal
+
+
+#: Findings whose change takes launches away too, besides the time that they are about.
+JOINING = ("fuse.runs", "launch.small")
 
 
 def findings(signals: Signals) -> dict[str, Finding]:
@@ -49,14 +54,14 @@ def test_what_hides_behind_other_work_is_not_promised() -> None:
     """The host's 370 µs could go, but no more than the kernel leaves: 605 µs stay."""
     signals = signals_of_lines(by_hand.synchronising())
     replays = signals.of(replay_signals)
-    saving = replays.saving(((("host_compute",), "any"),), "vm:0")
+    saving = replays.saving((Gone(("host_compute",), "any"),), "vm:0")
     assert saving is not None
     assert saving.high <= 1.0 - 0.595
 
 
 def test_claims_together_promise_no_more_than_each_alone() -> None:
     replays = signals_of_lines(by_hand.synchronising()).of(replay_signals)
-    claims = ((("host_compute",), "any"), (("launch", "sync"), "any"))
+    claims = (Gone(("host_compute",), "any"), Gone(("launch", "sync"), "any"))
     singles = [replays.saving((claim,), "vm:0") for claim in claims]
     together = replays.saving(claims, "vm:0")
     assert together is not None
@@ -65,7 +70,12 @@ def test_claims_together_promise_no_more_than_each_alone() -> None:
 
 def test_after_the_host_the_kernels_are_next() -> None:
     replays = signals_of_lines(by_hand.synchronising()).of(replay_signals)
-    assert replays.next_bottleneck((("host_compute",), "any"), "vm:0") == "compute_32"
+    after = replays.next_bottleneck((Gone(("host_compute",), "any"),), "vm:0")
+    assert after is not None
+    owner, percent = after
+    assert owner == "compute_32"
+    # 595 of the 630 µs that are left are the kernel.
+    assert percent == pytest.approx(100 * 595 / 630, abs=0.1)
 
 
 def without_replay(signals: Signals) -> Signals:
@@ -102,7 +112,7 @@ def test_where_the_graph_is_incomplete_the_account_limits_the_gain() -> None:
 def test_without_steps_nothing_is_replayed() -> None:
     lines = [line for line in by_hand.launch_bound() if line[1] != "train"][:4]
     replays = signals_of_lines(lines).of(replay_signals)
-    assert replays.saving(((("launch",), "any"),), "vm:0") is None
+    assert replays.saving((Gone(("launch",), "any"),), "vm:0") is None
     why = replays.reason("vm:0")
     assert why is not None
     assert why.code == "NO_STEPS"
@@ -114,8 +124,30 @@ def test_no_replay_promises_more_than_the_time_itself(
     _, document = read(shared_profile(recorded_run))
     for found in document.findings:
         saving = found.saving_ms
-        if saving is not None and saving.basis == "replay":
-            assert found.pattern is not None
+        if saving is None or saving.basis != "replay":
+            continue
+        assert 0 <= saving.low <= saving.high
+        if found.pattern is not None:
             assert found.pattern.mean_ms is not None
             # As far as the mean of these steps is known.
-            assert 0 <= saving.low <= saving.high <= found.pattern.mean_ms[1]
+            assert saving.high <= found.pattern.mean_ms[1]
+        elif found.id not in JOINING:
+            assert saving.high <= (found.ms_per_step or 0)
+
+
+def test_mended_together_findings_gain_at_most_their_sum(
+    recorded_run: str, shared_profile: Callable[[str], Path]
+) -> None:
+    _, document = read(shared_profile(recorded_run))
+    told = document.together
+    by_id = {one.id: one for one in document.findings}
+    singles = [by_id[one].saving_ms for one in told.findings]
+    assert all(one is not None and one.basis == "replay" for one in singles)
+    assert not set(told.findings) & set(told.left_out)
+    assert (told.saving_ms is None) == (len(singles) < 2)
+    known = [one for one in singles if one is not None]
+    if told.saving_ms is not None:
+        for end in ("low", "high"):
+            ends = [getattr(one, end) for one in known]
+            together = getattr(told.saving_ms, end)
+            assert max(ends) - 1e-9 <= together <= sum(ends) + 1e-9

@@ -213,6 +213,31 @@ def test_the_first_sentence_and_the_findings_write_their_own_shares(
         assert any(abs(one - said.percent) <= WRITTEN for one in written), said.text
 
 
+#: From this share on, time that nobody explains needs a way to explain it.
+UNEXPLAINED = 5
+WAYS = (
+    "To name what is unexplained: ",
+    "Record the program's functions too",
+    "Annotate what the program does",
+    "Copy the whole file again",
+)
+
+
+def test_time_without_an_owner_comes_with_what_would_name_it(
+    recorded_run: str, shared_profile: Any
+) -> None:
+    _, document = read(shared_profile(recorded_run))
+    overview = document.overview
+    if isinstance(overview, Unavailable):
+        return
+    whole = sum(overview.breakdown_ms.values())
+    unknown = overview.breakdown_detail_ms.get("unexplained") or 0.0
+    if 100 * unknown <= UNEXPLAINED * whole:
+        return
+    text = " ".join(plain_text(to_text.render(document, width=100)).split())
+    assert any(way in text for way in WAYS)
+
+
 def test_the_text_of_the_pod_viewer_is_the_accounts(
     recorded_run: str, shared_profile: Any
 ) -> None:

@@ -93,6 +93,7 @@ def test_a_run_on_the_host_alone_is_not_applicable() -> None:
 
 
 @pytest.mark.parametrize("table", ["device_activity", "launches", "events"])
+@pytest.mark.sweep(every=3)
 def test_a_table_that_is_needed_and_absent_never_becomes_a_pass(table: str) -> None:
     found = findings(paced(early_us=10.0), without=table)[RULE]
     assert found.status == "cannot_tell"

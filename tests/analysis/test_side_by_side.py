@@ -67,6 +67,7 @@ def answers(profile: ProfileData) -> dict[str, bytes]:
     }
 
 
+@pytest.mark.sweep(every=3)
 def test_tools_that_run_side_by_side_answer_the_same(
     recorded: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -81,6 +82,7 @@ def test_tools_that_run_side_by_side_answer_the_same(
         assert {it for it in names if plain(found[it]) != alone[it]} == set()
 
 
+@pytest.mark.sweep(every=3)
 def test_threads_change_no_answer(
     recorded: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

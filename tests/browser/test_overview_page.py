@@ -70,7 +70,7 @@ def test_a_column_names_its_parts_by_pointer_and_by_keyboard(view: View) -> None
     under = view.page.locator(".columns .under")
     column.focus()
     assert "step 103" in under.inner_text()
-    assert "Kernel launch 0.5050 ms" in under.inner_text()
+    assert "Kernel launch 0.51 ms" in under.inner_text()
     assert sorted(drawn_heights(column)) == sorted(
         name for name, ms in VECTOR.items() if ms
     )

@@ -253,6 +253,7 @@ def test_runs_are_found_by_name_and_what_cannot_be_shown_is_listed(
         dialog = view.page.get_by_role("dialog", name="Runs")
         rows = dialog.locator("tbody tr")
         dialog.get_by_text("3 runs").wait_for()
+        assert "Framework" in dialog.locator("thead").inner_text()
         names = rows.locator("th").all_inner_texts()
         assert set(names) == {"first", "second", "loose/mine.json.gz"}
         assert "other.json: a Chrome trace" in dialog.inner_text()

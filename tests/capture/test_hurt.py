@@ -122,6 +122,7 @@ def tried_calls(python: str, framework: str) -> int:
     return tried
 
 
+@pytest.mark.slow
 def test_every_call_of_every_collector_may_fail() -> None:
     assert tried_calls(sys.executable, "numpy") > 30
 
@@ -133,6 +134,7 @@ def test_every_call_of_a_frameworks_collector_may_fail() -> None:
 
 
 @pytest.mark.parametrize("how", ["", "exit", "exception", "SIGTERM"])
+@pytest.mark.sweep(every=4)
 def test_however_the_program_ends(tmp_path: Path, how: str) -> None:
     done = unharmed(tmp_path, "--end", how)
     assert done.returncode == {"exit": 7, "exception": 1, "SIGTERM": -15}.get(how, 0)
@@ -142,6 +144,7 @@ def test_however_the_program_ends(tmp_path: Path, how: str) -> None:
 
 
 @pytest.mark.parametrize("what", ["fork", "workers"])
+@pytest.mark.sweep(every=2)
 def test_a_fork_in_the_middle(tmp_path: Path, what: str) -> None:
     done = unharmed(tmp_path, "--do", what)
     assert warnings_of(done) == ""
@@ -156,6 +159,7 @@ def test_a_fork_in_the_middle(tmp_path: Path, what: str) -> None:
         assert sorted(itertools.chain(*children)) == ["worker"] * 4
 
 
+@pytest.mark.slow
 def test_a_log_directory_that_is_removed_meanwhile(tmp_path: Path) -> None:
     done = unharmed(tmp_path / "logs", "--do", "remove")
     assert "stopped None" not in done.stdout
@@ -163,6 +167,7 @@ def test_a_log_directory_that_is_removed_meanwhile(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("where", ["/proc/logs", "below a file"])
+@pytest.mark.sweep(every=2)
 def test_a_log_directory_that_cannot_be_written(tmp_path: Path, where: str) -> None:
     file = tmp_path / "file"
     file.write_text("no directory")
@@ -195,11 +200,13 @@ def check_the_spool_of_a_full_disk(
     assert len(steps) < STEPS
 
 
+@pytest.mark.slow
 def test_a_disk_that_gets_full_while_recording(tmp_path: Path) -> None:
     done = unharmed(tmp_path, *BULKY, limit=small_files)
     check_the_spool_of_a_full_disk(done, tmp_path)
 
 
+@pytest.mark.slow
 def test_a_real_disk_that_gets_full_while_recording(tmp_path: Path) -> None:
     """A file system in memory of a few kilobytes, in a mount namespace of its own."""
     small, copied = tmp_path / "small", tmp_path / "copied"

@@ -74,6 +74,7 @@ def steps_of(logdir: Path) -> list[int]:
 
 
 @pytest.mark.parametrize("ending", sorted(ENDINGS))
+@pytest.mark.sweep(every=4)
 def test_the_exit_status_is_the_programs_own_and_what_it_did_is_kept(
     tmp_path: Path, ending: str
 ) -> None:
@@ -128,6 +129,7 @@ session.make_collector = lambda name: (
 
 @pytest.mark.parametrize("ending", ["by its end", "by sys.exit", "by an exception"])
 @pytest.mark.parametrize("recordings", [1, 2])
+@pytest.mark.sweep(every=6)
 def test_what_a_framework_recorded_is_kept_without_a_stop(
     tmp_path: Path, ending: str, recordings: int
 ) -> None:
@@ -211,6 +213,7 @@ def names_by_host(logdir: Path) -> dict[str, set[str]]:
 
 
 @pytest.mark.parametrize("how", ["pool", "fork", "silent"])
+@pytest.mark.sweep(every=3)
 def test_a_forked_child_that_annotates_has_a_file_of_its_own(
     tmp_path: Path, how: str
 ) -> None:

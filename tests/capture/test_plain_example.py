@@ -6,6 +6,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import pytest
 from tests.support.programs.frameworks import (
     check_every_tool,
     only_file,
@@ -37,6 +38,7 @@ def test_the_plain_example_records_thirty_steps_with_their_parts(
     check_every_tool(profile)
 
 
+@pytest.mark.slow
 def test_the_report_reads_it(repository: Path, tmp_path: Path) -> None:
     run_program(sys.executable, repository / "examples" / "plain_python.py", tmp_path)
     done = subprocess.run(

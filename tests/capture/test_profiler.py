@@ -63,6 +63,7 @@ def test_steps_added_after_a_view_are_a_recording_of_their_own(tmp_path: Path) -
         ("profile_python", "code"),
     ],
 )
+@pytest.mark.sweep(every=4)
 def test_each_verb_gives_its_view_as_text_and_as_a_result(
     tmp_path: Path, verb: str, view: str
 ) -> None:

@@ -102,6 +102,7 @@ def test_nothing_of_the_recording_itself_is_found(tmp_path: Path) -> None:
     assert "Thread.start" not in inner
 
 
+@pytest.mark.slow
 def test_threads_that_annotate_are_looked_at_and_no_others(
     tmp_path: Path, of_the_test: Callable[[str], bool]
 ) -> None:
@@ -250,6 +251,7 @@ def test_looks_begin_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells the thread")
+@pytest.mark.slow
 def test_functions_that_threads_of_others_call_are_found(
     tmp_path: Path, of_the_test: Callable[[str], bool]
 ) -> None:

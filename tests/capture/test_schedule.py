@@ -34,6 +34,7 @@ def steps_of(path: Path) -> list[int]:
         (0, 2, 2, 1, 1, []),
     ],
 )
+@pytest.mark.sweep(every=3)
 def test_each_cycle_records_its_active_steps(  # noqa: PLR0917 - a table
     tmp_path: Path,
     wait: int,

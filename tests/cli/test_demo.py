@@ -42,6 +42,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return done.stdout.rstrip().splitlines()
 
 
+@pytest.mark.slow
 def test_the_loop_that_is_recorded_here_stands_first(told: list[str]) -> None:
     live = told[: told.index("On a GPU")]
     assert "Where the step time went" in live
@@ -52,6 +53,7 @@ def test_the_loop_that_is_recorded_here_stands_first(told: list[str]) -> None:
     any(map(importlib.util.find_spec, ("torch", "jax", "tensorflow"))),
     reason="another loop is recorded where a framework is installed",
 )
+@pytest.mark.slow
 def test_the_recording_holds_the_function_that_is_the_planted_fault(
     told: list[str],
 ) -> None:
@@ -73,6 +75,7 @@ def test_the_recording_holds_the_function_that_is_the_planted_fault(
     assert text[line - 1].startswith("def clip_gradients(")
 
 
+@pytest.mark.slow
 def test_then_comes_what_a_gpu_would_show_and_that_it_was_recorded_elsewhere(
     told: list[str],
 ) -> None:
@@ -92,11 +95,13 @@ def test_the_recording_of_the_h100_has_the_fault_that_is_told() -> None:
     assert failed[0] == "input.bound"
 
 
+@pytest.mark.slow
 def test_all_of_it_fits_on_a_screen(told: list[str]) -> None:
     assert len(told) <= MOST_LINES + MORE_LINES
     assert max(map(len, told[: told.index("What next")])) <= 100
 
 
+@pytest.mark.slow
 def test_the_commands_that_come_next_work(told: list[str]) -> None:
     at = told.index("What next")
     commands = dict(
@@ -124,6 +129,7 @@ def recorded(logdir: Path) -> list[Path]:
     return list(logdir.rglob("*.xplane.pb*"))
 
 
+@pytest.mark.slow
 def test_commands_name_the_program_as_the_shell_finds_it(tmp_path: Path) -> None:
     """After `make demo` it is in an environment that nobody activated."""
     script = tmp_path / "bin" / "stepscope"

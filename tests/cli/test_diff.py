@@ -40,6 +40,7 @@ def found(data: Path) -> Any:
 
 
 @pytest.mark.parametrize("form", ["text", "json", "markdown"])
+@pytest.mark.sweep(every=3)
 def test_it_is_the_report_against_the_base(data: Path, form: str) -> None:
     short = run("diff", data / HEALTHY, data / GRAPH, "--format", form)
     long = run("report", data / GRAPH, "--against", data / HEALTHY, "--format", form)

@@ -43,6 +43,7 @@ def written(asked: tuple[str, str], *more: str) -> Any:
     return json.loads(done.stdout)
 
 
+@pytest.mark.sweep(every=3)
 def test_the_page_says_what_the_json_says(asked: tuple[str, str]) -> None:
     page = explain(asked[0], "--at", asked[1])
     assert page.exit_code == 0, page.output
@@ -59,6 +60,7 @@ def test_the_page_says_what_the_json_says(asked: tuple[str, str]) -> None:
     assert f"{found['begin_ps'] / 1e9:,.6f} ms" in told
 
 
+@pytest.mark.sweep(every=3)
 def test_the_route_gives_the_same_answer(asked: tuple[str, str]) -> None:
     found = written(asked)
     at = round(float(asked[1].removesuffix("ms")) * 1e9)
@@ -75,6 +77,7 @@ def test_the_route_gives_the_same_answer(asked: tuple[str, str]) -> None:
     assert by_times["kind"] == "interval"
 
 
+@pytest.mark.sweep(every=3)
 def test_two_times_are_explained_as_given(asked: tuple[str, str]) -> None:
     begin, end = (float(asked[1].removesuffix("ms")) + by for by in (0, 1))
     done = explain(
@@ -85,6 +88,7 @@ def test_two_times_are_explained_as_given(asked: tuple[str, str]) -> None:
     assert sum(one["ps"] for one in found["owners"]) == 10**9
 
 
+@pytest.mark.sweep(every=3)
 def test_markdown_holds_the_same_numbers(asked: tuple[str, str]) -> None:
     done = explain(asked[0], "--at", asked[1], "--format", "markdown")
     assert done.exit_code == 0, done.output

@@ -245,6 +245,7 @@ def judged(request: pytest.FixtureRequest, data: Path) -> Judged:
 
 
 @pytest.mark.parametrize("rule", [rule.item.id for rule in RULES])
+@pytest.mark.sweep(every=5)
 def test_every_rule_explains_itself(judged: Judged, rule: str) -> None:
     for text in judged.explained(rule).values():
         assert rule.replace("_", "\\_") in text or rule in text
@@ -313,6 +314,7 @@ def test_a_report_says_what_share_of_its_peak_the_hardware_reaches(
     ("profile", "rule"),
     [("gpu/torch_launch_bound", "launch.delay"), ("tf_cpu/xla", "input.bound")],
 )
+@pytest.mark.sweep(every=2)
 def test_an_explanation_shows_what_the_critical_path_consists_of(
     data: Path, profile: str, rule: str
 ) -> None:

@@ -102,6 +102,7 @@ def test_parquet_holds_the_same_rows(recorded: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("tool", ["overview_page", "framework_op_stats"])
+@pytest.mark.sweep(every=2)
 def test_every_table_that_is_named_can_be_exported(tool: str, recorded: str) -> None:
     refused = show(tool, recorded, "--table", "no such table")
     assert refused.exit_code == 2

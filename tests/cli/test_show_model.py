@@ -39,6 +39,7 @@ def test_json_has_every_view_under_its_contract_name() -> None:
 
 
 @pytest.mark.parametrize("view", ["scope", "graph", "op", "code"])
+@pytest.mark.sweep(every=4)
 def test_the_view_asked_for_is_the_table(view: str) -> None:
     rows = list(csv.DictReader(io.StringIO(shown("--view", view, "--format", "csv"))))
     assert rows[0]["depth"] == "1"

@@ -24,6 +24,7 @@ SURFACE = {
         "--skip-steps",
         "--steps",
         "--max-s",
+        "--max-slowdown",
         "--wait-s",
         "--record-s",
         "--host-tracer-level",
@@ -38,6 +39,7 @@ SURFACE = {
         "addresses",
         "--attach",
         "--ms",
+        "--steps",
         "--delay-ms",
         "--attempts",
         "--logdir",
@@ -157,7 +159,14 @@ SURFACE = {
         "--output",
         "--force",
     },
-    "serve": {"logdir", "--host", "--kernels", "--port"},
+    "serve": {
+        "logdir",
+        "--host",
+        "--port",
+        "--kernels",
+        "--capture",
+        "--capture-token",
+    },
     "doctor": {"path", "--logdir", "--format"},
     "demo": set(),
 }
@@ -295,6 +304,7 @@ def test_an_interruption_is_no_defect(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (result.exit_code, result.stderr.strip()) == (130, "stepscope: interrupted")
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away_is_no_error(repository: Path) -> None:
     recorded = str(repository / "tests" / "data" / "tf_keras_fit")
     with subprocess.Popen(

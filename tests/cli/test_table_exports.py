@@ -149,6 +149,7 @@ def same_value(read: Any, value: Any) -> bool:
 
 @pytest.mark.parametrize("recording", COMMITTED)
 @pytest.mark.parametrize("tool", [tool.name for tool in TOOLS])
+@pytest.mark.sweep(every=4)
 def test_tables_of_a_small_recording(
     tool: str, recording: str, repository: Path, tmp_path: Path
 ) -> None:
@@ -157,6 +158,7 @@ def test_tables_of_a_small_recording(
 
 
 @pytest.mark.parametrize("tool", [tool.name for tool in TOOLS])
+@pytest.mark.sweep(every=4)
 def test_tables_of_a_real_gpu(
     tool: str, shared_profile: Callable[[str], Path], tmp_path: Path
 ) -> None:

@@ -9,12 +9,12 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+import pytest
+
 from stepscope.cli.progress import progress
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pytest
 
 
 def on_a_terminal(program: str) -> str:
@@ -36,6 +36,7 @@ def on_a_terminal(program: str) -> str:
     return written.decode()
 
 
+@pytest.mark.slow
 def test_a_report_on_a_terminal_has_colours_and_the_same_words(
     repository: Path,
 ) -> None:
@@ -70,6 +71,7 @@ print("done")
 """
 
 
+@pytest.mark.slow
 def test_a_bar_appears_after_a_second_and_not_before() -> None:
     assert "Reading" in on_a_terminal(SLOW.format(seconds=1.5))
     quick = on_a_terminal(SLOW.format(seconds=0.1))

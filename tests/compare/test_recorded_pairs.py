@@ -107,6 +107,7 @@ def test_two_recordings_of_one_program_differ_by_chance_only(against: Against) -
         ("gpu/kernels", "gpu/torch_healthy", "whole step"),
     ],
 )
+@pytest.mark.sweep(every=3)
 def test_other_work_is_never_shown_as_a_gain(
     against: Against, new: str, base: str, why: str
 ) -> None:

@@ -22,6 +22,7 @@ Lane = list[tuple[int, int]]
 Slice = tuple[int, ...]
 
 LIMIT = 2**62 - 1
+BLOCK = 16
 INT64 = st.integers(-(2**63), 2**63 - 1)
 
 
@@ -29,7 +30,7 @@ class Index(NamedTuple):
     start: np.ndarray
     dur: np.ndarray
     rows: np.ndarray
-    lasting: np.ndarray
+    timing: np.ndarray
     longest: np.ndarray
     edges: np.ndarray
     blocks: np.ndarray
@@ -61,16 +62,16 @@ def indexed(
     edges = np.concatenate(([0], np.cumsum(count)))
     blocks = np.concatenate(([0], np.cumsum(-(-count // kernels.BLOCK))))
     rows = np.full(drawn, -9, np.int32)
-    lasting = np.full((2, blocks[-1]), -9, np.int64)
+    timing = np.full((blocks[-1], 3), -9, np.int64)
     longest = np.full(blocks[-1], -9, np.int32)
     state = np.full((2, lanes), -9, np.int64)
     answer = kernels.fill_lanes(
-        start, dur, lane, edges, blocks, state, rows, lasting, longest
+        start, dur, lane, edges, blocks, state, rows, timing, longest
     )
     if answer < 0:
         return int(answer)
     assert answer == drawn
-    return Index(start, dur, rows, lasting, longest, edges, blocks)
+    return Index(start, dur, rows, timing, longest, edges, blocks)
 
 
 def folded(
@@ -158,12 +159,12 @@ def test_the_longest_of_many_is_found_by_blocks(
     for kernels in kernel_forms("tiles").values():
         index = indexed(kernels, *columns([lane]), lanes=1)
         assert isinstance(index, Index)
-        blocks = [durs[at : at + 16] for at in range(0, len(durs), 16)]
-        longest = [16 * at + each.index(max(each)) for at, each in enumerate(blocks)]
+        blocks = [durs[at : at + BLOCK] for at in range(0, len(durs), BLOCK)]
+        longest = [BLOCK * at + each.index(max(each)) for at, each in enumerate(blocks)]
         assert longest == index.longest.tolist()
-        assert index.lasting.tolist() == [
-            [sum(each) for each in blocks],
-            [max(each) for each in blocks],
+        assert index.timing.tolist() == [
+            [sum(each), max(each), 5 * BLOCK * place]
+            for place, each in enumerate(blocks)
         ]
         expected = painted([lane], index, window, bucket=bucket)
         assert expected == folded(kernels, index, window, bucket=bucket)
@@ -278,8 +279,8 @@ def test_rows_of_one_lane_that_overlap_are_refused(kernels: ModuleType) -> None:
 
 
 def room_for_one() -> list[np.ndarray]:
-    """Of rows, and of sums and rows of blocks."""
-    return [np.zeros(1, np.int32), np.zeros((2, 1), np.int64), np.zeros(1, np.int32)]
+    """Of rows, and of what is known and which row is longest of a block."""
+    return [np.zeros(1, np.int32), np.zeros((1, 3), np.int64), np.zeros(1, np.int32)]
 
 
 def test_a_lane_beyond_the_number_of_lanes_is_refused(kernels: ModuleType) -> None:
@@ -301,14 +302,14 @@ def test_edges_that_do_not_fit_the_rows_are_refused(
         assert answer == kernels.BAD_RANGE
 
 
-@pytest.mark.parametrize("changed", ["dur", "lasting", "longest", "edges", "blocks"])
+@pytest.mark.parametrize("changed", ["dur", "timing", "longest", "edges", "blocks"])
 def test_arrays_that_do_not_belong_together_are_refused(
     kernels: ModuleType, changed: str
 ) -> None:
     index = example(kernels)
     wrong = {
         "dur": index.dur[:-1],
-        "lasting": index.lasting[:1],
+        "timing": index.timing[:, :2].copy(),
         "longest": index.longest[:0],
         "edges": index.edges + 1,
         "blocks": index.blocks[:-1],

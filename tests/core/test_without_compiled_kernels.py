@@ -61,6 +61,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("cython", ["installed", "blocked"])
+@pytest.mark.sweep(every=2)
 def test_uncompiled_kernels_read_a_recording_like_the_compiled_ones(
     source: Path, cython: str
 ) -> None:

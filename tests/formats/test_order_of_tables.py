@@ -129,6 +129,7 @@ def test_tables_and_texts_are_the_same_in_any_order(write: Any, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("path", RECORDED, ids=lambda it: str(it.relative_to(DATA)))
+@pytest.mark.sweep(every=4)
 def test_recorded_profiles_are_the_same_in_any_order(path: Path) -> None:
     assert_order_does_not_matter(path)
 

@@ -223,6 +223,7 @@ MARKED = [
 @pytest.mark.parametrize(
     ("name", "file"), MARKED, ids=["".join(each) for each in MARKED]
 )
+@pytest.mark.sweep(every=3)
 def test_without_markers_the_same_steps_are_inferred(
     shared_profile: Shared, name: str, file: str
 ) -> None:

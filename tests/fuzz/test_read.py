@@ -85,6 +85,7 @@ def outcome(path: Path, content: bytes) -> str:
     return "read"
 
 
+@pytest.mark.slow
 def test_every_cut_is_read_or_refused(tmp_path: Path) -> None:
     outcomes = [
         outcome(tmp_path / "vm.xplane.pb", WHOLE[:length])
@@ -95,6 +96,7 @@ def test_every_cut_is_read_or_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
+@pytest.mark.sweep(every=4)
 def test_changed_bytes_are_read_or_refused(tmp_path: Path, seed: int) -> None:
     dice = random.Random(seed)  # noqa: S311 - bytes to try, not secrets
     outcomes = set()

@@ -34,6 +34,7 @@ def run(
     )
 
 
+@pytest.mark.slow
 def test_without_a_gpu_it_says_so_in_one_line(tmp_path: Path) -> None:
     """No program that lists GPUs is found on an empty path."""
     done = run("--output", tmp_path / "bundle", path=str(tmp_path))

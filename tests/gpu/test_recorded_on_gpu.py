@@ -87,6 +87,7 @@ def test_all_scenes_are_here() -> None:
 
 
 @pytest.mark.parametrize("scene", SCENES)
+@pytest.mark.sweep(every=4)
 def test_every_tool_answers(scene: str) -> None:
     profile, _ = opened(scene)
     if scene == RECORDED.name:  # others: test_every_tool_on_every_profile.py
@@ -121,6 +122,7 @@ def test_unmarked_steps_are_found_by_the_launches() -> None:
 
 
 @pytest.mark.parametrize("scene", SCENES)
+@pytest.mark.sweep(every=4)
 def test_the_parts_of_a_step_add_up(scene: str) -> None:
     profile, _ = opened(scene)
     overview = profile.tool("overview_page")
@@ -155,6 +157,7 @@ def test_every_launch_of_a_launch_bound_loop_is_counted() -> None:
 
 
 @pytest.mark.parametrize("scene", [*TROUBLES, *WITHOUT_TROUBLE])
+@pytest.mark.sweep(every=3)
 def test_findings_name_the_trouble_that_was_built_in(scene: str) -> None:
     profile, _ = opened(scene)
     findings = evaluate(signals_of(profile, THRESHOLDS))

@@ -184,6 +184,7 @@ PROFILES = (
 
 
 @pytest.mark.parametrize("name", PROFILES)
+@pytest.mark.sweep(every=4)
 def test_the_owners_of_every_step_of_a_real_profile_add_up(
     name: str, shared_profile: Callable[[str], Path]
 ) -> None:
@@ -201,6 +202,7 @@ def test_the_owners_of_every_step_of_a_real_profile_add_up(
 
 
 @pytest.mark.parametrize("name", PROFILES)
+@pytest.mark.sweep(every=4)
 def test_the_phases_of_every_step_add_up_to_its_work(
     name: str, shared_profile: Callable[[str], Path]
 ) -> None:

@@ -113,6 +113,7 @@ def test_where_no_host_was_recorded_that_is_an_error(tmp_path: Path) -> None:
     assert list(tmp_path.rglob("*")) == []
 
 
+@pytest.mark.slow
 def test_a_busy_host_and_an_empty_one_are_asked_again(
     answering: Answering, tmp_path: Path
 ) -> None:
@@ -225,6 +226,7 @@ def test_the_command_records_and_reports(ours: server.Server, tmp_path: Path) ->
     assert done.stdout.startswith("stepscope · ")
 
 
+@pytest.mark.slow
 def test_the_command_finds_a_process_by_its_number(
     ours: server.Server, tmp_path: Path
 ) -> None:

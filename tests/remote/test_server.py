@@ -76,6 +76,56 @@ def test_a_profile_comes_over_the_wire(calls: Callable[..., bytes]) -> None:
     assert current() is None
 
 
+def steps_until(ended: threading.Event, *, annotated: bool = True) -> threading.Thread:
+    """A loop of steps in a thread of its own."""
+
+    def train() -> None:
+        number = 0
+        while not ended.wait(0.002):
+            if annotated:
+                with ss.StepTrace(number):
+                    number += 1
+
+    thread = threading.Thread(target=train)
+    thread.start()
+    return thread
+
+
+def test_so_many_whole_steps_are_recorded(ours: server.Server, tmp_path: Path) -> None:
+    ended = threading.Event()
+    thread = steps_until(ended)
+    try:
+        # A minute would be the limit; the steps end it.
+        outcome = ss.client.trace(ours.address, tmp_path, 60_000, steps=4)
+    finally:
+        ended.set()
+        thread.join()
+    steps = ss.open(outcome.directory).tool("overview_page").steps
+    numbers = [step.step for step in steps]
+    assert len(numbers) >= 4
+    assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+    assert outcome.all[0].seconds < 60
+
+
+def test_without_steps_the_time_ends_it(ours: server.Server, tmp_path: Path) -> None:
+    ended = threading.Event()
+    thread = steps_until(ended, annotated=False)
+    try:
+        outcome = ss.client.trace(ours.address, tmp_path, 200, steps=4)
+    finally:
+        ended.set()
+        thread.join()
+    assert outcome.all[0].state == "ok"
+
+
+@pytest.mark.parametrize("steps", [0, -1, 10**7])
+def test_a_number_of_steps_that_cannot_be_is_refused(
+    tmp_path: Path, steps: int
+) -> None:
+    with pytest.raises(BadUsage, match=f"steps={steps} is none; give 1 to"):
+        ss.client.trace("localhost:1", tmp_path, 100, steps=steps)
+
+
 def test_no_time_is_an_empty_trace(calls: Callable[..., bytes]) -> None:
     answer = decode(ProfileResponse, calls("Profile", encode(ProfileRequest())))
     assert answer == ProfileResponse(empty_trace=True)
@@ -106,6 +156,7 @@ def test_a_file_is_written_where_the_client_asked(
         ("{}/plugins/profile", ""),
     ],
 )
+@pytest.mark.sweep(every=7)
 def test_where_a_client_may_not_write_it_gets_the_file_to_write(
     calls: Callable[..., bytes], tmp_path: Path, root: str, session: str
 ) -> None:
@@ -158,6 +209,7 @@ def test_a_recording_is_ended_by_its_name(calls: Callable[..., bytes]) -> None:
     assert came[0].tool_data
 
 
+@pytest.mark.slow
 def test_a_client_that_goes_frees_the_program(calls: Callable[..., bytes]) -> None:
     error = refused(
         lambda method, data: calls(method, data, limit_s=0.5),
@@ -208,6 +260,7 @@ def test_a_request_of_megabytes_is_not_read(calls: Callable[..., bytes]) -> None
     assert error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
 
 
+@pytest.mark.slow
 def test_a_hundred_clients_get_an_answer_each(ours: server.Server) -> None:
     """One records at a time; the others hear why not, and nothing is left over."""
     with grpc.insecure_channel(ours.address) as channel:
@@ -328,6 +381,7 @@ sys.exit(3)
 """
 
 
+@pytest.mark.slow
 def test_a_program_ends_as_it_would_in_the_middle_of_a_recording() -> None:
     done = subprocess.run(
         [sys.executable, "-c", _PROGRAM],

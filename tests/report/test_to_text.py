@@ -103,6 +103,7 @@ def test_hosts_stand_side_by_side() -> None:
 
 
 @pytest.mark.parametrize("width", [60, 80, 100])
+@pytest.mark.sweep(every=3)
 def test_no_line_but_a_command_is_wider_than_the_page(width: int) -> None:
     for trace in (blueprint.a1(), blueprint.a2(), blueprint.trace(host_loop())):
         wide = [
@@ -159,3 +160,31 @@ def test_collectives_are_shown_with_bytes_and_rates() -> None:
         *("all-gather", "1", "4.00", "ms", "4.00", "ms", "4.0", "MiB"),
         *("0.98", "0.73"),
     ]
+
+
+def test_an_empty_recording_is_one_sentence_and_no_page_of_doubts() -> None:
+    text = page(blueprint.trace([]))
+    assert text.count("The profile holds no event at all.") == 2
+    assert "Findings" not in text
+    assert "What could not be seen" not in text
+    assert "Mark each" not in text
+
+
+def plain_page(lines: list[Any]) -> str:
+    """The page of a program in which stepscope saw no framework."""
+    trace = blueprint.trace(lines)
+    environment = trace.table("environment")
+    assert isinstance(environment, pl.DataFrame)
+    recorded = environment.with_columns(collectors=pl.lit("host,python_calls"))
+    return page(blueprint.substitute(trace, environment=recorded))
+
+
+def test_a_program_without_a_framework_is_not_asked_for_its_ops() -> None:
+    text = plain_page([("main", "work", 100 * k, 80) for k in range(3)])
+    for other in ("TensorFlow", "JAX", "PyTorch", "tf.", "jax.", "prof.step()"):
+        assert other not in text
+    assert "ss.StepTrace" in text
+    assert "Top ops" not in text
+    findings = text.split("Findings")[1]
+    for rule in ("mem.oom", "mem.leak", "launch.small", "launch.eager"):
+        assert rule not in findings

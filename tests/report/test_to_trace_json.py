@@ -258,6 +258,7 @@ def test_the_file_is_also_the_answer_of_the_tool() -> None:
 
 
 @pytest.mark.parametrize("piece_spans", [1, 7, 1 << 20])
+@pytest.mark.sweep(every=3)
 def test_pieces_leave_no_trace_in_the_file(piece_spans: int) -> None:
     profile = blueprint.profile(blueprint.a1(), blueprint.a5_host_b())
     assert lines_of(written(profile, piece_spans=piece_spans)) == lines_of(

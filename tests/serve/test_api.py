@@ -62,6 +62,7 @@ def shown(logdir: Path, tool: str, *more: str) -> Any:
 
 
 @pytest.mark.parametrize("tool", [tool.name for tool in TOOLS])
+@pytest.mark.sweep(every=4)
 def test_a_tool_answers_as_on_the_command_line(
     site: Site, logdir: Path, tool: str
 ) -> None:
@@ -73,6 +74,7 @@ def test_a_tool_answers_as_on_the_command_line(
 
 
 @pytest.mark.parametrize("tool", [tool.name for tool in TOOLS])
+@pytest.mark.sweep(every=4)
 def test_on_a_real_profile_too(
     real_site: Site, shared_profile: Callable[[str], Path], tool: str
 ) -> None:

@@ -45,6 +45,7 @@ def attacked(logdir: Path) -> Iterator[Site]:
         "",
     ],
 )
+@pytest.mark.sweep(every=4)
 def test_a_name_bent_to_this_machine_is_refused(attacked: Site, host: str) -> None:
     answer = attacked.get("data/runs", Host=host)
     assert (answer.status, answer.error) == (403, "refused")
@@ -89,6 +90,7 @@ def test_an_absolute_address_does_not_go_round_the_check(attacked: Site) -> None
         "data/csv/..%2f..%2f..%2fetc%2fpasswd",
     ],
 )
+@pytest.mark.sweep(every=4)
 def test_no_path_leaves_the_page(attacked: Site, logdir: Path, path: str) -> None:
     asked = path.replace("{secret}", str(logdir.parent / "secret.txt"))
     answer = attacked.raw(f"GET /{asked} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
@@ -111,6 +113,7 @@ def test_no_path_leaves_the_page(attacked: Site, logdir: Path, path: str) -> Non
         "a" * 4000,
     ],
 )
+@pytest.mark.sweep(every=4)
 def test_names_are_looked_up_and_never_joined(attacked: Site, value: str) -> None:
     assert attacked.get(f"data/tool/overview?run={value}").error == "unknown_run"
     assert attacked.get(f"data/profile?hosts={value}").error == "unknown_host"
@@ -182,6 +185,7 @@ def test_a_change_by_get_is_no_change(attacked: Site) -> None:
         {"X-Stepscope": "1", "Origin": "http://localhost:8888"},
     ],
 )
+@pytest.mark.sweep(every=4)
 def test_a_change_from_elsewhere_is_refused(
     attacked: Site, headers: dict[str, str]
 ) -> None:
@@ -207,6 +211,7 @@ def test_a_change_from_our_page_is_made(attacked: Site) -> None:
 
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "X"])
+@pytest.mark.sweep(every=3)
 def test_other_methods_are_refused(attacked: Site, method: str) -> None:
     assert attacked.ask(method, "data/runs").status == 405
     assert attacked.ask(method, "").status in (404, 405)
@@ -223,6 +228,7 @@ def test_other_methods_are_refused(attacked: Site, method: str) -> None:
         {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"},
     ],
 )
+@pytest.mark.sweep(every=4)
 def test_another_sites_page_is_given_no_data(
     attacked: Site, site: str, how: dict[str, str]
 ) -> None:
@@ -260,6 +266,7 @@ def test_our_own_page_programs_and_typed_addresses_are_given_data(
         b"<script>alert(1)</script>\r\n\r\n",
     ],
 )
+@pytest.mark.sweep(every=4)
 def test_every_answer_carries_the_headers_and_repeats_nothing(
     attacked: Site, data: bytes
 ) -> None:
@@ -288,6 +295,7 @@ def test_a_body_that_is_too_large_is_refused(attacked: Site) -> None:
 
 @pytest.mark.parametrize("pattern", ["(.*)*X", "(a|a?)%2BX", "(([a-z/]*)*)*!"])
 @pytest.mark.parametrize("option", ["show_name_regexes", "account_type_regexes"])
+@pytest.mark.sweep(every=3)
 def test_a_pattern_that_never_ends_keeps_nobody_waiting(
     attacked: Site, option: str, pattern: str
 ) -> None:
@@ -369,6 +377,7 @@ print("lives")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="mapped files differ elsewhere")
+@pytest.mark.slow
 def test_a_file_that_shrinks_while_it_is_open_does_not_kill(tmp_path: Path) -> None:
     """A process that looks at a mapped file beyond its new end is killed."""
     lines = []

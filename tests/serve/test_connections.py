@@ -89,6 +89,7 @@ def test_more_slow_connections_than_threads_keep_nobody_out(logdir: Path) -> Non
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\n", b"POST / HTTP/1.1\r\n"])
+@pytest.mark.sweep(every=3)
 def test_silent_connections_are_ended(logdir: Path, sent: bytes) -> None:
     with running(logdir, limits=Limits(request_s=0.5)) as site:
         begun = time.monotonic()
@@ -149,6 +150,7 @@ def test_seventy_clients_that_do_nothing_keep_nobody_out(
             client.close()
 
 
+@pytest.mark.slow
 def test_a_client_that_takes_nothing_is_left(logdir: Path) -> None:
     with running(logdir, limits=Limits(answer_s=0.5)) as site:
         generous(site)
@@ -158,6 +160,7 @@ def test_a_client_that_takes_nothing_is_left(logdir: Path) -> None:
             assert len(drained(client)) < len(MUCH)
 
 
+@pytest.mark.slow
 def test_answers_that_nobody_takes_are_bounded_together(logdir: Path) -> None:
     limits = Limits(held_bytes=3 * len(MUCH), answer_s=60)
     with running(logdir, limits=limits) as site:
@@ -324,6 +327,7 @@ sys.exit(main(["serve", sys.argv[1], "--port", "0"]))
 """
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_the_server_at_once_whatever_runs(logdir: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", BUSY, str(logdir)], stdout=subprocess.PIPE, text=True

@@ -32,6 +32,7 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("kind", DAMAGE)
+@pytest.mark.sweep(every=4)
 def test_a_hostile_profile_is_one_error_and_the_others_open(
     logdir: Path, kind: str
 ) -> None:
@@ -88,6 +89,7 @@ def one_huge_name(characters: int) -> bytes:
 ROUTES = ("tool/overview", "tool/ops", "tool/model_views", "csv/ops", "report")
 
 
+@pytest.mark.slow
 def test_a_packed_name_of_three_hundred_megabytes_is_one_error(logdir: Path) -> None:
     packed = gzip.compress(one_huge_name(300 * 10**6))
     assert len(packed) < 400_000

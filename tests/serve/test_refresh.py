@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.support.sites.serve import OLD, put, running
 
+from stepscope.serve.runs.source import LocalSource
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
@@ -29,6 +31,12 @@ def names(site: Site) -> list[str]:
     return [run["name"] for run in site.get("data/runs").json["runs"]]
 
 
+@pytest.fixture
+def quick_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server lists its runs as often as these tests would otherwise wait for it."""
+    monkeypatch.setattr(LocalSource, "interval_s", 0.05)
+
+
 def test_a_new_run_lands(logdir: Path, site: Site, a5_b: bytes) -> None:
     before = site.get("data/runs")
     assert site.get("data/status").json["runs"] == before.headers["ETag"].strip('"')
@@ -40,6 +48,31 @@ def test_a_new_run_lands(logdir: Path, site: Site, a5_b: bytes) -> None:
     assert site.get("data/profile").json["profile"]["hosts"] == ["b"]
 
 
+def test_frameworks_are_named_once_a_run_was_read(
+    logdir: Path, site: Site, a5_b: bytes
+) -> None:
+    put(logdir, "r2", "b", a5_b, unix_s=OLD + 5)
+
+    def frameworks() -> dict[str, list[str] | None]:
+        runs = site.get("data/runs").json["runs"]
+        return {run["name"]: run["frameworks"] for run in runs}
+
+    until(lambda: frameworks() == {"r2": None, "r1": None})
+    before = site.get("data/status").json["runs"]
+    ids = {run["name"]: run["id"] for run in site.get("data/runs").json["runs"]}
+    told = site.get(f"data/profile?run={ids['r1']}").json["frameworks"]
+    until(lambda: frameworks() == {"r2": None, "r1": told})
+    # Pages ask for the list again.
+    assert site.get("data/status").json["runs"] != before
+    # Another run is open now, and what is known of the first one stays.
+    assert site.get(f"data/profile?run={ids['r2']}&hosts=b").status == 200
+    until(lambda: frameworks() == {"r2": told, "r1": told})
+    # A run that changed may be of another program.
+    put(logdir, "r1", "vm", a5_b)
+    until(lambda: frameworks()["r1"] is None)
+
+
+@pytest.mark.usefixtures("quick_looks")
 def test_a_log_directory_that_was_empty_gets_its_first_run(
     tmp_path: Path, a1: bytes
 ) -> None:
@@ -50,6 +83,7 @@ def test_a_log_directory_that_was_empty_gets_its_first_run(
         assert site.get("data/tool/overview").status == 200
 
 
+@pytest.mark.usefixtures("quick_looks")
 def test_a_run_that_changed_is_read_again(
     logdir: Path, site: Site, a5_b: bytes
 ) -> None:
@@ -66,6 +100,7 @@ def test_a_run_that_changed_is_read_again(
     assert after["version"] != before["version"]
 
 
+@pytest.mark.usefixtures("quick_looks")
 def test_another_host_of_a_run_arrives_later(
     logdir: Path, site: Site, a5_b: bytes
 ) -> None:
@@ -74,6 +109,7 @@ def test_another_host_of_a_run_arrives_later(
     until(lambda: site.get("data/profile").json["profile"]["hosts"] == ["b", "vm"])
 
 
+@pytest.mark.usefixtures("quick_looks")
 def test_a_run_that_is_gone_is_not_there(logdir: Path, site: Site) -> None:
     (run,) = site.get("data/runs").json["runs"]
     shutil.rmtree(logdir / "plugins" / "profile" / "r1")
@@ -92,6 +128,7 @@ def test_a_run_that_goes_before_it_was_noticed_is_an_error(
     assert site.lives
 
 
+@pytest.mark.usefixtures("quick_looks")
 def test_a_run_that_is_being_written_is_not_read_half(
     tmp_path: Path, a1: bytes
 ) -> None:
@@ -109,6 +146,7 @@ def test_a_run_that_is_being_written_is_not_read_half(
         assert len(steps) == 8
 
 
+@pytest.mark.usefixtures("quick_looks")
 def test_a_clock_that_runs_ahead_does_not_keep_a_run_away(
     tmp_path: Path, a1: bytes
 ) -> None:
@@ -136,8 +174,8 @@ def test_a_change_during_the_reading_is_noticed(
     opened = store.open_found
     disturbed = []
 
-    def disturbing(run: object) -> object:
-        profile = opened(run)  # type: ignore[arg-type]
+    def disturbing(run: object, **options: object) -> object:
+        profile = opened(run, **options)  # type: ignore[arg-type]
         if not disturbed:
             disturbed.append(True)
             path.write_bytes(a1)

@@ -107,6 +107,7 @@ def test_the_newest_run_of_a_bucket_opens_and_only_it_is_fetched(
         "s3://logs/exp/plugins/profile/r1/vm.xplane.pb",
     ],
 )
+@pytest.mark.sweep(every=4)
 def test_any_level_of_the_tree_is_a_path(bucket: Any, a1: bytes, url: str) -> None:
     put(bucket, "r1", "vm", a1)
     remote = RemoteDirectory(url)

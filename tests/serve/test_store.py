@@ -120,7 +120,9 @@ def test_an_unreadable_run_is_tried_once_and_is_the_newest_no_more(
     tried = []
     opened = store.open_found
     monkeypatch.setattr(
-        store, "open_found", lambda run: tried.append(run.name) or opened(run)
+        store,
+        "open_found",
+        lambda run, **options: tried.append(run.name) or opened(run, **options),
     )
     with running(logdir) as site:
         bad = site.get("data/runs").json["runs"][0]

@@ -395,6 +395,7 @@ FAR = 2**62
         "window?track=4",
     ],
 )
+@pytest.mark.sweep(every=4)
 def test_what_makes_no_sense_is_refused(site: Site, question: str) -> None:
     answer = site.get(f"data/trace/{question}")
     assert (answer.status, answer.error) == (400, "bad_parameter")
@@ -417,6 +418,7 @@ def test_what_makes_no_sense_is_refused(site: Site, question: str) -> None:
         "tiles?track=4&level=0&index=1000000000000",
     ],
 )
+@pytest.mark.sweep(every=4)
 def test_numbers_beyond_every_time_are_brought_to_the_last_one(
     site: Site, question: str
 ) -> None:

@@ -87,6 +87,7 @@ def test_an_old_node_is_as_good_as_none(tmp_path: Path) -> None:
     assert record(tmp_path) == {"built": False, "reason": NO_NODE}
 
 
+@pytest.mark.slow
 def test_a_registry_that_refuses_is_named_and_soon_given_up(
     tmp_path: Path, closed_port: int
 ) -> None:
@@ -149,6 +150,7 @@ def unbuilt_package(folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_the_command_line_says_that_the_page_is_missing(tmp_path: Path) -> None:
     package = unbuilt_package(tmp_path / "package")
     environment = {**os.environ, "PYTHONPATH": str(package)}
@@ -189,6 +191,7 @@ def test_an_installation_with_the_page_says_nothing_of_it() -> None:
     assert len(done.stdout.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_the_server_answers_with_a_plain_page(tmp_path: Path) -> None:
     package = unbuilt_package(tmp_path / "package")
     logs = tmp_path / "logs"

@@ -54,6 +54,7 @@ def whole_bytes(path: Path) -> bytes:
     return gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw
 
 
+@pytest.mark.sweep(every=2)
 def test_every_value_of_the_committed_recordings_equals_protobufs(
     repository: Path,
 ) -> None:
@@ -76,6 +77,7 @@ def test_every_value_of_the_committed_recordings_equals_protobufs(
         "tpu/tpu_inference_2",
     ],
 )
+@pytest.mark.sweep(every=3)
 def test_every_value_of_real_profiles_equals_protobufs(
     shared_profile: Callable[[str], Path], source: str
 ) -> None:

@@ -129,6 +129,7 @@ def test_places_beyond_four_gigabytes_are_right(tmp_path: Path) -> None:
     assert space.text(int(space.stats.value[-1]), 5) == "after"
 
 
+@pytest.mark.slow
 def test_a_stream_that_was_made_to_unpack_to_much_is_refused_early() -> None:
     bomb = gzip.compress(bytes(2**29), compresslevel=9)
     assert len(bomb) < 2**20

@@ -5,15 +5,16 @@ A *lane* holds rows that ascend and do not overlap, as those of one depth of a t
 `rows` holds the lanes of all tracks one after the other; a place in it is a
 *position*, and lane `k` has the positions [edges[k], edges[k + 1]). Each `BLOCK`
 positions of a lane, from its first on, are a *block*: lane `k` has the blocks
-[blocks[k], blocks[k + 1]). For each block, `lasting` has the sum of the durations and
-the longest of them, and `longest` the row that lasts so long.
+[blocks[k], blocks[k + 1]). For each block, `timing` has the sum of the durations, the
+longest of them and the start of the first row, and `longest` the row that lasts so
+long.
 
 `fold` walks a window in buckets of equal width. As rows do not overlap, only the last
 of those that start in a bucket can be as wide as the bucket: it comes as it is, and
-those before it are one slice. The next bucket is found by doubling steps from a guess
-and bisection. The time and the longest row of a slice come from the blocks, side by
-side in memory: the cost follows the buckets and the blocks, not the rows, each of which
-may lie anywhere.
+those before it are one slice. A block that ends with its bucket or before adds its sum
+and its longest row, and none of its rows is read. What blocks say lies side by side in
+memory, while each row may lie anywhere: the cost follows the blocks and, where buckets
+meet, the rows of one block.
 
 Times are cut at ±(2**62 - 1), so that no sum or difference can overflow. Arrays of
 wrong sizes give `BAD_RANGE`.
@@ -146,7 +147,7 @@ def _fill_lanes(
     blocks: cython.const[cython.longlong][::1],
     state: cython.longlong[:, ::1],
     rows: cython.int[::1],
-    lasting: cython.longlong[:, ::1],
+    timing: cython.longlong[:, ::1],
     longest: cython.int[::1],
 ) -> cython.longlong:
     row: cython.longlong
@@ -173,12 +174,13 @@ def _fill_lanes(
         rows[edges[mine] + state[0, mine]] = cython.cast(cython.int, row)
         block = blocks[mine] + state[0, mine] // 16
         if state[0, mine] % 16 == 0:
-            lasting[0, block] = 0
-            lasting[1, block] = -1
-        lasting[0, block] += ends - begins
-        if ends - begins > lasting[1, block]:
+            timing[block, 0] = 0
+            timing[block, 1] = -1
+            timing[block, 2] = begins
+        timing[block, 0] += ends - begins
+        if ends - begins > timing[block, 1]:
             longest[block] = cython.cast(cython.int, row)
-            lasting[1, block] = ends - begins
+            timing[block, 1] = ends - begins
         state[0, mine] += 1
         state[1, mine] = ends
         filled += 1
@@ -193,7 +195,7 @@ def fill_lanes(
     blocks: cython.const[cython.longlong][::1],
     state: cython.longlong[:, ::1],
     rows: cython.int[::1],
-    lasting: cython.longlong[:, ::1],
+    timing: cython.longlong[:, ::1],
     longest: cython.int[::1],
 ) -> cython.longlong:
     """Put every row into its lane, in the order of the rows.
@@ -206,8 +208,8 @@ def fill_lanes(
         blocks: Sums of the blocks that so many rows need, from 0 on.
         state: Scratch memory of the kernel, two by lanes.
         rows: Receives the row of each position.
-        lasting: Receives for each block how long its rows last together, and below
-            that how long the longest of them lasts.
+        timing: Receives for each block how long its rows last together, how long the
+            longest of them lasts, and when the first of them starts.
         longest: Receives the row of each block that lasts longest, the first of equals.
 
     Returns:
@@ -217,8 +219,8 @@ def fill_lanes(
         start.shape[0] != lane.shape[0]
         or dur.shape[0] != lane.shape[0]
         or lane.shape[0] > 0x7FFF_FFFF
-        or lasting.shape[0] != 2
-        or lasting.shape[1] != longest.shape[0]
+        or timing.shape[0] != longest.shape[0]
+        or timing.shape[1] != 3
         or not _lanes_fit(edges, blocks, rows.shape[0], longest.shape[0])
         or state.shape[0] != 2
         or state.shape[1] < edges.shape[0] - 1
@@ -228,10 +230,10 @@ def fill_lanes(
         start, dur, lane = memoryview(start), memoryview(dur), memoryview(lane)
         edges, blocks = memoryview(edges), memoryview(blocks)
         state, rows = memoryview(state), memoryview(rows)
-        lasting, longest = memoryview(lasting), memoryview(longest)
+        timing, longest = memoryview(timing), memoryview(longest)
     with cython.nogil:
         found: cython.longlong = _fill_lanes(
-            start, dur, lane, edges, blocks, state, rows, lasting, longest
+            start, dur, lane, edges, blocks, state, rows, timing, longest
         )
     return found
 
@@ -242,121 +244,106 @@ def fill_lanes(
 def _first_from(
     start: cython.const[cython.longlong][::1],
     rows: cython.const[cython.int][::1],
+    timing: cython.const[cython.longlong][:, ::1],
     begin: cython.longlong,
     end: cython.longlong,
-    guess: cython.longlong,
+    block: cython.longlong,
     time: cython.longlong,
 ) -> cython.longlong:
     """Find the first position of [begin, end) to start at or after a time, or `end`.
 
-    The search goes from a guess in growing steps: the better it is, the fewer starts
-    are looked at, each of which may lie anywhere in memory.
+    Blocks are bisected first: their starts lie side by side.
     """
     middle: cython.longlong
-    low: cython.longlong
-    high: cython.longlong
-    step: cython.longlong = 1
-    guess = max(begin, min(guess, end))
-    if guess < end and _from(start[rows[guess]]) < time:
-        low = guess
-        high = guess + 1
-        while high < end and _from(start[rows[high]]) < time:
-            low = high
-            high = min(end, high + step)
-            step += step
-    else:
-        high = guess
-        low = guess - 1
-        while low >= begin and _from(start[rows[low]]) >= time:
-            high = low
-            low = max(begin - 1, low - step)
-            step += step
-    while high - low > 1:
+    low: cython.longlong = 0
+    high: cython.longlong = (end - begin + 15) // 16
+    # The first block that starts at or after the time; the position is in the one
+    # before, or where that block begins.
+    while low < high:
         middle = low + (high - low) // 2
-        if _from(start[rows[middle]]) < time:
-            low = middle
+        if timing[block + middle, 2] < time:
+            low = middle + 1
         else:
             high = middle
-    return high
-
-
-@cython.cfunc
-@cython.nogil
-@cython.returns((cython.longlong, cython.longlong))
-@cython.exceptval(check=False)
-def _sum_up(
-    start: cython.const[cython.longlong][::1],
-    dur: cython.const[cython.longlong][::1],
-    rows: cython.const[cython.int][::1],
-    lasting: cython.const[cython.longlong][:, ::1],
-    longest: cython.const[cython.int][::1],
-    lane_begin: cython.longlong,
-    lane_block: cython.longlong,
-    begin: cython.longlong,
-    end: cython.longlong,
-) -> tuple[cython.longlong, cython.longlong]:
-    """Return the durations' sum and the longest row of [begin, end) of a lane."""
-    row: cython.longlong
-    block: cython.longlong
-    lasts: cython.longlong
-    busy: cython.longlong = 0
-    most: cython.longlong = -1
-    main: cython.longlong = -1
-    place: cython.longlong = begin
-    while place < end:
-        if (place - lane_begin) % 16 == 0 and place + 16 <= end:
-            block = lane_block + (place - lane_begin) // 16
-            row = longest[block]
-            lasts = lasting[1, block]
-            busy += lasting[0, block]
-            place += 16
+    high = min(end, begin + 16 * low)
+    low = max(begin, begin + 16 * low - 16)
+    while low < high:
+        middle = low + (high - low) // 2
+        if _from(start[rows[middle]]) < time:
+            low = middle + 1
         else:
-            row = rows[place]
-            lasts = _until(start[row], dur[row]) - _from(start[row])
-            busy += lasts
-            place += 1
-        if lasts > most:
-            most = lasts
-            main = row
-    return busy, main
+            high = middle
+    return low
 
 
 @cython.cfunc
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def _write(
+def _lasts(
+    start: cython.const[cython.longlong][::1],
+    dur: cython.const[cython.longlong][::1],
+    row: cython.longlong,
+) -> cython.longlong:
+    return _until(start[row], dur[row]) - _from(start[row])
+
+
+@cython.cfunc
+@cython.nogil
+@cython.returns((cython.longlong, cython.longlong, cython.longlong))
+@cython.exceptval(check=False)
+def _walk(
     start: cython.const[cython.longlong][::1],
     dur: cython.const[cython.longlong][::1],
     rows: cython.const[cython.int][::1],
-    lasting: cython.const[cython.longlong][:, ::1],
+    timing: cython.const[cython.longlong][:, ::1],
     longest: cython.const[cython.int][::1],
-    lane: cython.longlong,
-    lane_begin: cython.longlong,
-    lane_block: cython.longlong,
     begin: cython.longlong,
-    end: cython.longlong,
-    out: cython.longlong[:, ::1],
-    count: cython.longlong,
-) -> cython.longlong:
-    """Write one slice of the positions [begin, end), not empty."""
-    first: cython.longlong = rows[begin]
-    last: cython.longlong = rows[end - 1]
-    busy: cython.longlong
-    main: cython.longlong
-    if count >= out.shape[1]:
-        return -1
-    busy, main = _sum_up(
-        start, dur, rows, lasting, longest, lane_begin, lane_block, begin, end
-    )
-    out[0, count] = lane
-    out[1, count] = begin
-    out[2, count] = end - begin
-    out[3, count] = main
-    out[4, count] = _from(start[first])
-    out[5, count] = _until(start[last], dur[last])
-    out[6, count] = busy
-    return count + 1
+    last: cython.longlong,
+    lane_block: cython.longlong,
+    place: cython.longlong,
+    edge: cython.longlong,
+    bucket: cython.longlong,
+) -> tuple[cython.longlong, cython.longlong, cython.longlong]:
+    """Go from a row to the end of its bucket, or to a row as wide as a bucket.
+
+    Returns:
+        The position after, the durations' sum and the longest row.
+    """
+    block: cython.longlong
+    lasts: cython.longlong
+    row: cython.longlong = rows[place]
+    main: cython.longlong = row
+    most: cython.longlong = _lasts(start, dur, row)
+    busy: cython.longlong = most
+    place += 1
+    while place < last:
+        block = lane_block + (place - begin) // 16
+        if (
+            (place - begin) % 16 == 0
+            and place + 16 < last
+            and timing[block + 1, 2] < edge
+            and timing[block, 1] < bucket
+        ):
+            # Another block starts in the bucket: this one folds whole.
+            busy += timing[block, 0]
+            if timing[block, 1] > most:
+                most = timing[block, 1]
+                main = longest[block]
+            place += 16
+            continue
+        row = rows[place]
+        if _from(start[row]) >= edge:
+            break
+        lasts = _lasts(start, dur, row)
+        if lasts >= bucket:
+            break
+        busy += lasts
+        if lasts > most:
+            most = lasts
+            main = row
+        place += 1
+    return place, busy, main
 
 
 @cython.cfunc
@@ -367,7 +354,7 @@ def _fold(
     start: cython.const[cython.longlong][::1],
     dur: cython.const[cython.longlong][::1],
     rows: cython.const[cython.int][::1],
-    lasting: cython.const[cython.longlong][:, ::1],
+    timing: cython.const[cython.longlong][:, ::1],
     longest: cython.const[cython.int][::1],
     edges: cython.const[cython.longlong][::1],
     blocks: cython.const[cython.longlong][::1],
@@ -378,53 +365,55 @@ def _fold(
 ) -> cython.longlong:
     lane: cython.longlong
     row: cython.longlong
+    main: cython.longlong
+    first: cython.longlong
     place: cython.longlong
-    after: cython.longlong
     edge: cython.longlong
+    busy: cython.longlong
     last: cython.longlong
-    stride: cython.longlong
     count: cython.longlong = 0
     for lane in range(edges.shape[0] - 1):
         last = edges[lane + 1]
-        place = edges[lane] + (last - edges[lane]) // 2
-        place = _first_from(start, rows, edges[lane], last, place, begin)
-        stride = 0
+        place = _first_from(start, rows, timing, edges[lane], last, blocks[lane], begin)
         if place > edges[lane]:
             row = rows[place - 1]
             if _until(start[row], dur[row]) > begin:
                 place -= 1
-        while place < last and count >= 0:
+        while place < last:
             row = rows[place]
             edge = _from(start[row])
             if edge >= end:
                 break
-            if edge < begin or _until(start[row], dur[row]) - edge >= bucket:
-                after = place + 1
-            else:
+            if count >= out.shape[1]:
+                return -1
+            first = place
+            out[4, count] = edge
+            main = row
+            busy = _lasts(start, dur, row)
+            place += 1
+            if edge >= begin and busy < bucket:
                 edge = min(end, begin + ((edge - begin) // bucket + 1) * bucket)
-                # Buckets side by side often hold nearly as many.
-                after = _first_from(start, rows, place + 1, last, place + stride, edge)
-                stride = after - place
-                row = rows[after - 1]
-                if _until(start[row], dur[row]) - _from(start[row]) >= bucket:
-                    after -= 1
-            count = _write(
-                start,
-                dur,
-                rows,
-                lasting,
-                longest,
-                lane,
-                edges[lane],
-                blocks[lane],
-                place,
-                after,
-                out,
-                count,
-            )
-            place = after
-        if count < 0:
-            break
+                place, busy, main = _walk(
+                    start,
+                    dur,
+                    rows,
+                    timing,
+                    longest,
+                    edges[lane],
+                    last,
+                    blocks[lane],
+                    first,
+                    edge,
+                    bucket,
+                )
+            row = rows[place - 1]
+            out[0, count] = lane
+            out[1, count] = first
+            out[2, count] = place - first
+            out[3, count] = main
+            out[5, count] = _until(start[row], dur[row])
+            out[6, count] = busy
+            count += 1
     return count
 
 
@@ -432,7 +421,7 @@ def fold(
     start: cython.const[cython.longlong][::1],
     dur: cython.const[cython.longlong][::1],
     rows: cython.const[cython.int][::1],
-    lasting: cython.const[cython.longlong][:, ::1],
+    timing: cython.const[cython.longlong][:, ::1],
     longest: cython.const[cython.int][::1],
     edges: cython.const[cython.longlong][::1],
     blocks: cython.const[cython.longlong][::1],
@@ -452,7 +441,7 @@ def fold(
         start: By row.
         dur: By row.
         rows: From `fill_lanes`.
-        lasting: From `fill_lanes`.
+        timing: From `fill_lanes`.
         longest: From `fill_lanes`.
         edges: The part of `edges` that the lanes have, one more than there are lanes.
         blocks: The part of `blocks` that the lanes have, one more than there are lanes.
@@ -470,8 +459,8 @@ def fold(
     """
     if (
         dur.shape[0] != start.shape[0]
-        or lasting.shape[0] != 2
-        or lasting.shape[1] != longest.shape[0]
+        or timing.shape[0] != longest.shape[0]
+        or timing.shape[1] != 3
         or not _lanes_fit(edges, blocks, rows.shape[0], longest.shape[0])
         or bucket < 0
         or bucket > 0x3FFF_FFFF_FFFF_FFFF
@@ -480,7 +469,7 @@ def fold(
         return BAD_RANGE
     if not cython.compiled:
         start, dur, rows = memoryview(start), memoryview(dur), memoryview(rows)
-        lasting, longest = memoryview(lasting), memoryview(longest)
+        timing, longest = memoryview(timing), memoryview(longest)
         edges, blocks = memoryview(edges), memoryview(blocks)
         out = memoryview(out)
     begin, end = _from(begin), _from(end)
@@ -488,6 +477,6 @@ def fold(
         return 0
     with cython.nogil:
         found: cython.longlong = _fold(
-            start, dur, rows, lasting, longest, edges, blocks, begin, end, bucket, out
+            start, dur, rows, timing, longest, edges, blocks, begin, end, bucket, out
         )
     return found

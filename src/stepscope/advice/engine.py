@@ -11,10 +11,14 @@ import msgspec
 
 from stepscope.advice.judging.shared_time import shared_time
 from stepscope.advice.registry import RULES
+from stepscope.advice.replayed import replayed
 from stepscope.advice.signals.replay import replay_signals
-from stepscope.advice.signals.shares import IDLE_OWNERS, account_signals
+from stepscope.advice.signals.shares import account_signals
 from stepscope.advice.signals.signal import Signals
+from stepscope.advice.signals.vocabulary import PLAIN, frameworks_used
+from stepscope.derive.step_windows.windows import NOTHING_RECORDED
 from stepscope.thresholds import THRESHOLDS
+from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -54,10 +58,27 @@ def evaluate(
     signals: Signals, *, thresholds: Thresholds = THRESHOLDS
 ) -> tuple[Finding, ...]:
     """Run every rule and put the findings into the order in which to act."""
-    found = {rule.item.id: rule.evaluate(signals, thresholds) for rule in RULES}
-    shared = shared_time(signals.of(account_signals))
+    accounted = signals.of(account_signals)
+    if accounted == NOTHING_RECORDED:
+        # No rule knows more than that, whatever else it would ask for.
+        return staged(rule.item.cannot_tell(NOTHING_RECORDED) for rule in RULES)
+    plain = signals.of(frameworks_used) == PLAIN
+    found = {
+        rule.item.id: rule.item.not_applicable(_NO_FRAMEWORK)
+        if plain and rule.item.of_frameworks
+        else rule.evaluate(signals, thresholds)
+        for rule in RULES
+    }
+    shared = shared_time(accounted)
     marked = explained(found, thresholds, shared=shared).values()
-    return staged(_replayed(one, signals) for one in marked)
+    return staged(replayed(one, signals, thresholds) for one in marked)
+
+
+_NO_FRAMEWORK: Final = Unavailable(
+    code="NOT_RECORDED",
+    reason="The program uses no framework: it has neither its ops nor its memory.",
+    remedy="Nothing to do.",
+)
 
 
 def _narrower(narrow: Finding, _: Finding) -> float:
@@ -102,47 +123,6 @@ def explained(
         if free and shared(narrow, broad) >= part * _share(narrow):
             found[narrow.id] = msgspec.structs.replace(narrow, explained_by=broad.id)
     return found
-
-
-def _replayed(finding: Finding, signals: Signals) -> Finding:
-    """Promise what the replay of the steps without the finding's time gains.
-
-    That is where the claim is that all of the time goes. Work that a device does itself
-    does not go but hides behind other work, and a rule that promises less than all of
-    its time knows better. The replay never promises more than the time itself, as far
-    as its mean is known.
-    """
-    bound = finding.saving_ms
-    if (
-        bound is None
-        or bound.basis != "bound"
-        or finding.place is None
-        or not finding.devices
-        or not finding.owners
-        or not _GO.issuperset(finding.owners)
-        or finding.pattern is None
-        or finding.ms_per_step is None
-        or bound != finding.pattern.promise(finding.ms_per_step)
-    ):
-        return finding
-    saving = signals.of(replay_signals).saving(
-        ((finding.owners, finding.place),),
-        finding.devices[0],
-        effect_ms=finding.ms_per_step,
-        most_ms=bound.high,
-    )
-    if saving is None:
-        return finding
-    if _PARTLY.intersection(finding.owners):
-        saving = msgspec.structs.replace(saving, low=min(saving.low, bound.low))
-    return msgspec.structs.replace(finding, saving_ms=saving)
-
-
-#: What a change seldom removes as a whole: with more workers batches come sooner, and
-#: may still come late.
-_PARTLY: Final = frozenset({"input"})
-#: Owners whose time can go: all idle time, and copies of input.
-_GO: Final = frozenset({*IDLE_OWNERS, "copy_in"})
 
 
 def staged(findings: Iterable[Finding]) -> tuple[Finding, ...]:

@@ -6,12 +6,13 @@ import inspect
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+import polars as pl
 
 from stepscope.advice.checklist import STAGES
 from stepscope.advice.finding import Finding
 from stepscope.advice.on_the_path import StepPath, step_path
 from stepscope.advice.registry import RULES
-from stepscope.advice.signals.replay import replay_signals
+from stepscope.advice.replayed import why_not_replayed
 from stepscope.derive.step_windows.flags import LEFT_OUT
 from stepscope.derive.step_windows.windows import windows
 from stepscope.errors import BadUsage
@@ -24,7 +25,10 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.signal import Signal, Signals
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = ["Explanation", "LeftOut", "SignalNumbers", "explanation"]
+__all__ = ["GAIN_FIELD", "Explanation", "LeftOut", "SignalNumbers", "explanation"]
+
+#: The field that is null where a gain is no replay's.
+GAIN_FIELD: Final = "finding.saving_ms.identity_error_percent"
 
 Number = int | float | str | bool | None
 
@@ -42,12 +46,14 @@ class SignalNumbers(msgspec.Struct, frozen=True, kw_only=True):
         about: What it is, in a sentence.
         numbers: Name → number or word; those of parts behind a point, and of several
             parts with their place in brackets.
+        more: Number of those that are not listed, for there are many.
         unavailable: Why there are none; null where there are.
     """
 
     name: str
     about: str
     numbers: dict[str, Number]
+    more: int
     unavailable: Unavailable | None
 
 
@@ -134,13 +140,8 @@ def explanation(
 
 def _not_replayed(finding: Finding, signals: Signals) -> tuple[Missing, ...]:
     """Return why the gain is what the account limits, and not that of a replay."""
-    if finding.saving_ms is None or finding.saving_ms.basis == "replay":
-        return ()
-    if not finding.devices:
-        return ()
-    why = signals.of(replay_signals).reason(finding.devices[0])
-    field = "finding.saving_ms.identity_error_percent"
-    return () if why is None else (why.for_field(field),)
+    why = why_not_replayed(finding, signals)
+    return () if why is None else (why.for_field(GAIN_FIELD),)
 
 
 def _host(profile: ProfileData, finding: Finding) -> str:
@@ -171,6 +172,7 @@ def _numbers(signal: Signal[Any], signals: Signals) -> SignalNumbers:
         name=signal.compute.__name__,
         about=text.partition("\n")[0],
         numbers=dict(list(found.items())[:_MOST_NUMBERS]),
+        more=max(len(found) - _MOST_NUMBERS, 0),
         unavailable=absent,
     )
 
@@ -188,6 +190,8 @@ def _flat(value: object, name: str, depth: int) -> Iterator[tuple[str, Number]]:
 
 
 def _parts(value: object, name: str, depth: int) -> Iterator[tuple[str, Number]]:
+    if isinstance(value, pl.DataFrame):
+        value = value.head(_MOST_PARTS).to_dicts()
     fields = _fields(value)
     if fields is not None:
         for field, one in fields.items():
@@ -195,7 +199,7 @@ def _parts(value: object, name: str, depth: int) -> Iterator[tuple[str, Number]]
     elif isinstance(value, list | tuple):
         numbers = all(isinstance(one, int | float) for one in value)
         if numbers and len(value) > _MOST_PARTS:
-            yield from _summed(value, name)
+            yield from _series(value, name)
             return
         for at, one in enumerate(value[:_MOST_PARTS]):
             yield from _flat(one, f"{name}[{at}]", depth)
@@ -210,14 +214,20 @@ def _fields(value: object) -> dict[str, object] | None:
         found: dict[str, object] = value._asdict()
         return found
     if isinstance(value, dict):
-        return {str(one): part for one, part in value.items()}
+        # A number is the place of something: it says nothing to a reader.
+        return {str(one): part for one, part in value.items() if isinstance(one, str)}
     return None
 
 
-def _summed(values: Sequence[float], name: str) -> Iterator[tuple[str, Number]]:
-    """Give the sum of a series, such as the time of each step; none of nothing."""
-    if total := sum(values):
-        yield f"{name} (sum of {len(values)})", total
+def _series(values: Sequence[float], name: str) -> Iterator[tuple[str, Number]]:
+    """Give the sum of a series of times, or else its range; nothing of zeros."""
+    if not any(values):
+        return
+    if name.rpartition(".")[2].endswith("_ps") or "_ps." in name:
+        yield f"{name} (sum of {len(values)})", sum(values)
+        return
+    yield f"{name} (smallest of {len(values)})", min(values)
+    yield f"{name} (largest of {len(values)})", max(values)
 
 
 def _left_out(profile: ProfileData, finding: Finding) -> LeftOut:

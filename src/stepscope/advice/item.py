@@ -41,6 +41,8 @@ class Item(Frozen, frozen=True, eq=True):
         actions: What to change when it fails.
         explains: Ids of broader items whose time this one accounts for where it fails
             with most of theirs.
+        of_frameworks: Whether it is about ops or memory of frameworks, so that a
+            program without any has nothing that could fail.
     """
 
     id: str
@@ -53,6 +55,7 @@ class Item(Frozen, frozen=True, eq=True):
     floors: tuple[str, ...] = ()
     actions: tuple[Action, ...] = ()
     explains: tuple[str, ...] = ()
+    of_frameworks: bool = False
 
     def finding(self, status: Status, **fields: Any) -> Finding:
         """Make a finding; only one that fails carries evidence, doubts and actions.

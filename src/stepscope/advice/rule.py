@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from stepscope.advice.finding import Finding
     from stepscope.advice.item import Item
+    from stepscope.advice.signals.replaying.change import Change
     from stepscope.advice.signals.signal import Signal, Signals
     from stepscope.thresholds import Thresholds
 
@@ -24,8 +25,11 @@ class Rule(Frozen, frozen=True, eq=True):
         item: Its name, what it says, and what to change.
         evaluate: Computes the finding from signals and thresholds alone.
         reads: The signals that the rule asks for.
+        changes: Says what a failing finding would change about a step, for a replay;
+            None where that follows from its owners, or nothing can be said.
     """
 
     item: Item
     evaluate: Callable[[Signals, Thresholds], Finding]
     reads: tuple[Signal[Any], ...]
+    changes: Callable[[Signals, Thresholds], tuple[Change, ...]] | None = None

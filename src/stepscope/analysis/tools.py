@@ -112,7 +112,14 @@ TOOLS: Final[tuple[Tool, ...]] = (
         "Roofline model",
         roofline_model.Options,
         roofline_model.analyse,
-        (device_ops, device_peaks, host_op_costs, host_ops, kernel_costs, op_costs),
+        (
+            device_ops,
+            device_peaks,
+            kernel_costs,
+            kernels,
+            measured_kernels,
+            op_costs,
+        ),
     ),
     Tool(
         "memory_profile",

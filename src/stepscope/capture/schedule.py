@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import logging
+import time
 from typing import TYPE_CHECKING, Final, Self
 
+from stepscope.capture.ground.affordable import StepCost, lowered
 from stepscope.capture.ground.annotate import StepTrace
+from stepscope.capture.ground.options import ProfilerOptions
 from stepscope.capture.recording.session import Session
 from stepscope.errors import BadUsage, StepscopeError
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Callable
     from types import TracebackType
 
-    from stepscope.capture.ground.options import ProfilerOptions
     from stepscope.capture.ground.run import Run
 
 __all__ = ["Schedule", "schedule"]
@@ -81,6 +84,7 @@ class Schedule:
         *,
         logdir: str | os.PathLike[str],
         options: ProfilerOptions | None,
+        now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self.runs: tuple[Run, ...] = ()
         self._wait = wait
@@ -88,7 +92,12 @@ class Schedule:
         self._cycle = wait + warmup + active
         self._repeat = repeat
         self._logdir = logdir
-        self._options = options
+        self._options = options or ProfilerOptions()
+        self._cost = StepCost(self._options.max_slowdown)
+        self._now_s = now_s
+        #: When the step began that is under way; None where that is not comparable.
+        self._began_s: float | None = None
+        self._lowered: tuple[str, ...] = ()
         self._step = 0
         self._session: Session | None = None
         self._open: StepTrace | None = None
@@ -116,6 +125,7 @@ class Schedule:
         if self._open is not None:
             self._open.__exit__(None, None, None)
             self._open = None
+        self._note_cost()
         self._step += 1
         if self._session is not None and self._place() == 0:
             self._leave(keep=True)
@@ -141,10 +151,37 @@ class Schedule:
         if place == first_active and self._session is not None:
             self._leave(keep=False)
         if place >= self._wait and self._session is None:
+            self._lower_if_needed()
             self._session = Session.start(self._logdir, self._options)
+            self._cost.begins()
+            for sentence in self._lowered:
+                self._session.tell(sentence)
+        self._began_s = self._now_s()
         if place >= first_active:
             self._open = StepTrace(self._step)
             self._open.__enter__()
+
+    def _note_cost(self) -> None:
+        began_s, self._began_s = self._began_s, None
+        if began_s is not None:
+            recorded = self._session is not None
+            note = self._cost.within if recorded else self._cost.before
+            note(self._now_s() - began_s)
+
+    def _lower_if_needed(self) -> None:
+        """Record less where steps of the last recording took too long."""
+        if not self._cost.is_too_much:
+            return
+        less = lowered(self._options)
+        if less is None:
+            return
+        self._options = less.options
+        sentence = (
+            f"recorded steps took {self._cost.times:.1f} times as long as others "
+            f"(max_slowdown={self._options.max_slowdown:g}), so {less.left_out} were "
+            "not recorded"
+        )
+        self._lowered = (*self._lowered, sentence)
 
     def _leave(self, *, keep: bool) -> None:
         session, self._session = self._session, None

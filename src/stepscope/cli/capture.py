@@ -23,13 +23,17 @@ __all__ = ["answer"]
 #: Exit status where a host was not recorded.
 _INCOMPLETE: Final = 1
 _NS_PER_MS: Final = 1_000_000
+#: How long is recorded by default, without steps and at most with them.
+_USUAL_MS: Final = 2_000
+_LONGEST_MS: Final = 60_000
 
 
 def answer(
     addresses: Sequence[str],
     *,
     attach: int | None,
-    duration_ms: int,
+    duration_ms: int | None,
+    steps: int | None,
     delay_ms: int,
     attempts: int,
     logdir: str,
@@ -48,7 +52,10 @@ def answer(
     attached = [registry.address_of(attach)] if attach else []
     wanted = parsed([*addresses, *attached])
     options = ProfilerOptions(delay_ms=delay_ms or None, **levels)
-    say(f"recording {', '.join(wanted)} for {duration_ms / 1000:g} s")
+    if duration_ms is None:
+        duration_ms = _USUAL_MS if steps is None else _LONGEST_MS
+    for_steps = "" if steps is None else f"{steps} steps, at most "
+    say(f"recording {', '.join(wanted)} for {for_steps}{duration_ms / 1000:g} s")
     outcome = client.trace(
         wanted,
         logdir,
@@ -62,6 +69,7 @@ def answer(
         if certificate is None
         else Path(certificate).read_bytes(),
         on_progress=None if form == "json" else lambda one: say(_line(one)),
+        steps=steps,
     )
     complete = not outcome.problems()
     if form == "json":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Final, NoReturn
 
@@ -11,6 +12,7 @@ import click
 
 from stepscope.cli.missing_page import notice
 from stepscope.cli.terminal import text_width
+from stepscope.errors import BadUsage
 from stepscope.serve.app import App
 from stepscope.serve.listening import listen
 from stepscope.serve.pages import page_files
@@ -20,7 +22,11 @@ from stepscope.serve.security import policy_for
 from stepscope.session import read_kernels
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from stepscope.remote.outcome import HostOutcome, Outcome
     from stepscope.serve.listening import Server
+    from stepscope.serve.recorder import Capturing, Wanted
     from stepscope.serve.security import Policy
 
 __all__ = ["answer"]
@@ -31,17 +37,30 @@ _FIRST: Final = "overview_page"
 _EVERYWHERE: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - it is looked for, not bound
 
 
-def answer(logdir: str, *, host: str, port: int, kernels: str | None = None) -> int:
+def answer(
+    logdir: str,
+    *,
+    host: str,
+    port: int,
+    kernels: str | None = None,
+    capture: tuple[str, ...] = (),
+    capture_token: str | None = None,
+) -> int:
     """Serve until interrupted, and return the exit status."""
     if kernels is not None:
         # A table that cannot be read is said here, not run by run in a browser.
         read_kernels(kernels)
     store = Store(source_of(logdir), kernels=kernels)
+    captures = _captures(store, logdir, capture, capture_token) if capture else None
     server = listen(host, port, _not_yet)
     with server:
         policy = policy_for(host, server.port)
         server.app = App(
-            store, page_files(), policy=policy, packed=policy.token is not None
+            store,
+            page_files(),
+            policy=policy,
+            captures=captures,
+            packed=policy.token is not None,
         )
         try:
             click.echo(_greeting(logdir, host, server, policy))
@@ -52,6 +71,51 @@ def answer(logdir: str, *, host: str, port: int, kernels: str | None = None) -> 
             click.echo("", err=True)
             _end_now()
     return 0
+
+
+def _captures(
+    store: Store, logdir: str, given: tuple[str, ...], token: str | None
+) -> Capturing:
+    """Return what records the programs at these addresses into the log directory.
+
+    Raises:
+        BadUsage: An address is none, gRPC is not installed, or recordings cannot be
+            written where LOGDIR is.
+    """
+    from stepscope.capture.ground.options import (  # noqa: PLC0415 - only to record
+        ProfilerOptions,
+    )
+    from stepscope.remote import client  # noqa: PLC0415 - only to record
+    from stepscope.remote.addresses import addresses  # noqa: PLC0415 - only to record
+    from stepscope.remote.transport import grpc_module  # noqa: PLC0415 - only to record
+    from stepscope.serve.recorder import Capturing  # noqa: PLC0415 - only to record
+
+    grpc_module()
+    if not Path(logdir).is_dir():
+        raise BadUsage(
+            f"{logdir} is no directory of this machine, so nothing can be recorded "
+            "into it; give a log directory, or leave out --capture."
+        )
+
+    def record(wanted: Wanted, on_progress: Callable[[HostOutcome], None]) -> Outcome:
+        return client.trace(
+            wanted.addresses,
+            logdir,
+            wanted.duration_ms,
+            num_tracing_attempts=wanted.attempts,
+            options=ProfilerOptions(
+                delay_ms=wanted.delay_ms or None,
+                host_tracer_level=wanted.host_tracer_level,
+                device_tracer_level=wanted.device_tracer_level,
+                python_tracer_level=wanted.python_tracer_level,
+            ),
+            # The page says of each program what became of it.
+            allow_partial=True,
+            token=token,
+            on_progress=on_progress,
+        )
+
+    return Capturing(addresses(given), record, lambda: store.listing(now=True))
 
 
 def _end_now() -> NoReturn:

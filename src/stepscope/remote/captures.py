@@ -6,6 +6,7 @@ anything begins, one recording is made at a time, and one whose client is gone e
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import os
 import re
@@ -17,8 +18,10 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from stepscope.capture.ground.annotate import add_listener, remove_listener
 from stepscope.capture.ground.main_thread import MAIN_THREAD_S, at_safe_point
 from stepscope.capture.ground.options import ProfilerOptions
+from stepscope.capture.ground.steps_begun import StepsBegun
 from stepscope.capture.recording.session import Session
 from stepscope.errors import AlreadyRecording, StepscopeError
 from stepscope.remote.addresses import file_name_of
@@ -31,7 +34,7 @@ from stepscope.remote.messages import (
 from stepscope.rundir import TRACE_SUFFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from stepscope.remote.messages import (
         MonitorRequest,
@@ -130,7 +133,8 @@ class Captures:
             if gone.is_set():
                 return ProfileResponse(empty_trace=True)
             recording = _Recording.begin(options)
-            _wait(duration_ms / _MS_PER_S, over, gone)
+            with _ended_after(request.opts.steps, over):
+                _wait(duration_ms / _MS_PER_S, over, gone)
             content = recording.end()
         finally:
             with self._lock:
@@ -333,6 +337,20 @@ def _wait(seconds: float, over: threading.Event, gone: threading.Event) -> None:
         left = until - time.monotonic()
         if left <= 0 or over.wait(min(left, _LOOK_S)):
             return
+
+
+@contextlib.contextmanager
+def _ended_after(steps: int, over: threading.Event) -> Iterator[None]:
+    """Set the event when so many steps have passed; 0 steps are not counted."""
+    if not steps:
+        yield
+        return
+    heard = StepsBegun(steps, over)
+    add_listener(heard.begins)
+    try:
+        yield
+    finally:
+        remove_listener(heard.begins)
 
 
 def _written(directory: Path, request: ProfileRequest, content: bytes) -> bool:

@@ -34,6 +34,7 @@ __all__ = ["CaptureFailed", "Outcome", "record", "trace"]
 _NS_PER_MS: Final = 1_000_000
 #: Several hosts begin together: the slowest answer to a greeting, so many times.
 _ROUND_TRIPS: Final = 3
+_MOST_STEPS: Final = 1_000_000
 
 
 class CaptureFailed(StepscopeError):
@@ -52,6 +53,7 @@ def trace(  # noqa: PLR0917 - TensorFlow's signature
     token: str | None = None,
     root_certificate: bytes | None = None,
     on_progress: Callable[[HostOutcome], None] | None = None,
+    steps: int | None = None,
 ) -> Outcome:
     """Record for a time, and store one run in a log directory.
 
@@ -67,6 +69,9 @@ def trace(  # noqa: PLR0917 - TensorFlow's signature
         token: What the servers want to be sent.
         root_certificate: Whose certificates to trust (PEM); calls are encrypted then.
         on_progress: Is called with each host's outcome as it comes.
+        steps: End after so many whole steps, on each host, and after `duration_ms` at
+            the latest. Servers of TensorFlow and JAX count no steps: they record for
+            `duration_ms`.
 
     Raises:
         CaptureFailed: A host was not recorded, and `allow_partial` is false; or none
@@ -75,13 +80,15 @@ def trace(  # noqa: PLR0917 - TensorFlow's signature
     """
     if not 0 < duration_ms <= MOST_MS:
         raise BadUsage(f"duration_ms={duration_ms} is none; give 1 to {MOST_MS}.")
+    if steps is not None and not 0 < steps <= _MOST_STEPS:
+        raise BadUsage(f"steps={steps} is none; give 1 to {_MOST_STEPS}.")
     more = [worker_list] if isinstance(worker_list, str) else list(worker_list)
     given = [service_addr] if isinstance(service_addr, str) else list(service_addr)
     run = rundir.new_run_name(time.time())
     return record(
         addresses([*given, *(one for one in more if one)]),
         directory=rundir.run_directory(Path(logdir).absolute(), run),
-        request=_request(duration_ms, run, options),
+        request=_request(duration_ms, run, options, steps or 0),
         delay_ms=(options and options.delay_ms) or 0,
         attempts=num_tracing_attempts,
         allow_partial=allow_partial,
@@ -132,7 +139,7 @@ def record(
 
 
 def _request(
-    duration_ms: int, run: str, options: ProfilerOptions | None
+    duration_ms: int, run: str, options: ProfilerOptions | None, steps: int
 ) -> ProfileRequest:
     levels: dict[str, Any] = {"host_tracer_level": 2, "device_tracer_level": 1}
     if options is not None:
@@ -151,6 +158,7 @@ def _request(
             include_dataset_ops=True,
             duration_ms=duration_ms,
             session_id=run,
+            steps=steps,
             **levels,
         ),
         session_id=run,

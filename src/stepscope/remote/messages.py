@@ -80,6 +80,8 @@ class ProfileOptions(Message, frozen=True, kw_only=True):
     raise_error_on_start_failure: Annotated[bool, 13] = False
     session_id: Annotated[str, 14] = ""
     override_hostname: Annotated[str, 15] = ""
+    #: stepscope's own: end after so many steps. Other servers skip the field.
+    steps: Annotated[int, 7001] = 0
 
 
 class ProfileRequest(Message, frozen=True, kw_only=True):

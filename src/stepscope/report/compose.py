@@ -10,6 +10,7 @@ from stepscope.advice.checklist import checklist
 from stepscope.advice.engine import evaluate, signals_of
 from stepscope.advice.explanation import explanation
 from stepscope.advice.headline import lead
+from stepscope.advice.replayed import together
 from stepscope.advice.signals.device import device_signals
 from stepscope.advice.signals.vocabulary import seen
 from stepscope.analysis.model_views.top_annotations import top_annotations
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from stepscope.advice.explanation import Explanation
     from stepscope.advice.finding import Finding
     from stepscope.advice.headline import Lead
+    from stepscope.advice.replayed import Together
     from stepscope.derive.profile_data import ProfileData
     from stepscope.trace.quality import QualityNote
 
@@ -72,12 +74,14 @@ class Judgement(Frozen, frozen=True, eq=True):
     Attributes:
         headline: What is said first.
         findings: The findings in the order in which to act on them.
+        together: What the costliest findings gain together.
         silent_device: What points at a device whose work was not recorded; null where
             there is no such sign.
     """
 
     headline: Headline
     findings: tuple[Finding, ...]
+    together: Together
     silent_device: str | None
 
 
@@ -92,6 +96,7 @@ def compose(profile: ProfileData, shown: Stages) -> Document:
         **{field: found[name] for name, field in REPORTED.items()},
         headline=judged.headline,
         findings=judged.findings,
+        together=judged.together,
         checklist=checklist(judged.findings),
         hardware=hardware(profile),
         quality=doubts(profile),
@@ -117,9 +122,11 @@ def judge(profile: ProfileData) -> Judgement:
     """Run every rule, and choose what is said first."""
     signals = signals_of(profile, THRESHOLDS)
     found = tuple(remedied(profile, one) for one in evaluate(signals))
+    said = lead(found, signals, THRESHOLDS)
     return Judgement(
-        headline=_headline(lead(found, signals, THRESHOLDS), found),
+        headline=_headline(said, found),
         findings=found,
+        together=together(found, signals, THRESHOLDS, first=said.finding),
         silent_device=signals.of(device_signals).sign,
     )
 

@@ -8,6 +8,7 @@ import msgspec
 
 from stepscope.advice.checklist import CheckedStage
 from stepscope.advice.finding import Finding
+from stepscope.advice.replayed import Together
 from stepscope.analysis.framework_op_stats import FrameworkOpStatsResult
 from stepscope.analysis.inference_profile import InferenceProfileResult
 from stepscope.analysis.input_pipeline_analyzer import InputPipelineResult
@@ -144,6 +145,8 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
         inference: Result of `inference_profile`, or why there is none.
         headline: What is said first.
         findings: The findings in the order in which to act on them.
+        together: What the costliest findings gain together, and what holds a step
+            then.
         checklist: The stages of the checklist, in the order of the guides.
         hardware: What the run had, and how much of its peak the kernels reach.
         quality: Doubts about the recording.
@@ -166,6 +169,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     inference: InferenceProfileResult | Unavailable
     headline: Headline
     findings: tuple[Finding, ...]
+    together: Together
     checklist: tuple[CheckedStage, ...]
     hardware: Hardware
     quality: tuple[Doubt, ...]
@@ -173,6 +177,11 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     not_understood: Unavailable | None = None
     frameworks: tuple[str, ...] = ()
     annotations: tuple[TopAnnotation, ...] = ()
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the program is known to use no framework."""
+        return self.frameworks == ("Python",)
 
     @property
     def tools(self) -> dict[str, msgspec.Struct | Unavailable]:

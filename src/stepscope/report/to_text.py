@@ -18,6 +18,7 @@ from stepscope.report.text.requests import requests
 from stepscope.report.text.steps import hosts, steps, where_time_went
 from stepscope.report.text.tops import top_kernels, top_ops
 from stepscope.report.text.unseen import unseen
+from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,6 +55,18 @@ SECTIONS: Final[tuple[Section, ...]] = (
 )
 
 
+def _is_empty(document: Document) -> bool:
+    """Return whether one reason is why no check can tell and no page shows anything."""
+    first, *others = document.findings or (None,)
+    return (
+        first is not None
+        and first.status == "cannot_tell"
+        and all(one.unavailable == first.unavailable for one in others)
+        and isinstance(document.overview, Unavailable)
+        and isinstance(document.memory, Unavailable)
+    )
+
+
 def render(
     document: Document, *, width: int, sections: tuple[Section, ...] = SECTIONS
 ) -> list[Line]:
@@ -62,6 +75,8 @@ def render(
     Names of ops and kernels are shortened to fit; commands to copy are not.
     """
     lines: list[Line] = []
+    if _is_empty(document):
+        sections = FIRST_SECTIONS
     for heading, section in sections:
         body = section(document, width)
         if not body:

@@ -22,7 +22,7 @@ from stepscope import __version__
 from stepscope.analysis.tools import TOOLS, find_tool
 from stepscope.errors import BadUsage, StepscopeError
 from stepscope.report.plain import plain
-from stepscope.serve import pages, security, timeline
+from stepscope.serve import capturing, pages, security, timeline
 from stepscope.serve.asked import JSON, Asked, Route, json_response
 from stepscope.serve.errors import Refused
 from stepscope.serve.parameters import HIDDEN_OPTIONS, Parameters
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from stepscope.analysis.results.tool import Tool
     from stepscope.report.plain import Plain
     from stepscope.serve.pages import File
+    from stepscope.serve.recorder import Capturing
     from stepscope.serve.runs.opened import Opened
     from stepscope.serve.runs.store import Entry, Store
     from stepscope.serve.security import Policy
@@ -280,6 +281,7 @@ ROUTES: Final = (
     Route("/data/findings", findings),
     Route("/data/report", report),
     Route("/data/reload", reload, changes=True),
+    *capturing.ROUTES,
     *timeline.ROUTES,
 )
 
@@ -305,6 +307,7 @@ class App:
         store: The store that computes and keeps answers.
         files: The files of the page.
         policy: Who may ask; None inside a server that decides that itself.
+        captures: What records running programs; None where nothing does.
         packed: Whether to compress answers for clients that accept it: not worth it
             between programs of one machine.
     """
@@ -315,12 +318,14 @@ class App:
         files: Mapping[str, File],
         *,
         policy: Policy | None = None,
+        captures: Capturing | None = None,
         packed: bool = False,
     ) -> None:
         self.store = store
         self._salt = secrets.token_hex(8)
         self._files = files
         self._policy = policy
+        self._captures = captures
         self._packed = packed
 
     def __call__(
@@ -372,7 +377,14 @@ class App:
             security.check_change(request)
         else:
             security.check_reader(request)
-        asked = Asked(request, Parameters(request.args), self.store, self._salt, _AHEAD)
+        asked = Asked(
+            request,
+            Parameters(request.args),
+            self.store,
+            self._salt,
+            _AHEAD,
+            self._captures,
+        )
         answer: Response = route.answer(asked, **names)
         return answer
 
@@ -425,6 +437,7 @@ def _told(entry: Entry) -> Plain:
         "hosts": [host.host for host in entry.run.hosts],
         "bytes": entry.size_bytes,
         "format": _format(entry),
+        "frameworks": plain(entry.frameworks),
         "state": entry.state,
         "reason": entry.reason,
         "version": entry.version,
@@ -434,6 +447,8 @@ def _told(entry: Entry) -> Plain:
 def _format(entry: Entry) -> str:
     """Name the format of a run by its files' names."""
     names = [path.name for host in entry.run.hosts for path in host.paths]
+    if all(".sqlite" in name for name in names):
+        return "Nsight Systems"
     return "Kineto" if all(".json" in name for name in names) else "XSpace"
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from stepscope.report.plain import Plain
     from stepscope.serve.parameters import Parameters
+    from stepscope.serve.recorder import Capturing
     from stepscope.serve.runs.opened import Opened
     from stepscope.serve.runs.store import Entry, Lane, Question, Store
 
@@ -36,6 +37,7 @@ class Asked(NamedTuple):
         salt: A part of every tag: a changed program may answer differently, so tags
             are valid only while this process runs.
         ahead: Questions that are likely to be asked next about a run.
+        captures: What records running programs; None where nothing does.
     """
 
     request: Request
@@ -43,6 +45,7 @@ class Asked(NamedTuple):
     store: Store
     salt: str
     ahead: Sequence[Question] = ()
+    captures: Capturing | None = None
 
     def about_a_run(
         self,

@@ -27,6 +27,7 @@ __all__ = [
     "events",
     "find",
     "flows",
+    "longest",
     "search",
     "tiles",
     "totals",
@@ -128,6 +129,21 @@ def find(asked: Asked) -> Response:
     )
 
 
+def longest(asked: Asked) -> Response:
+    """Answer with the longest execution of an op or of a kernel."""
+    given = asked.given
+    run, hosts = given.text("run"), given.texts("hosts")
+    op, kernel = given.text("op"), given.text("kernel")
+    if (op is None) == (kernel is None):
+        raise Refused(400, "bad_parameter", "op, kernel: give one of the two")
+    return asked.beside(
+        ("longest", hosts, op, kernel),
+        lambda opened: answers.longest(opened, hosts, op=op, kernel=kernel),
+        run=run,
+        lane=Lane.SEARCHING,
+    )
+
+
 def flows(asked: Asked) -> Response:
     """Answer with the arrows of a window, or of one span."""
     area, of = _area(asked, ()), _span(asked)
@@ -185,6 +201,7 @@ ROUTES: Final = (
     Route("/data/trace/details", details),
     Route("/data/trace/search", search),
     Route("/data/trace/find", find),
+    Route("/data/trace/longest", longest),
     Route("/data/trace/flows", flows),
     Route("/data/trace/totals", totals),
     Route("/data/trace/events", events),

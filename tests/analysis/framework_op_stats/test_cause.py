@@ -201,6 +201,7 @@ def brute_force(lines: list[blueprint.Line], chosen: str) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("seed", range(25))
+@pytest.mark.sweep(every=5)
 def test_the_parts_are_those_of_counting_microseconds(seed: int) -> None:
     random = np.random.default_rng(seed)
     lines: list[blueprint.Line] = []

@@ -74,6 +74,7 @@ def whole(trained: TraceData) -> OpDetailResult:
 
 
 @pytest.mark.parametrize("table", sorted(TABLES))
+@pytest.mark.sweep(every=5)
 def test_what_a_missing_table_would_tell_is_null_with_a_reason_and_no_zero(
     table: str, trained: TraceData, whole: OpDetailResult
 ) -> None:

@@ -94,6 +94,7 @@ def trained() -> ProfileData:
 
 @pytest.mark.parametrize("table", sorted(TABLES))
 @pytest.mark.parametrize("tool", sorted(TOOLS))
+@pytest.mark.sweep(every=5)
 def test_blueprint_without_a_table(trained: ProfileData, tool: str, table: str) -> None:
     check(tool, *results(trained, tool, table))
 

@@ -312,6 +312,7 @@ def two_requests() -> ProfileData:
 
 
 @pytest.mark.parametrize("table", sorted(TABLES))
+@pytest.mark.sweep(every=5)
 def test_blueprint_without_a_table(two_requests: ProfileData, table: str) -> None:
     whole = analysed(two_requests)
     assert whole.breakdown_detail_ms is not None
@@ -326,6 +327,7 @@ def recorded(shared_profile: Callable[[str], Path]) -> ProfileData:
 
 
 @pytest.mark.parametrize("table", sorted(TABLES))
+@pytest.mark.sweep(every=5)
 def test_real_profile_without_a_table(recorded: ProfileData, table: str) -> None:
     whole = analysed(recorded)
     without = recorded.without(table, WHY)

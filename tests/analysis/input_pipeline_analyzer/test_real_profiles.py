@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         ("tf215_python_tracer", "moderately", "preprocessing", None),
     ],
 )
+@pytest.mark.sweep(every=3)
 def test_verdicts_on_real_programs(
     item: str,
     verdict: str,

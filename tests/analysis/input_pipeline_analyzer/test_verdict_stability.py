@@ -128,6 +128,7 @@ def assert_same(found: OverviewPageResult, expected: OverviewPageResult) -> None
 
 @pytest.mark.parametrize("name", PROFILES)
 @pytest.mark.parametrize("shift_ps", [-1_234_567_891, 10**15])
+@pytest.mark.sweep(every=3)
 def test_when_a_profile_was_recorded_does_not_matter(
     name: str, shift_ps: int, shared_profile: Callable[[str], Path]
 ) -> None:
@@ -136,6 +137,7 @@ def test_when_a_profile_was_recorded_does_not_matter(
 
 
 @pytest.mark.parametrize("name", PROFILES)
+@pytest.mark.sweep(every=3)
 def test_a_clock_that_runs_twice_as_fast_keeps_the_verdict(
     name: str, shared_profile: Callable[[str], Path]
 ) -> None:
@@ -153,6 +155,7 @@ def test_a_clock_that_runs_twice_as_fast_keeps_the_verdict(
 
 
 @pytest.mark.parametrize("name", PROFILES)
+@pytest.mark.sweep(every=3)
 def test_the_order_of_tracks_and_rows_does_not_matter(
     name: str, shared_profile: Callable[[str], Path]
 ) -> None:

@@ -68,6 +68,7 @@ def whole_profile(path: Path) -> tuple[ProfileData, InputPipelineResult]:
 
 @pytest.mark.parametrize("table", sorted(TABLES))
 @pytest.mark.parametrize("name", ["a1", "a2", "a6"])
+@pytest.mark.sweep(every=5)
 def test_blueprint_without_a_table(name: str, table: str) -> None:
     profile, whole = whole_blueprint(name)
     without = profile.without(table, WHY)
@@ -76,6 +77,7 @@ def test_blueprint_without_a_table(name: str, table: str) -> None:
 
 @pytest.mark.parametrize("table", sorted(TABLES))
 @pytest.mark.parametrize("item", ["gpu_tf/t4_starved", "tf_cpu/sequential_map"])
+@pytest.mark.sweep(every=5)
 def test_real_profile_without_a_table(
     item: str, table: str, shared_profile: Callable[[str], Path]
 ) -> None:

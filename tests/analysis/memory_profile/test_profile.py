@@ -478,6 +478,7 @@ def test_one_memory_can_be_asked_for_by_its_id() -> None:
 
 
 @pytest.mark.parametrize("table", sorted(TABLES))
+@pytest.mark.sweep(every=4)
 def test_a_table_that_is_gone_is_a_reason_and_never_a_zero(table: str) -> None:
     profile = blueprint.profile(a3()).without(table, GONE)
     result = analyse(profile, Options())

@@ -46,6 +46,7 @@ EVERY = (
 
 
 @pytest.mark.parametrize("name", sorted(CPU_PEAKS))
+@pytest.mark.sweep(every=3)
 def test_peaks_and_counts_of_cpu_programs(
     shared_profile: Callable[[str], Path], name: str
 ) -> None:
@@ -150,6 +151,7 @@ def _freed_outside_steps(events: pl.DataFrame) -> Counter[tuple[object, ...]]:
 
 
 @pytest.mark.parametrize("name", EVERY)
+@pytest.mark.sweep(every=3)
 def test_parts_add_up_on_every_profile(
     shared_profile: Callable[[str], Path], name: str
 ) -> None:

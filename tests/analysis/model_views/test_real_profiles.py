@@ -47,6 +47,7 @@ def roots(frame: pl.DataFrame) -> pl.DataFrame:
         *("kineto/dlrm_8rank_v100", "kineto/resnet50_num_workers_0", *QWEN),
     ],
 )
+@pytest.mark.sweep(every=4)
 def test_the_roots_of_every_view_hold_all_self_times(
     shared_profile: Shared, name: str
 ) -> None:

@@ -496,6 +496,7 @@ def whole_of(trace: TraceData) -> tuple[ProfileData, ModelViewsResult]:
 
 @pytest.mark.parametrize("table", sorted(set(TABLES) - {"quality"}))
 @pytest.mark.parametrize("which", ["layers", "a1", "a2"])
+@pytest.mark.sweep(every=5)
 def test_without_a_table_nothing_turns_into_a_zero(
     table: str, which: str, layers: TraceData
 ) -> None:

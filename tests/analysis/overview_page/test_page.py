@@ -369,6 +369,7 @@ def whole_blueprint(name: str) -> tuple[TraceData, OverviewPageResult]:
 
 @pytest.mark.parametrize("table", sorted(TABLES))
 @pytest.mark.parametrize("name", ["a1", "a2", "a6"])
+@pytest.mark.sweep(every=5)
 def test_a_table_that_is_not_there_never_becomes_a_zero(table: str, name: str) -> None:
     """Whatever was more than 0 is still so, or gone with a reason."""
     trace, before = whole_blueprint(name)
@@ -413,6 +414,7 @@ def whole_profile(path: Path) -> tuple[ss.ProfileData, OverviewPageResult]:
 
 @pytest.mark.parametrize("table", sorted(TABLES))
 @pytest.mark.parametrize("name", REAL)
+@pytest.mark.sweep(every=5)
 def test_a_table_deleted_from_a_real_profile_never_becomes_a_zero(
     table: str, name: str, shared_profile: Callable[[str], Path]
 ) -> None:
@@ -484,6 +486,7 @@ def test_every_null_of_the_page_is_explained(
         ("gpu_tf/v100_large", 5.0),
     ],
 )
+@pytest.mark.sweep(every=3)
 def test_little_of_a_healthy_step_is_left_unexplained(
     name: str, limit: float, shared_profile: Callable[[str], Path]
 ) -> None:

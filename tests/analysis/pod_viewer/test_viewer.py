@@ -376,6 +376,7 @@ def test_a_device_without_activity_is_no_idle_worker() -> None:
 @pytest.mark.parametrize(
     "table", ["device_activity", "launches", "stats", "devices", "environment"]
 )
+@pytest.mark.sweep(every=3)
 def test_without_a_table_nothing_turns_into_a_zero(table: str) -> None:
     profile = blueprint.profile(rank("a", comes=300), rank("b", comes=600))
     lost = profile.without(table, WHY)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,6 +15,8 @@ from stepscope.trace.schema import check
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from stepscope.derive.profile_data import ProfileData
+
 SHIPPED = (
     *("tf_keras_fit", "tf_eager", "jax_marked", "torch_train"),
     *("gpu/check_jax", "gpu/check_torch"),
@@ -22,9 +25,16 @@ SHIPPED = (
 NOT_DECLARED = {"requests.breakdown_ms: not declared"}
 
 
+@cache
+def opened(path: Path) -> ProfileData:
+    """A recording; both tests ask it for the same results."""
+    return ss.open(path)
+
+
 @pytest.mark.parametrize("name", SHIPPED)
+@pytest.mark.sweep(every=3)
 def test_tables_hold_what_their_columns_declare(name: str, repository: Path) -> None:
-    profile = ss.open(repository / "tests" / "data" / name)
+    profile = opened(repository / "tests" / "data" / name)
     results = [profile.tool(tool.name) for tool in TOOLS]
     ops = profile.tool("framework_op_stats").rows["name"]
     results += [profile.tool("framework_op_stats", op=op) for op in (ops[0], ops[-1])]
@@ -38,7 +48,7 @@ def test_no_column_of_numbers_of_things_holds_minus_one(repository: Path) -> Non
     """Unknown is null: only differences and what is freed may be below zero."""
     below = set()
     for name in SHIPPED:
-        profile = ss.open(repository / "tests" / "data" / name)
+        profile = opened(repository / "tests" / "data" / name)
         for tool in TOOLS:
             for schema, frame in declared_tables(profile.tool(tool.name)):
                 below |= {

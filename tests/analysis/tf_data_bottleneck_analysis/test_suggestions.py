@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         ("ForeverRepeat[3]", "other"),
     ],
 )
+@pytest.mark.sweep(every=4)
 def test_the_suggestion_follows_the_transformation(stage: str, kind: str) -> None:
     lines: list[blueprint.Line] = [("t", "Iterator::Root", 0, 1000, {"id": 1})]
     name = "Iterator::Root"

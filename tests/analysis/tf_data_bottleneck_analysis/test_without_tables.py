@@ -67,6 +67,7 @@ def whole_profile(path: Path) -> tuple[ProfileData, TfDataBottleneckAnalysisResu
 
 
 @pytest.mark.parametrize("table", sorted(TABLES))
+@pytest.mark.sweep(every=5)
 def test_a_blueprint_without_a_table(table: str) -> None:
     profile, whole = whole_blueprint()
     without = tool.analyse(profile.without(table, WHY), Options())
@@ -77,6 +78,7 @@ def test_a_blueprint_without_a_table(table: str) -> None:
 
 @pytest.mark.parametrize("table", sorted(TABLES))
 @pytest.mark.parametrize("item", ["tf_cpu/input_bound", "gpu_tf/t4_starved"])
+@pytest.mark.sweep(every=5)
 def test_a_real_profile_without_a_table(
     shared_profile: Callable[[str], Path], item: str, table: str
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.traces import blueprint
 
@@ -127,7 +127,6 @@ EVENT = st.tuples(
 )
 
 
-@settings(max_examples=40)
 @given(lines=st.lists(EVENT, min_size=1, max_size=15))
 def test_a_walk_meets_every_span_that_is_counted_once(
     lines: list[blueprint.Line],

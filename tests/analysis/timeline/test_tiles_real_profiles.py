@@ -91,6 +91,7 @@ def tiles(profile: ProfileData, *, level: int) -> Iterator[TrackSlices]:
 
 
 @pytest.mark.parametrize("profile", PROFILES, indirect=True)
+@pytest.mark.sweep(every=3)
 def test_every_level_counts_every_span_and_all_time(profile: ProfileData) -> None:
     shown = about(profile)
     host = shown.host

@@ -167,6 +167,7 @@ def test_a_profile_without_events_has_no_trace() -> None:
 
 
 @pytest.mark.parametrize("name", REAL)
+@pytest.mark.sweep(every=4)
 def test_every_event_of_a_real_profile_is_in_its_export(
     shared_profile: Callable[[str], Path], name: str
 ) -> None:
@@ -320,6 +321,7 @@ def _traces() -> list[ProfileData]:
     return profiles
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_trace(traces: list[ProfileData]) -> None:
     peaks, sizes = [], []
     for profile in traces:
@@ -371,6 +373,7 @@ def growth(profile: ProfileData, keep: Callable[[bytes], object]) -> float:
     return (max(bytes_ for _, bytes_ in later) - before) / (later[-1][0] - first)
 
 
+@pytest.mark.slow
 def test_the_last_piece_finds_no_more_held_than_the_first_ones(
     traces: list[ProfileData],
 ) -> None:

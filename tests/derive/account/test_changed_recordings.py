@@ -159,6 +159,7 @@ def on_their_way(moments: Sequence[Moment]) -> list[int]:
 
 
 @pytest.mark.parametrize("name", [*ON_DEVICE, *ON_HOST])
+@pytest.mark.sweep(every=3)
 def test_a_copy_that_nothing_changes_tells_the_same(
     name: str, changed: Callable[[str, Change], Told]
 ) -> None:
@@ -172,6 +173,7 @@ def test_a_copy_that_nothing_changes_tells_the_same(
 
 
 @pytest.mark.parametrize("name", ON_DEVICE)
+@pytest.mark.sweep(every=3)
 def test_a_slower_host_leaves_the_devices_work_as_it_is(
     name: str, changed: Callable[[str, Change], Told]
 ) -> None:
@@ -233,6 +235,7 @@ def test_a_program_without_a_device_that_is_slower_is_so_in_all(
 
 @pytest.mark.parametrize("name", ON_DEVICE)
 @pytest.mark.parametrize("by_us", [-3, 3])
+@pytest.mark.sweep(every=3)
 def test_a_clock_that_is_a_little_off_moves_owners_by_no_more(
     name: str, by_us: int, changed: Callable[[str, Change], Told]
 ) -> None:
@@ -256,6 +259,7 @@ def test_a_clock_that_is_a_little_off_moves_owners_by_no_more(
 
 @pytest.mark.parametrize("name", LAUNCH_BOUND)
 @pytest.mark.parametrize("by_ms", [-5, 5])
+@pytest.mark.sweep(every=3)
 def test_a_clock_that_is_far_off_is_said_to_be(
     name: str, by_ms: int, changed: Callable[[str, Change], Told]
 ) -> None:
@@ -282,6 +286,7 @@ def queue_up(copy: Recording) -> None:
 
 
 @pytest.mark.parametrize("name", [*LAUNCH_BOUND, "gpu/jax_healthy"])
+@pytest.mark.sweep(every=3)
 def test_a_device_with_a_long_queue_never_waits_for_the_host(
     name: str, changed: Callable[[str, Change], Told]
 ) -> None:
@@ -300,6 +305,7 @@ def test_a_device_with_a_long_queue_never_waits_for_the_host(
 
 
 @pytest.mark.parametrize("name", [*ON_DEVICE, *ON_HOST])
+@pytest.mark.sweep(every=3)
 def test_a_stretched_step_is_an_outlier_and_no_other_changes(
     name: str, changed: Callable[[str, Change], Told]
 ) -> None:
@@ -321,6 +327,7 @@ def test_a_stretched_step_is_an_outlier_and_no_other_changes(
 
 
 @pytest.mark.parametrize("name", WITH_COPIES)
+@pytest.mark.sweep(every=3)
 def test_time_of_copies_that_are_taken_out_is_idle_and_has_an_owner(
     name: str, changed: Callable[[str, Change], Told]
 ) -> None:
@@ -349,6 +356,7 @@ def rename_kernels(copy: Recording) -> None:
 
 
 @pytest.mark.parametrize("name", ["gpu/torch_healthy", "gpu/jax_healthy", *ON_DEVICE])
+@pytest.mark.sweep(every=3)
 def test_unknown_names_of_kernels_change_no_time(
     name: str, changed: Callable[[str, Change], Told]
 ) -> None:

@@ -72,6 +72,7 @@ def test_graph_ops_and_iterators_are_ops() -> None:
     ],
     ids=lambda line: line[1],
 )
+@pytest.mark.sweep(every=4)
 def test_markers_wrappers_functions_and_allocations_are_not(
     line: blueprint.Line,
 ) -> None:
@@ -215,6 +216,7 @@ PROFILES = (
 
 
 @pytest.mark.parametrize("name", PROFILES)
+@pytest.mark.sweep(every=4)
 def test_self_times_of_a_thread_add_up_to_the_union_of_its_ops(
     shared_profile: Callable[[str], Path], name: str
 ) -> None:

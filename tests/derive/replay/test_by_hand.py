@@ -43,7 +43,7 @@ def test_a_launch_bound_step_shrinks_to_what_is_launched(program: Programs) -> N
 
 
 def test_launching_five_kernels_as_one_leaves_the_first_call(program: Programs) -> None:
-    """What the host did from the second call on goes: 4 x 200 µs of 1000."""
+    """What the host did from each call to the next goes: 4 x 200 µs of 1000."""
     found = program(by_hand.launch_bound())
     graph = found.graph
     group = np.full(graph.count, -1, np.int32)
@@ -145,13 +145,11 @@ def test_a_copy_on_a_stream_of_its_own_hides_behind_kernels(program: Programs) -
 
 
 def test_an_exchange_takes_what_its_bytes_need(program: Programs) -> None:
-    """1 MB at 10 GB/s are 100 µs, not the 400 that it took."""
+    """1 MB at 10 GB/s are 100 µs, not the 400 that it took; none gets longer."""
     found = program(by_hand.copying())
     graph = found.graph
     slow = (graph.nodes.kind == NodeKind.DEVICE) & (graph.nodes.dur_ps == 400 * US)
-    edit = exchanges_at(
-        graph, slow, bytes_=np.full(graph.count, 10**6), bytes_per_second=1e10
-    )
+    edit = exchanges_at(graph, slow, needed_ps=np.full(graph.count, 100 * US))
     assert found.gain_us(edit) == pytest.approx((300, 300), abs=5)
 
 

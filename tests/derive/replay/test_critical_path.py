@@ -15,9 +15,11 @@ from stepscope.derive.replay.critical import (
     PATH_ROWS,
     CriticalPath,
     critical_path,
-    next_owner,
+    path_owners,
 )
+from stepscope.derive.replay.owners import Silences
 from stepscope.derive.step_time.device_sets import device_sets
+from stepscope.derive.step_time.host_classes import host_classes
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -83,11 +85,20 @@ def test_what_comes_next_is_what_is_left_of_the_path(program: Programs) -> None:
     found = program(by_hand.synchronising())
     accounted = found.profile.derived("vm", account)
     assert not isinstance(accounted, Unavailable)
-    said = next_owner(
+    sets = found.profile.derived("vm", device_sets)
+    classes = found.profile.derived("vm", host_classes)
+    assert not isinstance(sets, Unavailable)
+    assert not isinstance(classes, Unavailable)
+    said = path_owners(
         found.graph,
         found.without("host_compute"),
         account=accounted,
         host_states=found.profile.derived("vm", host_states),
-        device_sets=found.profile.derived("vm", device_sets),
+        device_sets=sets,
+        silences=Silences(found.graph, classes, sets.any_device.busy),
     )
-    assert said == "compute_32"
+    owner, percent = next(iter(said.items()))
+    assert owner == "compute_32"
+    assert sum(said.values()) == pytest.approx(100)
+    # 595 of 630 µs.
+    assert percent == pytest.approx(100 * 595 / 630, abs=0.1)

@@ -297,6 +297,37 @@ def test_an_update_after_every_fourth_batch_belongs_to_the_cycle() -> None:
     assert not any("other_kind" in each for each in found.rows["flags"])
 
 
+def recorded_in_part(*, without: set[int], steps: int = 10) -> list[tuple[Any, ...]]:
+    """Steps of four calls; what some of them put on the device has no records."""
+    lines: list[tuple[Any, ...]] = []
+    for k in range(steps):
+        lines.append(train(k, 100 * k, 90))
+        for j in range(4):
+            stats = {"correlation_id": 100 * k + j + 1}
+            at = 100 * k + 10 + 10 * j
+            lines.append(("main", "cuLaunchKernel", at - 5, 3, stats))
+            if k not in without:
+                lines.append((STREAM, "conv", at, 4, stats))
+    return lines
+
+
+@pytest.mark.parametrize("without", [{0, 1, 2}, {0}, {6, 7, 8, 9}, {0, 1, 8, 9}])
+def test_steps_before_or_after_the_devices_records_are_in_no_mean(
+    without: set[int],
+) -> None:
+    found = windows_of(recorded_in_part(without=without))
+    flagged = [k for k, each in enumerate(found.rows["flags"]) if "unrecorded" in each]
+    assert flagged == sorted(without - {9})
+    assert found.measured["step_row"].to_list() == sorted(set(range(9)) - without)
+    assert "cut" in found.rows["flags"][9].to_list() or 9 not in without
+
+
+@pytest.mark.parametrize("without", [set(), {4}, {9}])
+def test_a_hole_in_the_records_is_no_end_of_them(without: set[int]) -> None:
+    found = windows_of(recorded_in_part(without=without))
+    assert not any("unrecorded" in each for each in found.rows["flags"])
+
+
 def filled_buffers(ready: int, steps: int = 14) -> list[tuple[Any, ...]]:
     """Steps that wait 40 for input, except the first ones."""
     lines: list[tuple[Any, ...]] = []

@@ -411,6 +411,7 @@ def test_a_stored_line_gives_way_to_ours_and_stays_within_reach() -> None:
     "table",
     [*("device_activity", "launches", "stats", "devices", "hlo_ops", "type_stats")],
 )
+@pytest.mark.sweep(every=3)
 def test_a_missing_table_takes_away_what_it_tells_and_nothing_else(table: str) -> None:
     why = Unavailable(code="NOT_RECORDED", reason="Taken away.", remedy="None.")
     found = timeline(blueprint.a1().without(table, why))

@@ -96,3 +96,41 @@ def test_every_event_and_every_derived_span_stands_on_its_track_once() -> None:
     spans = np.array([len(index.rows) for index in lanes])
     assert spans[~derived].sum() == profile.table("vm", "events").height
     assert spans[derived].sum() == timeline.slice_count
+
+
+def test_many_spans_are_drawn_from_coarse_slices_as_from_spans() -> None:
+    """Windows of whole and of other buckets, with spans that run into them."""
+    random = np.random.default_rng(5)
+    lane = random.integers(-1, 3, 4_000).astype(np.int32)
+    dur = random.integers(0, 300, 4_000)
+    dur[::97] = 4_000
+    start = np.empty(4_000, np.int64)
+    for each in range(-1, 3):
+        mine = lane == each
+        gaps = random.integers(0, 50, mine.sum())
+        start[mine] = np.cumsum(gaps + dur[mine]) - dur[mine] - 9_000
+    order = np.argsort(start, kind="stable")
+    spans = start[order], dur[order], lane[order]
+    few = index_lanes(*spans, lanes=3, first_item=7)
+    many = index_lanes(*spans, lanes=3, first_item=7, many_spans=1)
+    assert few.coarse is None
+    assert many.coarse is not None
+    level = many.coarse.level
+    assert many.coarse.filled.sum() < 4_000 / 8
+    for bucket in (1 << level, 3 << level, 1 << (level + 4), (1 << level) - 1, 5, 0):
+        for begin in (-4 << level, 2 << level, 20 << level, 77):
+            for width in (64 << level, 5_001):
+                window = {"begin_ps": begin, "end_ps": begin + width}
+                wanted = few.slices(range(1, 3), bucket_ps=bucket, **window)
+                found = many.slices(range(1, 3), bucket_ps=bucket, **window)
+                assert listed(found) == listed(wanted)
+                assert np.array_equal(found.first, wanted.first)
+    assert len(wanted.lane) > 10
+
+
+def test_spans_beyond_all_times_have_no_coarse_slices() -> None:
+    start, dur, lane = np.array([-(2**62), 0]), np.array([1, 1]), np.zeros(2, np.int32)
+    assert index_lanes(start, dur, lane, lanes=1, many_spans=1).coarse is None
+    none = np.array([], np.int64)
+    empty = index_lanes(none, none, none.astype(np.int32), lanes=2, many_spans=0)
+    assert empty.coarse is None

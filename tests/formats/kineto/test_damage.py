@@ -97,6 +97,7 @@ def check_values_stand_with_their_events(trace: TraceData) -> None:
 
 
 @pytest.mark.parametrize("length", range(0, len(WHOLE) - 2, 10))
+@pytest.mark.sweep(every=7)
 def test_a_cut_file_gives_every_whole_event_before_the_cut(
     length: int, trace_of_bytes: Build
 ) -> None:
@@ -123,6 +124,7 @@ def test_what_a_cut_took_away_was_lost_not_absent(trace_of_bytes: Build) -> None
 
 
 @pytest.mark.parametrize("seed", range(60))
+@pytest.mark.sweep(every=4)
 def test_flipped_bits_never_raise_anything_but_one_line(
     seed: int, trace_of_bytes: Build
 ) -> None:

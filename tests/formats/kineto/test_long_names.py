@@ -45,6 +45,7 @@ def test_an_event_that_is_too_large_is_left_out_alone(
 
 
 @pytest.mark.parametrize("piece", ["}, {", '},{"a', ",{["])
+@pytest.mark.sweep(every=3)
 def test_a_text_in_which_events_seem_to_follow_each_other_is_no_way_round(
     trace_of: Make, piece: str
 ) -> None:

@@ -106,6 +106,7 @@ def named(trace: TraceData, pattern: str) -> pl.DataFrame:
 
 
 @pytest.mark.parametrize("item", each(FILES))
+@pytest.mark.sweep(every=3)
 def test_every_event_of_every_class_is_there(item: str, shared_profile: Shared) -> None:
     path = shared_profile(FILES[item])
     trace = read_file(path)

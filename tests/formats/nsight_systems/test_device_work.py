@@ -27,6 +27,8 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from stepscope.trace.model import TraceData
+
 
 def test_a_kernel_carries_its_time_its_launch_and_its_shape(tmp_path: Path) -> None:
     trace = read_file(
@@ -206,26 +208,70 @@ def test_waits_lie_beside_the_streams_on_the_device_of_their_context(
     ]
 
 
-@pytest.mark.parametrize(("late", "noted"), [(0, False), (50_000_000, True)])
-def test_work_that_ends_after_the_host_waited_for_it_shows_a_late_clock(
-    tmp_path: Path, *, late: int, noted: bool
-) -> None:
+def clocked(path: Path, late: int, *, drift: int = 0) -> TraceData:
+    """Ten kernels, each waited for, on a device whose clock is late by some time."""
     at = range(0, 10**9, 10**8)
+    off = {t: late + drift * place for place, t in enumerate(at)}
     wait = {"syncType": 3, "deviceId": 0, "contextId": 1, "streamId": 7}
     wait["globalPid"] = global_id()
+    # A release that writes a stream's waits for events, which return at once, as waits.
+    at_once = {**wait, "start": 10**8 + 10, "end": 10**8 + 12, "correlationId": 77}
     file = write(
-        tmp_path / "a.sqlite",
+        path / "a.sqlite",
         {
-            KERNEL: [kernel("k", t + late, t + late + 90, t + 1) for t in at],
-            RUNTIME: [call("cudaLaunchKernel_v7000", t, t + 9, t + 1) for t in at],
-            SYNC: [{"start": t + 10, "end": t + 100, **wait} for t in at],
+            KERNEL: [kernel("k", t + o, t + o + 90, t + 1) for t, o in off.items()],
+            RUNTIME: [
+                *(call("cudaLaunchKernel_v7000", t, t + 9, t + 1) for t in at),
+                call("cudaStreamWaitEvent_v3020", 10**8 + 9, 10**8 + 13, 77),
+            ],
+            SYNC: [
+                *(
+                    {"start": t + 10, "end": t + 100, **wait, "correlationId": None}
+                    for t in at
+                ),
+                at_once,
+            ],
         },
     )
-    notes = {note.kind: note for note in read_file(file).quality_notes()}
-    assert ("late_device_clock" in notes) == noted
-    if noted:
-        assert notes["late_device_clock"].count == len(at)
-        assert "by up to 50.0 ms" in notes["late_device_clock"].message
+    return read_file(file)
+
+
+@pytest.mark.parametrize("late", [50_000_000, -50_000_000])
+def test_a_clock_that_launches_and_waits_agree_on_is_put_right(
+    tmp_path: Path, late: int
+) -> None:
+    """A kernel begins 0 ns after its call, and ends 10 ns before its wait does."""
+    trace = clocked(tmp_path, late)
+    assert after_their_calls(trace) == [5_000] * 10
+    (note,) = [it for it in trace.quality_notes() if it.kind in CLOCKS]
+    assert (note.kind, note.count) == ("device_clock_moved", 10)
+    assert ("50.0 ms late" if late > 0 else "50.0 ms early") in note.message
+
+
+def test_a_clock_that_is_right_is_left_alone(tmp_path: Path) -> None:
+    trace = clocked(tmp_path, 0)
+    kinds = {note.kind for note in trace.quality_notes()}
+    assert not kinds & CLOCKS
+    assert after_their_calls(trace) == [0] * 10
+
+
+def test_a_clock_that_drifts_is_left_alone_and_noted(tmp_path: Path) -> None:
+    trace = clocked(tmp_path, 50_000_000, drift=1_000_000)
+    (note,) = [it for it in trace.quality_notes() if it.kind in CLOCKS]
+    assert (note.kind, note.count) == ("late_device_clock", 10)
+    assert "by up to 59.0 ms" in note.message
+    late = [(50 + place) * 10**9 for place in range(10)]
+    assert after_their_calls(trace) == late
+
+
+CLOCKS = {"device_clock_moved", "late_device_clock"}
+
+
+def after_their_calls(trace: TraceData) -> list[int]:
+    work = frame(trace, "device_activity").select("correlation", "start_ps")
+    called = frame(trace, "launches").select("correlation", called="start_ps")
+    both = work.join(called, on="correlation").sort("called")
+    return both.select(both["start_ps"] - both["called"])[:, 0].to_list()
 
 
 def test_launches_whose_kernels_the_window_cut_off_are_counted(tmp_path: Path) -> None:

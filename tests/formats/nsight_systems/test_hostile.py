@@ -161,6 +161,7 @@ def test_pages_that_repeat_for_ever_end_with_the_room_of_the_file(
 
 
 @pytest.mark.parametrize("at", range(100, 20_000, 997))
+@pytest.mark.sweep(every=4)
 def test_flipped_bytes_raise_nothing_but_bad_input(tmp_path: Path, at: int) -> None:
     kernels = [kernel("gemm", at, at + 1, at) for at in range(200)]
     path = write(tmp_path / "a.sqlite", {KERNEL: kernels, NVTX: SMALL[NVTX]})

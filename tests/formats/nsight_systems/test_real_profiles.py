@@ -168,12 +168,22 @@ def test_no_copy_was_recorded_in_2020_and_calls_count_once(
 
 
 @pytest.mark.parametrize(
-    ("name", "late"), [("4gpu_baseline", True), ("8workers", False)]
+    ("name", "off"),
+    [
+        ("4gpu_baseline", "325 ms late"),
+        ("4gpu_nobroadcast", "156 ms early"),
+        ("4gpu_bucketcap100mb", "823 ms late"),
+        ("8workers", None),
+        ("dali_amp", None),
+    ],
 )
-def test_clocks_that_contradict_the_waits_are_noted(
-    shared_profile: Callable[[str], Path], name: str, *, late: bool
+def test_clocks_are_put_right_as_launches_and_waits_say(
+    shared_profile: Callable[[str], Path], name: str, off: str | None
 ) -> None:
+    """The offsets are those between calls and their work in the raw tables."""
     trace = read(shared_profile(f"nsys_ladder/{name}.sqlite.gz"))
-    kinds = {note.kind for note in trace.quality_notes()}
-    assert ("late_device_clock" in kinds) == late
-    assert ("work_missing" in kinds) == late
+    notes = {note.kind: note.message for note in trace.quality_notes()}
+    assert "late_device_clock" not in notes
+    assert ("device_clock_moved" in notes) == (off is not None)
+    assert ("work_missing" in notes) == (off is not None)
+    assert off is None or off in notes["device_clock_moved"]

@@ -79,6 +79,7 @@ def test_workers_stand_side_by_side_with_their_breakdown() -> None:
         ),
     ],
 )
+@pytest.mark.sweep(every=3)
 def test_the_slowest_is_named_with_the_evidence(
     fields: dict[str, Any], said: str
 ) -> None:

@@ -57,12 +57,13 @@ def test_only_a_failing_finding_asks_for_a_change(status: str) -> None:
     assert fitting_actions(finding, ()) == []
 
 
-def test_where_no_change_is_for_the_framework_all_are_told() -> None:
+def test_where_no_change_is_for_the_framework_none_of_another_is_told() -> None:
     finding = msgspec.structs.replace(
         FAILING,
         actions=tuple(one for one in FAILING.actions if one.framework == "PyTorch"),
     )
-    assert fitting_actions(finding, ("JAX",)) == list(finding.actions) != []
+    assert fitting_actions(finding, ("JAX",)) == []
+    assert fitting_actions(finding, ()) == list(finding.actions) != []
 
 
 def failing(**fields: Any) -> Finding:

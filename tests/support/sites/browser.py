@@ -177,10 +177,19 @@ def hostile() -> bytes:
 
 
 @contextmanager
-def serving(folder: Path, **environment: str) -> Iterator[str]:
+def serving(folder: Path, *options: str, **environment: str) -> Iterator[str]:
     """The program's own server; its address."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "stepscope", "serve", str(folder), "--port", "0"],
+        [
+            sys.executable,
+            "-m",
+            "stepscope",
+            "serve",
+            str(folder),
+            "--port",
+            "0",
+            *options,
+        ],
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONUNBUFFERED": "1", **environment},

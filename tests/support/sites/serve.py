@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from stepscope.serve.recorder import Capturing
+
 #: Long ago, so that the files count as written.
 OLD = 1_700_000_000
 
@@ -114,13 +116,17 @@ def running(
     *,
     limits: Limits | None = None,
     policy: Callable[[int], Policy | None] | None = None,
+    captures: Callable[[Store], Capturing] | None = None,
     **options: Any,
 ) -> Iterator[Site]:
     store = Store(source_of(str(logdir)), **options)
     server = listen("127.0.0.1", 0, lambda *_: [], limits=limits)
     chosen = policy_for("127.0.0.1", server.port) if policy is None else None
     server.app = App(
-        store, page_files(), policy=policy(server.port) if policy else chosen
+        store,
+        page_files(),
+        policy=policy(server.port) if policy else chosen,
+        captures=captures(store) if captures else None,
     )
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()

@@ -4,7 +4,8 @@ import { useState } from "preact/hooks";
 import { CATEGORIES, type Category } from "../data/made/categories";
 import type { AccountEntry, AccountPart } from "../data/made/types";
 import { OWNERS, PART_WORDS } from "../data/made/words";
-import { ms, percent } from "../format";
+import { decimals, ms, number, percent } from "../format";
+import { Pick } from "../parts/pick";
 import { change, state } from "../state/url";
 import { Hatches, paint, Swatch } from "./categories";
 
@@ -15,22 +16,21 @@ export function Account({ entries }: { entries: AccountEntry[] }) {
   const devices = [...new Set(entries.map(keyOf))];
   const chosen = devices.find((each) => each === state.value.dev) ?? devices[0];
   const mine = entries.filter((each) => keyOf(each) === chosen);
+  // One column of numbers: all have the decimals that the largest category needs.
+  const owned = CATEGORIES.map(({ name }) => time(mine.filter((each) => each.category === name)));
+  const digits = decimals(Math.max(...owned, 0));
   return (
     <section class="panel" aria-label="Account of the step">
       <Hatches />
       <h2>Whose time it is, by name</h2>
       {devices.length > 1 && (
         <p>
-          <label>
-            Device{" "}
-            <select value={chosen} onChange={(event) => change({ dev: event.currentTarget.value })}>
-              {devices.map((key) => (
-                <option key={key} value={key}>
-                  {titleOf(entries.find((each) => keyOf(each) === key)!)}
-                </option>
-              ))}
-            </select>
-          </label>
+          <Pick
+            label="Device"
+            value={chosen}
+            of={Object.fromEntries(devices.map((key) => [key, titleOf(entries.find((each) => keyOf(each) === key)!)]))}
+            onPick={(dev) => change({ dev })}
+          />
         </p>
       )}
       <div class="scroll whole">
@@ -38,14 +38,10 @@ export function Account({ entries }: { entries: AccountEntry[] }) {
           <thead>
             <tr>
               {["Owner and name", "Function", "Place"].map((text) => (
-                <th key={text} scope="col">
-                  {text}
-                </th>
+                <th key={text} scope="col">{text}</th>
               ))}
               {["Time", "Of the step"].map((text) => (
-                <th key={text} scope="col" class="number">
-                  {text}
-                </th>
+                <th key={text} scope="col" class="number">{text}</th>
               ))}
             </tr>
           </thead>
@@ -58,10 +54,10 @@ export function Account({ entries }: { entries: AccountEntry[] }) {
                   <th scope="rowgroup" colSpan={3} title={category.sentence}>
                     <Swatch category={category} /> {category.title}
                   </th>
-                  <Size ms={time(owners)} percent={sum(owners, (each) => each.percent)} />
+                  <Size ms={time(owners)} percent={sum(owners, (each) => each.percent)} digits={digits} />
                 </tr>
                 {owners.map((each) => (
-                  <Owner key={each.owner} entry={each} category={category} />
+                  <Owner key={each.owner} entry={each} category={category} digits={digits} />
                 ))}
               </tbody>
             ))}
@@ -76,7 +72,7 @@ const titleOf = (of: AccountEntry) => (of.device === null ? of.host : `${of.host
 const sum = <T,>(all: T[], value: (one: T) => number) => all.reduce((whole, one) => whole + value(one), 0);
 const time = (owners: AccountEntry[]) => sum(owners, (each) => each.ms);
 
-function Owner({ entry, category }: { entry: AccountEntry; category: Category }) {
+function Owner({ entry, category, digits }: { entry: AccountEntry; category: Category; digits: number }) {
   const [all, show] = useState(false);
   const parts = entry.parts ?? [];
   const left = parts.length - FIRST;
@@ -85,19 +81,17 @@ function Owner({ entry, category }: { entry: AccountEntry; category: Category })
   return (
     <>
       <tr data-owner={entry.owner}>
-        <th scope="row">
-          {OWNERS[entry.owner] ?? entry.owner}
-        </th>
+        <th scope="row">{OWNERS[entry.owner] ?? entry.owner}</th>
         <td>
           <svg class="length" aria-hidden="true">
             <rect width={`${entry.percent}%`} height="10" {...paint(category)} />
           </svg>
         </td>
         <td>{placed(entry)}</td>
-        <Size ms={entry.ms} percent={entry.percent} />
+        <Size ms={entry.ms} percent={entry.percent} digits={digits} />
       </tr>
       {told.slice(0, all ? undefined : FIRST).map((part, index) => (
-        <Part key={index} part={part} share={entry.ms ? (entry.percent * part.ms) / entry.ms : null} />
+        <Part key={index} part={part} share={entry.ms ? (entry.percent * part.ms) / entry.ms : null} digits={digits} />
       ))}
       {told.length > FIRST && (
         <tr class="part">
@@ -118,7 +112,7 @@ function placed(entry: AccountEntry): string {
   return entry.between_ms >= entry.ms ? "between" : `${ms(entry.between_ms)} between`;
 }
 
-function Part({ part, share }: { part: AccountPart; share: number | null }) {
+function Part({ part, share, digits }: { part: AccountPart; share: number | null; digits: number }) {
   return (
     <tr class="part" data-part={part.name ?? ""}>
       <td>{named(part)}</td>
@@ -126,7 +120,7 @@ function Part({ part, share }: { part: AccountPart; share: number | null }) {
         {part.function !== null && <code>{part.function}</code>} {source(part)}
       </td>
       <td>{part.place}</td>
-      <Size ms={part.ms} percent={share} />
+      <Size ms={part.ms} percent={share} digits={digits} />
     </tr>
   );
 }
@@ -145,12 +139,10 @@ function source(part: AccountPart): string {
   return part.line === null ? `${name}` : `${name}:${part.line}`;
 }
 
-function Size(props: { ms: number; percent: number | null }) {
+function Size(props: { ms: number; percent: number | null; digits: number }) {
   return (
     <>
-      <td class="number" title={String(props.ms)}>
-        {ms(props.ms)}
-      </td>
+      <td class="number" title={String(props.ms)}>{number(props.ms, props.digits)} ms</td>
       <td class="number" title={props.percent === null ? undefined : String(props.percent)}>
         {percent(props.percent)}
       </td>

@@ -34,9 +34,7 @@ export function Breakdown({ field, parts, percents, details = {} }: Props) {
           <rect width={`${percents[each.name] ?? 0}%`} height="14" {...paint(each)} />
         </svg>,
         <span key={`${each.name} ms`} class="number">
-          <Value field={`${field}.${each.name}`} title={each.title} exact={parts[each.name] ?? null} evidence={each.sentence}>
-            {ms(parts[each.name])}
-          </Value>
+          <Value field={`${field}.${each.name}`} title={each.title} exact={parts[each.name] ?? null} evidence={each.sentence} shown={ms(parts[each.name])} />
         </span>,
         <span key={`${each.name} percent`} class="number">
           {percent(percents[each.name])}

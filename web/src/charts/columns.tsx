@@ -259,9 +259,10 @@ function titled(column: Drawn, each: string): string {
 }
 
 function said(column: Drawn, unit: string): string {
+  const digits = decimals(column.total);
   const parts = present([column.parts])
     .filter((each) => column.parts[each.name]! > 0)
-    .map((each) => `${each.title} ${number(column.parts[each.name])} ${unit}`);
+    .map((each) => `${each.title} ${number(column.parts[each.name], digits)} ${unit}`);
   return [column.group, `${number(column.total)} ${unit} in all`, ...parts, column.remark].filter(Boolean).join(", ");
 }
 

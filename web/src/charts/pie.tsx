@@ -3,6 +3,7 @@ import { signal } from "@preact/signals";
 
 import { number, percent } from "../format";
 import { Name } from "../parts/name";
+import { link, type State } from "../state/url";
 import { Chart, Twin } from "./twin";
 
 export interface Slice {
@@ -20,7 +21,8 @@ interface Props {
   title: string;
   slices: Slice[];
   unit: string;
-  onChoose?: (label: string) => void;
+  /** What of a slice is looked for on the timeline. */
+  inTrace?: ((label: string) => State) | undefined;
 }
 
 const RADIUS = 80;
@@ -29,7 +31,7 @@ const MOST = 10;
 /** Lightness steps of one hue: what has no category has no category's colour. */
 const SHADES = 10;
 
-function Pie({ title, slices, unit, onChoose }: Props) {
+function Pie({ title, slices, unit, inTrace }: Props) {
   let turned = 0;
   const largest = Math.max(...slices.map((each) => (each.rest ? 0 : each.percent)));
   return (
@@ -69,10 +71,10 @@ function Pie({ title, slices, unit, onChoose }: Props) {
               style={{ "--length": `${(100 * each.percent) / largest}%` }}
             >
               {round.value && <span class={`swatch ${shade(each, index)}`} aria-hidden="true" />}
-              {onChoose ? (
-                <button class="link what" onClick={() => onChoose(each.label)}>
+              {inTrace && !each.rest ? (
+                <a class="what" href={link({ page: "trace_viewer", ...inTrace(each.label) })}>
                   <Name text={each.label} />
-                </button>
+                </a>
               ) : (
                 <span class="what">
                   <Name text={each.label} />
@@ -106,12 +108,7 @@ function onCircle(turn: number): [number, number] {
 }
 
 /** The largest shares, and the rest in one slice, so that the circle is whole. */
-export function LargestPie(props: {
-  title: string;
-  slices: Slice[];
-  unit: string;
-  onChoose?: (label: string) => void;
-}) {
+export function LargestPie(props: Props) {
   const named = props.slices.slice(0, MOST);
   const left = 100 - named.reduce((sum, each) => sum + each.percent, 0);
   const valued = named.find((each) => each.percent > 0);

@@ -124,9 +124,7 @@ function Picture(props: Props & { room: number }) {
         {mark && <Mark x={x(mark.index)} label={mark.label} toLeft={x(mark.index) > (LEFT + right) / 2} />}
         {at !== null && <line class="cursor" x1={x(at)} x2={x(at)} y1={TOP} y2={HEIGHT - BOTTOM} />}
       </svg>
-      <p class="under" aria-live="off">
-        {at !== null && props.said(at)}
-      </p>
+      <p class="under" aria-live="off">{at !== null && props.said(at)}</p>
     </>
   );
 }

@@ -1,6 +1,6 @@
 import type { Statistics } from "../data/made/types";
 import { ms } from "../format";
-import { Value } from "../parts/value";
+import { Line } from "../parts/fact";
 
 const ROWS: [keyof Statistics, string][] = [
   ["mean", "Average"], ["std", "Standard deviation"], ["median", "Median"],
@@ -14,14 +14,7 @@ export function StatisticsTable({ of, field, caption }: { of: Statistics; field:
       <caption>{caption}</caption>
       <tbody>
         {ROWS.map(([name, title]) => (
-          <tr key={name}>
-            <th scope="row">{title}</th>
-            <td class="number">
-              <Value field={`${field}.${name}`} title={`${caption}: ${title}`} exact={of[name]}>
-                {ms(of[name])}
-              </Value>
-            </td>
-          </tr>
+          <Line key={name} name={title} field={`${field}.${name}`} title={`${caption}: ${title}`} exact={of[name]} shown={ms(of[name])} />
         ))}
       </tbody>
     </table>

@@ -1,7 +1,7 @@
 // Step time by step: every step that was recorded, and which of them are unusual.
 import type { Statistics, Step } from "../data/made/types";
 import { counted, ms } from "../format";
-import { change, state } from "../state/url";
+import { change, link, state } from "../state/url";
 import { Columns } from "./columns";
 
 type Shown = Pick<Step, "step" | "name" | "host" | "flags" | "duration_ms">;
@@ -21,7 +21,14 @@ export function StepGraph<T extends Shown>({ steps, all, times, each = "step", p
     return <p>{only ? `One ${each} was recorded, of ${ms(only.duration_ms)}: it has no course to draw.` : `No ${each} was found.`}</p>;
   }
   const hosts = new Set(steps.map((step) => step.host));
-  const chosen = steps.findIndex((step) => nameOf(step) === state.value.step);
+  const { step: wanted, host } = state.value;
+  const named = steps.findIndex((step) => nameOf(step) === wanted);
+  const own = steps.findIndex((step) => nameOf(step) === wanted && step.host === host);
+  const chosen = own < 0 ? named : own;
+  const choose = (index: number) => {
+    const { host } = steps[index]!;
+    change(index === chosen ? { step: "", host: "" } : { step: nameOf(steps[index]!), ...(hosts.size > 1 && { host }) }, { push: true });
+  };
   return (
     <>
       <Columns
@@ -32,7 +39,7 @@ export function StepGraph<T extends Shown>({ steps, all, times, each = "step", p
           { label: "mean", value: times.mean },
           { label: "p95", value: times.p95 },
         ]}
-        onChoose={(index) => change({ step: index === chosen ? "" : nameOf(steps[index]!) }, { push: true })}
+        onChoose={choose}
         stacks={steps.map((step) => ({
           label: nameOf(step),
           parts: parts(step),
@@ -40,6 +47,11 @@ export function StepGraph<T extends Shown>({ steps, all, times, each = "step", p
           ...(step.flags.length > 0 && { remark: `set apart: ${step.flags.join(", ").replaceAll("_", " ")}` }),
         }))}
       />
+      {chosen >= 0 && steps[chosen]!.step !== null && (
+        <p>
+          <a href={link({ page: "trace_viewer", host: steps[chosen]!.host })}>Step {steps[chosen]!.step} in Trace</a>
+        </p>
+      )}
       {all !== undefined && <p>These are the first {steps.length} of {counted(all, each)}; the table has all.</p>}
     </>
   );

@@ -10,6 +10,7 @@ import { useAround } from "../parts/tool";
 import { Absent, Show } from "../parts/unavailable";
 import { reasonFor } from "../parts/value";
 import { arrange, arranged, type Arranged } from "../state/tables";
+import { link, type State } from "../state/url";
 import { Name } from "../parts/name";
 
 export interface Column {
@@ -34,6 +35,8 @@ interface Props {
   descending?: boolean;
   /** A row was chosen, by click or Enter. */
   onChoose?: (row: Record<string, Cell>) => void;
+  /** What of a row is looked for on the timeline, where anything is. */
+  inTrace?: (row: Record<string, Cell>) => State;
 }
 
 const PAGE_ROWS = 100;
@@ -198,9 +201,7 @@ function Tools(props: Shown & { names: string[] }) {
         </fieldset>
       </details>
       <button onClick={async () => say(await copy(value, names))}>Copy</button>
-      <a class="button" href={props.csv} download>
-        Export as CSV
-      </a>
+      <a class="button" href={props.csv} download>Export as CSV</a>
       <span role="status">{copied}</span>
     </div>
   );
@@ -247,13 +248,26 @@ function Line(props: Shown & { row: Cell[]; columns: Column[]; reached: boolean 
       onKeyDown={(event) => event.key === "Enter" && choose?.()}
     >
       {columns.map((column) => (
-        <OneCell {...props} key={column.name} column={column} index={place.get(column.name)!} />
+        <OneCell
+          {...props}
+          key={column.name}
+          column={column}
+          index={place.get(column.name)!}
+          to={column === named ? props.inTrace?.(cells) : undefined}
+        />
       ))}
     </tr>
   );
 }
 
-function OneCell({ value, table, row, column, index }: Shown & { row: Cell[]; column: Column; index: number }) {
+interface CellProps extends Shown {
+  row: Cell[];
+  column: Column;
+  index: number;
+  to: State | undefined;
+}
+
+function OneCell({ value, table, row, column, index, to }: CellProps) {
   const cell = row[index] ?? null;
   const { type, largest } = value.columns[index]!;
   const text = shown(column, cell, type, largest);
@@ -268,6 +282,16 @@ function OneCell({ value, table, row, column, index }: Shown & { row: Cell[]; co
       style={bar ? { "--length": `${Math.min((100 * Number(cell)) / whole, 100)}%` } : undefined}
     >
       {type === "text" ? <Name text={text} /> : text}
+      {to && (
+        <a
+          class="to-trace"
+          href={link({ page: "trace_viewer", ...to })}
+          aria-label={`${text} in Trace`}
+          title="The longest of its events in Trace"
+          onClick={(event) => event.stopPropagation()}
+          onKeyDown={(event) => event.key === "Enter" && event.stopPropagation()}
+        />
+      )}
     </td>
   );
 }

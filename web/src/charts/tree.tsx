@@ -46,9 +46,7 @@ export function Tree({ label, nodes, head, onChoose }: Props) {
           <tr>
             <th scope="col">Name</th>
             {head.map((text) => (
-              <th key={text} scope="col">
-                {text}
-              </th>
+              <th key={text} scope="col">{text}</th>
             ))}
           </tr>
         </thead>
@@ -79,9 +77,7 @@ export function Tree({ label, nodes, head, onChoose }: Props) {
                 )}
               </th>
               {node.cells.map((text, k) => (
-                <td key={k} class="number">
-                  {text}
-                </td>
+                <td key={k} class="number">{text}</td>
               ))}
             </tr>
           ))}

@@ -38,31 +38,13 @@ export function Twin(props: { caption: string; head: string[]; rows: (string | n
       <caption>{props.caption}</caption>
       <thead>
         <tr>
-          {props.head.map((text) =>
-            text === "" ? (
-              <td key={text} />
-            ) : (
-              <th key={text} scope="col">
-                {text}
-              </th>
-            ),
-          )}
+          {props.head.map((text) => (text === "" ? <td key={text} /> : <th key={text} scope="col">{text}</th>))}
         </tr>
       </thead>
       <tbody>
         {props.rows.map((row, index) => (
           <tr key={index}>
-            {row.map((cell, k) =>
-              k === 0 ? (
-                <th key={k} scope="row">
-                  {cell}
-                </th>
-              ) : (
-                <td key={k} class="number">
-                  {cell}
-                </td>
-              ),
-            )}
+            {row.map((cell, k) => (k === 0 ? <th key={k} scope="row">{cell}</th> : <td key={k} class="number">{cell}</td>))}
           </tr>
         ))}
       </tbody>

@@ -66,6 +66,8 @@ export interface FindingsAnswer {
   headline: Headline;
   /** What to do, the most valuable first. */
   verdict: Verdict[];
+  /** What these gain together, and what holds a step then; null where no replay can tell. */
+  together: string | null;
   /** The stages that have checks, in the order of the guides. */
   stages: ToldStage[];
   findings: ToldFinding[];

@@ -11,8 +11,10 @@ export interface Run {
   recorded_unix_ms: number | null;
   hosts: string[];
   bytes: number;
-  /** What its files are: "XSpace" or "Kineto". */
+  /** What its files are: "XSpace", "Kineto" or "Nsight Systems". */
   format: string;
+  /** Of its program; null until the run was read once. */
+  frameworks: string[] | null;
   state: "ready" | "writing" | "unreadable";
   /** Why it is unreadable. */
   reason: string | null;

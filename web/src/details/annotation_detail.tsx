@@ -2,7 +2,7 @@
 import { DataTable } from "../charts/table";
 import type { AnnotationDetailResult } from "../data/made/types";
 import { ms, number } from "../format";
-import { Value } from "../parts/value";
+import { Card } from "../parts/fact";
 import { change } from "../state/url";
 
 const TABLES = {
@@ -29,9 +29,9 @@ export function AnnotationDetail({ data, options }: Props) {
         <code>{detail.name}</code>, {number(detail.call_count)} calls
       </h2>
       <ul class="cards">
-        <Card field="detail.host_us" title="On the host" exact={detail.host_us} text={time(detail.host_us)} />
-        <Card field="detail.device_us" title="On devices, launched inside" exact={detail.device_us} text={time(detail.device_us)} />
-        <Card field="detail.launches" title="Launches" exact={detail.launches} text={number(detail.launches)} />
+        <Card field="detail.host_us" title="On the host" exact={detail.host_us} shown={time(detail.host_us)} />
+        <Card field="detail.device_us" title="On devices, launched inside" exact={detail.device_us} shown={time(detail.device_us)} />
+        <Card field="detail.launches" title="Launches" exact={detail.launches} shown={number(detail.launches)} />
       </ul>
       {tables
         .filter((name) => (detail[name]?.length ?? 0) > 0)
@@ -47,13 +47,4 @@ export function AnnotationDetail({ data, options }: Props) {
 
 function time(us: number | null): string {
   return ms(us === null ? null : us / 1000);
-}
-
-function Card({ field, title, exact, text }: { field: string; title: string; exact: number | null; text: string }) {
-  return (
-    <li>
-      <h2>{title}</h2>
-      <Value {...{ field, title, exact }}>{text}</Value>
-    </li>
-  );
 }

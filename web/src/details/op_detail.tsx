@@ -1,9 +1,9 @@
 // One op or scope looked at closely: its share of the step, its cause, its kernels and calls.
 import { DataTable } from "../charts/table";
-import type { OpDetailResult } from "../data/made/types";
-import { byName, number, percent } from "../format";
+import type { Cell, OpDetailResult } from "../data/made/types";
+import { number, us } from "../format";
+import { Card, Line } from "../parts/fact";
 import { ToolPage } from "../parts/tool";
-import { Value } from "../parts/value";
 import { change, link, state } from "../state/url";
 
 const DOMINANT: Record<string, string> = {
@@ -23,6 +23,8 @@ const PARTS = [
   ["untested_us", "Not tested"],
 ] as const;
 
+const kernelOf = (row: Record<string, Cell>) => ({ kernel: String(row.kernel_name) });
+
 const TABLES = ["kernels", "copies", "launches", "shapes", "calls"] as const;
 
 export function OpDetail() {
@@ -32,7 +34,7 @@ export function OpDetail() {
     <section class="panel detail" aria-label="Op in detail">
       <p>
         <button onClick={() => change({ op: "", scope: "" }, { push: true })}>All ops</button>{" "}
-        <a href={link({ page: "trace_viewer", q: op ?? scope ?? "" })}>Its events in Trace</a>
+        <a href={link({ page: "trace_viewer", ...(op ? { op } : { q: scope ?? "" }) })}>Its events in Trace</a>
       </p>
       <ToolPage tool="framework_op_stats" what="the calls of this op, with their kernels and copies" options={options}>
         {(data) => <Detail data={data as OpDetailResult} options={options} />}
@@ -49,9 +51,9 @@ function Detail({ data, options }: { data: OpDetailResult; options: { op?: strin
         <code>{data.selected}</code>, {number(data.call_count)} calls
       </h2>
       <ul class="cards">
-        <Share field="share.device_percent" title="Of the step, on the device" value={share.device_percent} />
-        <Share field="share.exposed_percent" title="With nothing else running there" value={share.exposed_percent} />
-        <Share field="share.host_percent" title="Of the step, on the host" value={share.host_percent} />
+        <Card field="share.device_percent" title="Of the step, on the device" exact={share.device_percent} />
+        <Card field="share.exposed_percent" title="With nothing else running there" exact={share.exposed_percent} />
+        <Card field="share.host_percent" title="Of the step, on the host" exact={share.host_percent} />
       </ul>
       <p class="verdict" data-cause={cause.dominant ?? "unknown"}>
         {cause.dominant ? DOMINANT[cause.dominant] : "The cause is not known."}
@@ -60,36 +62,16 @@ function Detail({ data, options }: { data: OpDetailResult; options: { op?: strin
         <caption>Where its device time goes</caption>
         <tbody>
           {PARTS.filter(([name]) => cause[name] !== 0).map(([name, title]) => (
-            <tr key={name}>
-              <th scope="row">{title}</th>
-              <td class="number">
-                <Value field={`cause.${name}`} title={title} exact={cause[name]}>
-                  {cause[name] === null ? "–" : `${byName(name, cause[name])} µs`}
-                </Value>
-              </td>
-            </tr>
+            <Line key={name} field={`cause.${name}`} title={title} exact={cause[name]} shown={us(cause[name])} />
           ))}
         </tbody>
       </table>
       {TABLES.filter((name) => data[name] && data[name].length > 0).map((name) => (
         <details key={name} open={name === "kernels"}>
-          <summary>
-            {name.charAt(0).toUpperCase() + name.slice(1)}
-          </summary>
-          <DataTable tool="framework_op_stats" table={name} caption={name} options={options} />
+          <summary>{name.charAt(0).toUpperCase() + name.slice(1)}</summary>
+          <DataTable tool="framework_op_stats" table={name} caption={name} options={options} {...(name === "kernels" && { inTrace: kernelOf })} />
         </details>
       ))}
     </>
-  );
-}
-
-function Share({ field, title, value }: { field: string; title: string; value: number | null }) {
-  return (
-    <li>
-      <h2>{title}</h2>
-      <Value {...{ field, title }} exact={value}>
-        {percent(value)}
-      </Value>
-    </li>
   );
 }

@@ -202,9 +202,7 @@ function Heads({ of }: { of: string[] }) {
   return (
     <>
       {of.map((text) => (
-        <th key={text} scope="col" class="number">
-          {text}
-        </th>
+        <th key={text} scope="col" class="number">{text}</th>
       ))}
     </>
   );
@@ -241,9 +239,7 @@ function Line({ of, most, title }: { of: Change; most: number; title: string }) 
 
 function Cell({ exact, children }: { exact: number | null; children: ComponentChildren }) {
   return (
-    <td class="number" title={exact === null ? undefined : String(exact)}>
-      {children}
-    </td>
+    <td class="number" title={exact === null ? undefined : String(exact)}>{children}</td>
   );
 }
 

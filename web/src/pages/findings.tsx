@@ -5,6 +5,8 @@ import { address, useAnswer } from "../data/client";
 import { STATUS_SIGNS, type FindingsAnswer, type ToldFinding, type ToldStage } from "../data/findings";
 import type { Action } from "../data/made/types";
 import { percent } from "../format";
+import { Fact } from "../parts/fact";
+import { Pick } from "../parts/pick";
 import { Show } from "../parts/unavailable";
 import { change, state } from "../state/url";
 import { Headline, PageLinks, PlaceLinks } from "./headline";
@@ -80,16 +82,12 @@ function Cards({ findings }: { findings: ToldFinding[] }) {
 function Order() {
   return (
     <p>
-      <label>
-        Order{" "}
-        <select
-          value={state.value.sort ?? "guide"}
-          onChange={(event) => change({ sort: event.currentTarget.value })}
-        >
-          <option value="guide">as the guide goes</option>
-          <option value="cost">costliest first</option>
-        </select>
-      </label>
+      <Pick
+        label="Order"
+        value={state.value.sort ?? "guide"}
+        of={{ guide: "as the guide goes", cost: "costliest first" }}
+        onPick={(sort) => change({ sort })}
+      />
     </p>
   );
 }
@@ -143,7 +141,7 @@ function Effect({ finding }: { finding: ToldFinding }) {
   ];
   return (
     <dl class="facts effect">
-      {told.map(([name, value]) => value !== null && <Fact key={name} name={name} value={value} />)}
+      {told.map(([name, value]) => value !== null && <Fact key={name} name={name}>{value}</Fact>)}
     </dl>
   );
 }
@@ -201,7 +199,7 @@ function Basis({ finding }: { finding: ToldFinding }) {
       <summary>Numbers, inputs and what would refute it</summary>
       <dl class="facts">
         {numbers.map(([name, value, from]) => (
-          <Fact key={name} name={name} value={from ? `${value} (${from})` : value} />
+          <Fact key={name} name={name}>{from ? `${value} (${from})` : value}</Fact>
         ))}
       </dl>
       {threshold && <p>Threshold: {threshold}</p>}
@@ -211,14 +209,5 @@ function Basis({ finding }: { finding: ToldFinding }) {
         Read from: <code>{finding.inputs.join(", ")}</code>
       </p>
     </details>
-  );
-}
-
-function Fact({ name, value }: { name: string; value: string }) {
-  return (
-    <>
-      <dt>{name}</dt>
-      <dd>{value}</dd>
-    </>
   );
 }

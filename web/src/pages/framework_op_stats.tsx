@@ -49,17 +49,11 @@ export function FrameworkOpStats() {
             </div>
             <p>
               Device idle{" "}
-              <Value field="device_idle_us" title="Device idle" exact={data.device_idle_us}>
-                {data.device_idle_us === null ? "–" : ms(data.device_idle_us / 1000)}
-              </Value>
+              <Value field="device_idle_us" title="Device idle" exact={data.device_idle_us} shown={data.device_idle_us === null ? "–" : ms(data.device_idle_us / 1000)} />
               , host idle{" "}
-              <Value field="host_idle_us" title="Host idle" exact={data.host_idle_us}>
-                {data.host_idle_us === null ? "–" : ms(data.host_idle_us / 1000)}
-              </Value>
+              <Value field="host_idle_us" title="Host idle" exact={data.host_idle_us} shown={data.host_idle_us === null ? "–" : ms(data.host_idle_us / 1000)} />
               , median launch latency{" "}
-              <Value field="launch_latency_us" title="Launch latency" exact={data.launch_latency_us}>
-                {data.launch_latency_us === null ? "–" : `${number(data.launch_latency_us)} µs`}
-              </Value>
+              <Value field="launch_latency_us" title="Launch latency" exact={data.launch_latency_us} shown={data.launch_latency_us === null ? "–" : `${number(data.launch_latency_us)} µs`} />
             </p>
             <DataTable
               tool="framework_op_stats"
@@ -67,6 +61,7 @@ export function FrameworkOpStats() {
               caption="ops"
               options={{ include_idle: idle || undefined }}
               columns={COLUMNS}
+              inTrace={(row) => ({ op: String(row.name) })}
               onChoose={(row) => change({ op: String(row.name), scope: "" }, { push: true })}
             />
           </>
@@ -92,6 +87,7 @@ function Shares(props: { title: string; field: string; pie: Pie | null; idle: bo
     <LargestPie
       title={props.title}
       unit="Self time (µs)"
+      inTrace={props.field.endsWith("by_op") ? (op) => ({ op }) : undefined}
       slices={slices.map((each) => ({
         label: String(each.name),
         value: Number(each.self_time_us),

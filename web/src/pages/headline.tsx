@@ -5,6 +5,7 @@ import type { Answer } from "../data/client";
 import type { FindingsAnswer, Place } from "../data/findings";
 import { absent } from "../data/runs";
 import { Show } from "../parts/unavailable";
+import { spotted } from "../trace/questions";
 import { join, link, page } from "../state/url";
 import { hasPage, titleOf } from "../parts/titles";
 
@@ -14,11 +15,9 @@ export function Headline({ answer }: { answer: Answer<FindingsAnswer> }) {
   }, [answer]);
   return (
     <Show answer={answer}>
-      {({ headline, verdict }) => (
+      {({ headline, verdict, together }) => (
         <section class="headline" aria-label="Headline">
-          <p class="verdict" data-owner={headline.owner} data-finding={headline.finding}>
-            {headline.text}
-          </p>
+          <p class="verdict" data-owner={headline.owner} data-finding={headline.finding}>{headline.text}</p>
           {verdict.length > 0 && (
             <ol class="first" aria-label="Recommendation for next steps">
               {verdict.map((each) => (
@@ -35,17 +34,11 @@ export function Headline({ answer }: { answer: Answer<FindingsAnswer> }) {
               ))}
             </ol>
           )}
+          {together !== null && <p class="together">{together}</p>}
         </section>
       )}
     </Show>
   );
-}
-
-/** The timeline at a range, with its best span chosen, or all of it. */
-function inTrace({ host, track, item, start_ps, dur_ps }: Place): string {
-  const sel = track === null || item === null ? `area:${start_ps}:${start_ps + dur_ps}` : `${track}:${item}`;
-  const room = Math.round(dur_ps / 4);
-  return link({ page: "trace_viewer", host, sel, t0: String(start_ps - room), t1: String(start_ps + dur_ps + room) });
 }
 
 /** Ways from a range to the timeline, its step and its op. */
@@ -54,7 +47,7 @@ export function PlaceLinks({ place }: { place: Place }) {
   return (
     <>
       {" · "}
-      <a href={inTrace(place)}>in Trace</a>
+      <a href={link({ page: "trace_viewer", ...spotted(host, place) })}>in Trace</a>
       {step !== null && (
         <>
           {" · "}

@@ -3,8 +3,8 @@ import { DataTable } from "../charts/table";
 import { Chart, Twin } from "../charts/twin";
 import type { InferenceProfileResult, Latency } from "../data/made/types";
 import { heading, ms, number } from "../format";
+import { Card } from "../parts/fact";
 import { ToolPage } from "../parts/tool";
-import { Value } from "../parts/value";
 
 const PERCENTILES: [keyof Latency, string][] = [
   ["mean", "Average"], ["p50", "50th percentile"], ["p90", "90th percentile"],
@@ -17,26 +17,17 @@ export function InferenceProfile() {
       {(data) => (
         <>
           <ul class="cards">
-            <li>
-              <h2>Requests</h2>
-              <Value field="request_count" title="Requests" exact={data.request_count}>
-                {number(data.request_count)}
-              </Value>
-            </li>
+            <Card field="request_count" title="Requests" exact={data.request_count} />
             {PERCENTILES.map(([name, title]) => (
-              <li key={name}>
-                <h2>Latency, {title.toLowerCase()}</h2>
-                <Value field={`latency_ms.${name}`} title={`Latency, ${title}`} exact={data.latency_ms[name]}>
-                  {ms(data.latency_ms[name])}
-                </Value>
-              </li>
+              <Card
+                key={name}
+                title={`Latency, ${title.toLowerCase()}`}
+                field={`latency_ms.${name}`}
+                exact={data.latency_ms[name]}
+                shown={ms(data.latency_ms[name])}
+              />
             ))}
-            <li>
-              <h2>Requests per second</h2>
-              <Value field="throughput_per_s" title="Throughput" exact={data.throughput_per_s}>
-                {number(data.throughput_per_s)}
-              </Value>
-            </li>
+            <Card name="Requests per second" field="throughput_per_s" title="Throughput" exact={data.throughput_per_s} />
           </ul>
           <Slow data={data} />
           <Histogram data={data} />
@@ -110,24 +101,11 @@ function Slow({ data }: { data: InferenceProfileResult }) {
         against {ms(of.typical_ms)} otherwise. Most of the difference is{" "}
         <b>{of.waited_for ? heading(of.waited_for).toLowerCase() : "not known"}</b>.
       </p>
-      <table class="twin">
-        <thead>
-          <tr>
-            <th scope="col">Part</th>
-            <th scope="col">Slow requests</th>
-            <th scope="col">More than the others</th>
-          </tr>
-        </thead>
-        <tbody>
-          {Object.entries(of.breakdown_ms).map(([name, value]) => (
-            <tr key={name}>
-              <th scope="row">{heading(name)}</th>
-              <td class="number">{ms(value)}</td>
-              <td class="number">{ms(of.excess_ms[name])}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+      <Twin
+        caption="Times of their parts"
+        head={["Part", "Slow requests", "More than the others"]}
+        rows={Object.entries(of.breakdown_ms).map(([name, value]) => [heading(name), ms(value), ms(of.excess_ms[name])])}
+      />
     </section>
   );
 }

@@ -7,6 +7,7 @@ import { Chart, Twin } from "../charts/twin";
 import type { InputPipelineResult, InputStep } from "../data/made/types";
 import { INPUT_KINDS } from "../data/made/words";
 import { ms, number, percent, us } from "../format";
+import { Card } from "../parts/fact";
 import { ToolPage } from "../parts/tool";
 import { Value } from "../parts/value";
 import { change, link, state } from "../state/url";
@@ -28,13 +29,11 @@ export function InputPipelineAnalyzer() {
 function Summary({ data }: { data: InputPipelineResult }) {
   return (
     <section class="panel" aria-label="Summary">
-      <p class="verdict" data-verdict={data.verdict}>
-        {data.text}
-      </p>
+      <p class="verdict" data-verdict={data.verdict}>{data.text}</p>
       <ul class="cards">
-        <Share data={data} field="input_percent" title="Input, of the step" />
-        <Share data={data} field="input_wait_percent" title="Waiting for a batch" />
-        <Share data={data} field="input_transfer_percent" title="Copying to the device" />
+        <Card field="input_percent" title="Input, of the step" exact={data.input_percent} />
+        <Card field="input_wait_percent" title="Waiting for a batch" exact={data.input_wait_percent} />
+        <Card field="input_transfer_percent" title="Copying to the device" exact={data.input_transfer_percent} />
         <li>
           <h2>Most input time goes to</h2>
           {data.largest_category ? (INPUT_KINDS[data.largest_category] ?? data.largest_category) : "not known"}
@@ -72,19 +71,6 @@ function Summary({ data }: { data: InputPipelineResult }) {
         </>
       )}
     </section>
-  );
-}
-
-type ShareField = "input_percent" | "input_wait_percent" | "input_transfer_percent";
-
-function Share({ data, field, title }: { data: InputPipelineResult; field: ShareField; title: string }) {
-  return (
-    <li>
-      <h2>{title}</h2>
-      <Value field={field} title={title} exact={data[field]}>
-        {percent(data[field])}
-      </Value>
-    </li>
   );
 }
 
@@ -177,9 +163,7 @@ function HostSide({ data }: { data: InputPipelineResult }) {
             <tr key={name}>
               <th scope="row">{title}</th>
               <td class="number">
-                <Value field={`host_breakdown_us.${name}`} title={title} exact={data.host_breakdown_us[name] ?? null}>
-                  {us(data.host_breakdown_us[name])}
-                </Value>
+                <Value field={`host_breakdown_us.${name}`} title={title} exact={data.host_breakdown_us[name] ?? null} shown={us(data.host_breakdown_us[name])} />
               </td>
               <td class="number">{percent(data.host_breakdown_percent[name])}</td>
             </tr>
@@ -193,9 +177,7 @@ function HostSide({ data }: { data: InputPipelineResult }) {
         </p>
       )}
       {between?.outside_markers && (
-        <p>
-          The iterator ran between the steps, outside their annotation: {ms(between.wait_ms)} counted as input.
-        </p>
+        <p>The iterator ran between the steps, outside their annotation: {ms(between.wait_ms)} counted as input.</p>
       )}
       <details open>
         <summary>Input op statistics</summary>

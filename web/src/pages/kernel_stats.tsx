@@ -2,6 +2,7 @@
 import { LargestPie } from "../charts/pie";
 import { DataTable, type Column } from "../charts/table";
 import { ms, number } from "../format";
+import { Pick } from "../parts/pick";
 import { ToolPage } from "../parts/tool";
 import { Value } from "../parts/value";
 import { change, link, state } from "../state/url";
@@ -12,16 +13,12 @@ const COLUMNS: Column[] = [
   { name: "device_time_percent" },
   { name: "kernel_name" },
   { name: "op_name", title: "Op that launched it" },
-  { name: "occurrences" },
-  { name: "avg_us" },
-  { name: "min_us" },
-  { name: "max_us" },
+  ...["occurrences", "avg_us", "min_us", "max_us"].map((name) => ({ name })),
   { name: "registers", title: "Registers per thread" },
   { name: "shared_memory_bytes" },
   { name: "block_dim", title: "Block dimension" },
   { name: "grid_dim", title: "Grid dimension" },
-  { name: "occupancy_percent" },
-  { name: "occupancy_limiter" },
+  ...["occupancy_percent", "occupancy_limiter"].map((name) => ({ name })),
   { name: "tensor_core_eligible", title: "Op eligible for Tensor Cores" },
   { name: "uses_tensor_core", title: "Kernel uses Tensor Cores" },
 ];
@@ -67,18 +64,15 @@ export function KernelStats() {
         return (
           <>
             <p>
-              <Value field="kernel_count" title="Kernels" exact={data.kernel_count}>
-                {number(data.kernel_count)}
-              </Value>{" "}
+              <Value field="kernel_count" title="Kernels" exact={data.kernel_count} shown={number(data.kernel_count)} />{" "}
               kernel executions took{" "}
-              <Value field="kernel_time_us" title="Kernel time" exact={data.kernel_time_us}>
-                {ms(data.kernel_time_us / 1000)}
-              </Value>
+              <Value field="kernel_time_us" title="Kernel time" exact={data.kernel_time_us} shown={ms(data.kernel_time_us / 1000)} />
               .
             </p>
             <LargestPie
               title="Kernels with the highest total time"
               unit="Total time (µs)"
+              inTrace={(kernel) => ({ kernel })}
               slices={data.pie.map((each) => ({
                 label: String(each.name),
                 value: Number(each.total_us),
@@ -86,16 +80,7 @@ export function KernelStats() {
               }))}
             />
             <p>
-              <label>
-                One row{" "}
-                <select value={table} onChange={(event) => change({ by: event.currentTarget.value })}>
-                  {Object.entries(tables).map(([name, title]) => (
-                    <option key={name} value={name}>
-                      {title}
-                    </option>
-                  ))}
-                </select>
-              </label>
+              <Pick label="One row" value={table} of={tables} onPick={(by) => change({ by })} />
             </p>
             <DataTable
               key={table}
@@ -103,6 +88,7 @@ export function KernelStats() {
               table={table}
               caption="kernels"
               columns={columnsOf(table, measured)}
+              inTrace={(row) => ({ kernel: String(row.kernel_name) })}
               onChoose={(row) => {
                 if (row.op_name) location.hash = link({ page: "framework_op_stats", op: String(row.op_name) });
               }}

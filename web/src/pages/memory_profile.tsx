@@ -3,9 +3,10 @@ import { Series, type Level } from "../charts/series";
 import { DataTable } from "../charts/table";
 import { Chart } from "../charts/twin";
 import type { Cell, Memory, MemoryProfileResult, Row } from "../data/made/types";
-import { ms, number, percent, size, sizeUnit } from "../format";
+import { ms, percent, size, sizeUnit } from "../format";
+import { Card, Line } from "../parts/fact";
+import { Pick } from "../parts/pick";
 import { ToolPage } from "../parts/tool";
-import { Value } from "../parts/value";
 import { change, state } from "../state/url";
 
 export function MemoryProfile() {
@@ -28,14 +29,7 @@ function Memories({ data, options }: { data: MemoryProfileResult; options: Recor
   return (
     <>
       <p>
-        <label>
-          Memory ID{" "}
-          <select value={id} onChange={(event) => change({ mem: event.currentTarget.value, at: "" }, { push: true })}>
-            {names.map((name) => (
-              <option key={name}>{name}</option>
-            ))}
-          </select>
-        </label>
+        <Pick label="Memory ID" value={id} of={names} onPick={(mem) => change({ mem, at: "" }, { push: true })} />
       </p>
       <Summary id={id} memory={memory} />
       {memory.level === "one_instant" ? (
@@ -101,8 +95,8 @@ function Summary({ id, memory }: { id: string; memory: Memory }) {
   return (
     <>
       <ul class="cards">
-        <Card field={`${of}.allocations`} title="#Allocation" exact={memory.allocations} shown={number(memory.allocations)} />
-        <Card field={`${of}.deallocations`} title="#Deallocation" exact={memory.deallocations} shown={number(memory.deallocations)} />
+        <Card field={`${of}.allocations`} title="#Allocation" exact={memory.allocations} />
+        <Card field={`${of}.deallocations`} title="#Deallocation" exact={memory.deallocations} />
         <Card field={`${of}.capacity_bytes`} title="Memory capacity" exact={memory.capacity_bytes} shown={size(memory.capacity_bytes)} />
         <Card
           field={`${of}.peak_heap_lifetime_bytes`}
@@ -138,33 +132,6 @@ function Summary({ id, memory }: { id: string; memory: Memory }) {
   );
 }
 
-interface Shown {
-  field: string;
-  title: string;
-  exact: number | null;
-  shown: string;
-}
-
-function Card({ field, title, exact, shown }: Shown) {
-  return (
-    <li>
-      <h2>{title}</h2>
-      <Value {...{ field, title, exact }}>{shown}</Value>
-    </li>
-  );
-}
-
-function Line({ field, title, exact, shown }: Shown) {
-  return (
-    <tr>
-      <th scope="row">{title}</th>
-      <td class="number">
-        <Value {...{ field, title, exact }}>{shown}</Value>
-      </td>
-    </tr>
-  );
-}
-
 /** Below this share of the capacity, what is used has a scale of its own. */
 const SMALL = 0.5;
 const SCALES = { used: "what is used", capacity: "the whole memory" };
@@ -194,16 +161,12 @@ function Timeline({ id, memory }: { id: string; memory: Memory }) {
       summary={`Stack and heap on top of each other${whole ? ", and what is free" : ""}; the dashed line is fragmentation. Click, or press Enter, for what was alive at that moment.`}
       controls={
         capacity !== null && (
-          <label>
-            Scale of{" "}
-            <select value={whole ? "capacity" : "used"} onChange={(event) => change({ view: event.currentTarget.value })}>
-              {Object.entries(SCALES).map(([name, title]) => (
-                <option key={name} value={name}>
-                  {name === "capacity" && memory.capacity_bytes === null ? "what is reserved" : title}
-                </option>
-              ))}
-            </select>
-          </label>
+          <Pick
+            label="Scale of"
+            value={whole ? "capacity" : "used"}
+            of={memory.capacity_bytes === null ? { ...SCALES, capacity: "what is reserved" } : SCALES}
+            onPick={(view) => change({ view })}
+          />
         )
       }
       table={

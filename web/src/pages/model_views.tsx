@@ -7,6 +7,7 @@ import { DataTable } from "../charts/table";
 import { Chart, Twin } from "../charts/twin";
 import type { AnnotationDetailResult, ModelViewsResult, Row } from "../data/made/types";
 import { heading, ms, number, percent, size, us } from "../format";
+import { Pick } from "../parts/pick";
 import { ToolPage } from "../parts/tool";
 import { Value } from "../parts/value";
 import { change, link, state } from "../state/url";
@@ -69,21 +70,6 @@ function Controls({ view }: { view: View }) {
       <Typed label="Names with (pattern)" value={state.value.find ?? ""} onType={(find) => change({ find })} />
       <Typed label="At least (µs)" value={state.value.at ?? ""} onType={(at) => change({ at })} />
     </p>
-  );
-}
-
-function Pick(props: { label: string; value: string; of: Record<string, string>; onPick: (value: string) => void }) {
-  return (
-    <label>
-      {props.label}{" "}
-      <select value={props.value} onChange={(event) => props.onPick(event.currentTarget.value)}>
-        {Object.entries(props.of).map(([name, title]) => (
-          <option key={name} value={name}>
-            {title}
-          </option>
-        ))}
-      </select>
-    </label>
   );
 }
 
@@ -171,13 +157,9 @@ function OfCosts({ data }: { data: ModelViewsResult }) {
   return (
     <p>
       In all{" "}
-      <Value field="total_us" title="Total" exact={data.total_us}>
-        {ms(data.total_us / 1000)}
-      </Value>{" "}
+      <Value field="total_us" title="Total" exact={data.total_us} shown={ms(data.total_us / 1000)} />{" "}
       of self time; operations are known for{" "}
-      <Value field="flops_known_percent" title="Time with known operations" exact={data.flops_known_percent}>
-        {percent(data.flops_known_percent)}
-      </Value>{" "}
+      <Value field="flops_known_percent" title="Time with known operations" exact={data.flops_known_percent} shown={percent(data.flops_known_percent)} />{" "}
       of the time.
     </p>
   );
@@ -189,9 +171,7 @@ function OfRanges({ data }: { data: ModelViewsResult }) {
     <p>
       Time of the host's clock in the ranges that the program named, and of the device work that was launched there. Launched in none of
       them:{" "}
-      <Value field="unannotated_device_us" title="Device time outside of all ranges" exact={outside}>
-        {ms(outside === null ? null : outside / 1000)}
-      </Value>
+      <Value field="unannotated_device_us" title="Device time outside of all ranges" exact={outside} shown={ms(outside === null ? null : outside / 1000)} />
       .
     </p>
   );

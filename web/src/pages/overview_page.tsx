@@ -9,7 +9,8 @@ import { address, useAnswer, type Answer } from "../data/client";
 import type { FindingsAnswer } from "../data/findings";
 import type { DeviceEntry, OverviewPageResult } from "../data/made/types";
 import { SOURCES } from "../data/made/words";
-import { byName, counted, heading, ms, percent, size } from "../format";
+import { counted, heading, ms, percent, size } from "../format";
+import { Card, Line } from "../parts/fact";
 import { ToolPage, useAround } from "../parts/tool";
 import { Show } from "../parts/unavailable";
 import { reasonFor, Value } from "../parts/value";
@@ -86,44 +87,20 @@ function Cards({ data }: { data: OverviewPageResult }) {
   const severalBatches = data.steps.some((step) => (step.batches ?? 1) > 1);
   return (
     <ul class="cards">
-      <li>
-        <h2>{hasSteps ? "Step time, average" : "Time looked at (no steps)"}</h2>
-        <Value field="step_time_ms.mean" title="Step time, average" exact={data.step_time_ms.mean}>
-          {ms(data.step_time_ms.mean)}
-        </Value>
-      </li>
+      <Card
+        name={hasSteps ? "Step time, average" : "Time looked at (no steps)"}
+        field="step_time_ms.mean"
+        title="Step time, average"
+        exact={data.step_time_ms.mean}
+        shown={ms(data.step_time_ms.mean)}
+      />
       {severalBatches && (
-        <li>
-          <h2>Time of a batch</h2>
-          <Value field="batch_time_ms" title="Time of a batch" exact={data.batch_time_ms}>
-            {ms(data.batch_time_ms)}
-          </Value>
-        </li>
+        <Card field="batch_time_ms" title="Time of a batch" exact={data.batch_time_ms} shown={ms(data.batch_time_ms)} />
       )}
-      <li>
-        <h2>95th percentile</h2>
-        <Value field="step_time_ms.p95" title="Step time, 95th percentile" exact={data.step_time_ms.p95}>
-          {ms(data.step_time_ms.p95)}
-        </Value>
-      </li>
-      <li>
-        <h2>Device busy</h2>
-        <Value field="device_execution_percent" title="Device busy" exact={data.device_execution_percent}>
-          {percent(data.device_execution_percent)}
-        </Value>
-      </li>
-      <li>
-        <h2>Input</h2>
-        <Value field="input_percent" title="Input" exact={data.input_percent} evidence={<a href={link({ page: "input_pipeline_analyzer" })}>Input pipeline</a>}>
-          {percent(data.input_percent)}
-        </Value>
-      </li>
-      <li>
-        <h2>Kernel launch</h2>
-        <Value field="kernel_launch_percent" title="Kernel launch" exact={data.kernel_launch_percent}>
-          {percent(data.kernel_launch_percent)}
-        </Value>
-      </li>
+      <Card name="95th percentile" field="step_time_ms.p95" title="Step time, 95th percentile" exact={data.step_time_ms.p95} shown={ms(data.step_time_ms.p95)} />
+      <Card field="device_execution_percent" title="Device busy" exact={data.device_execution_percent} />
+      <Card field="input_percent" title="Input" exact={data.input_percent} evidence={<a href={link({ page: "input_pipeline_analyzer" })}>Input pipeline</a>} />
+      <Card field="kernel_launch_percent" title="Kernel launch" exact={data.kernel_launch_percent} />
     </ul>
   );
 }
@@ -157,16 +134,12 @@ function Summary({ data }: { data: OverviewPageResult }) {
           PRECISIONS.map(([bits, words], index) => (
             <span key={bits}>
               {index > 0 && ", "}
-              <Value field={`precision.compute_${bits}_percent`} title={words} exact={precision[`compute_${bits}_percent`]}>
-                {percent(precision[`compute_${bits}_percent`])}
-              </Value>{" "}
+              <Value field={`precision.compute_${bits}_percent`} title={words} exact={precision[`compute_${bits}_percent`]} shown={percent(precision[`compute_${bits}_percent`])} />{" "}
               {words}
             </span>
           ))
         ) : (
-          <Value field="precision" title="Device compute precision">
-            –
-          </Value>
+          <Value field="precision" title="Device compute precision" shown="–" />
         )}
       </p>
     </section>
@@ -204,16 +177,13 @@ function TopOps({ data }: { data: OverviewPageResult }) {
         tool="overview_page"
         table="top_ops"
         caption="operations"
+        inTrace={(row) => ({ op: String(row.name) })}
         columns={[
           { name: "rank" },
           { name: "self_time_us", bar: true },
           { name: "self_time_percent" },
           { name: "name", title: "Operation" },
-          { name: "category" },
-          { name: "cumulative_percent" },
-          { name: "occurrences" },
-          { name: "tensor_core_eligible" },
-          { name: "tensor_core_used" },
+          ...["category", "cumulative_percent", "occurrences", "tensor_core_eligible", "tensor_core_used"].map((name) => ({ name })),
         ]}
       />
       <a href={link({ page: "framework_op_stats" })}>All operations</a>
@@ -228,15 +198,13 @@ function Environment({ data }: { data: OverviewPageResult }) {
       <h2>Run environment</h2>
       <table class="twin">
         <tbody>
-          <Line title="Hosts" field="environment.hosts" value={of.hosts} />
-          <Line title="Device type" field="environment.device_type" value={of.device_type} />
-          <Line title="Devices" field="environment.device_count" value={of.device_count} />
-          <Line title="Devices used" field="environment.used_device_count" value={of.used_device_count} />
+          <Line title="Hosts" field="environment.hosts" exact={of.hosts} />
+          <Line title="Device type" field="environment.device_type" exact={of.device_type} />
+          <Line title="Devices" field="environment.device_count" exact={of.device_count} />
+          <Line title="Devices used" field="environment.used_device_count" exact={of.used_device_count} />
           {kinds(of.devices).map(([kind, devices]) => (
             <tr key={kind}>
-              <th scope="row">
-                {devices.length} × {kind}
-              </th>
+              <th scope="row">{devices.length} × {kind}</th>
               <td>{used(devices)}</td>
             </tr>
           ))}
@@ -269,11 +237,11 @@ function Placement({ data }: { data: OverviewPageResult }) {
       <h2>Where the ops ran</h2>
       <table class="twin">
         <tbody>
-          <Line title="Ops on the host" field="op_placement.host_op_percent" value={of?.host_op_percent ?? null} />
-          <Line title="Ops on the device" field="op_placement.device_op_percent" value={of?.device_op_percent ?? null} />
-          <Line title="Eager, on the host" field="eager.host_percent" value={data.eager?.host_percent ?? null} />
-          <Line title="Eager, on the device" field="eager.device_percent" value={data.eager?.device_percent ?? null} />
-          <Line title="Waiting for launches" field="kernel_launch_percent" value={data.kernel_launch_percent} />
+          <Line title="Ops on the host" field="op_placement.host_op_percent" exact={of?.host_op_percent ?? null} />
+          <Line title="Ops on the device" field="op_placement.device_op_percent" exact={of?.device_op_percent ?? null} />
+          <Line title="Eager, on the host" field="eager.host_percent" exact={data.eager?.host_percent ?? null} />
+          <Line title="Eager, on the device" field="eager.device_percent" exact={data.eager?.device_percent ?? null} />
+          <Line title="Waiting for launches" field="kernel_launch_percent" exact={data.kernel_launch_percent} />
           {Object.entries(data.phases_ms ?? {}).map(([phase, value]) => (
             <tr key={phase}>
               <th scope="row">{heading(phase)}</th>
@@ -283,18 +251,5 @@ function Placement({ data }: { data: OverviewPageResult }) {
         </tbody>
       </table>
     </section>
-  );
-}
-
-function Line(props: { title: string; field: string; value: string | number | null }) {
-  return (
-    <tr>
-      <th scope="row">{props.title}</th>
-      <td>
-        <Value field={props.field} title={props.title} exact={props.value}>
-          {byName(props.field, props.value)}
-        </Value>
-      </td>
-    </tr>
   );
 }

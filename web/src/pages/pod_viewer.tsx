@@ -8,9 +8,11 @@ import { DataTable } from "../charts/table";
 import { Chart } from "../charts/twin";
 import type { PodStep, PodViewerResult, SlowestWorker, Worker, WorkerName } from "../data/made/types";
 import { ms, number, percent } from "../format";
+import { Line } from "../parts/fact";
+import { Pick } from "../parts/pick";
 import { ToolPage } from "../parts/tool";
 import { Value } from "../parts/value";
-import { change, state } from "../state/url";
+import { change, join, link, state } from "../state/url";
 
 export function PodViewer() {
   return (
@@ -46,13 +48,9 @@ function Summary({ data }: { data: PodViewerResult }) {
       <p>
         {data.in_lock_step ? "The hosts take part in the same steps." : "The hosts do not take part in the same steps."}{" "}
         Imbalance{" "}
-        <Value field="imbalance" title="Imbalance" exact={data.imbalance}>
-          {data.imbalance === null ? "–" : percent(100 * data.imbalance)}
-        </Value>
+        <Value field="imbalance" title="Imbalance" exact={data.imbalance} shown={data.imbalance === null ? "–" : percent(100 * data.imbalance)} />
         , start skew{" "}
-        <Value field="start_skew_ms" title="Start skew" exact={data.start_skew_ms}>
-          {ms(data.start_skew_ms)}
-        </Value>
+        <Value field="start_skew_ms" title="Start skew" exact={data.start_skew_ms} shown={ms(data.start_skew_ms)} />
         .
       </p>
     </section>
@@ -95,6 +93,7 @@ function OneStep({ data }: { data: PodViewerResult }) {
   const slow = step.slowest ? workers.findIndex((each) => named(each) === named(step.slowest!)) : -1;
   const shown = workers[under ?? Math.max(slow, 0)] ?? workers[0];
   const short = labels(workers);
+  const quick = fastest(step);
   return (
     <Chart
       title={`Step ${step.step ?? step.name}`}
@@ -115,17 +114,23 @@ function OneStep({ data }: { data: PodViewerResult }) {
               }}
             />
           </label>
-          <label>
-            Order{" "}
-            <select value={byTime ? "time" : "rank"} onChange={(event) => change({ by: event.currentTarget.value })}>
-              <option value="rank">by rank</option>
-              <option value="time">slowest first</option>
-            </select>
-          </label>
+          <Pick
+            label="Order"
+            value={byTime ? "time" : "rank"}
+            of={{ rank: "by rank", time: "slowest first" }}
+            onPick={(by) => change({ by })}
+          />
         </>
       }
       table={<DataTable tool="pod_viewer" table="steps" caption="steps of workers" />}
     >
+      {step.slowest && quick && quick.host !== step.slowest.host && (
+        <p>
+          <a href={link({ page: "trace_viewer", host: quick.host, beside: join([step.slowest.host]), step: String(step.step ?? "") })}>
+            The slowest below the fastest in Trace, on one clock
+          </a>
+        </p>
+      )}
       <div class="pod">
         <Card worker={shown} />
         {workers.length > 1 && <Columns
@@ -140,6 +145,12 @@ function OneStep({ data }: { data: PodViewerResult }) {
   );
 }
 
+/** The worker of a step whose own work takes least. */
+function fastest(step: PodStep): Worker | undefined {
+  const own = (each: Worker) => each.device_work_ms ?? each.total_ms;
+  return [...step.workers].sort((a, b) => own(a) - own(b))[0];
+}
+
 /** A step that every worker has, rather than the first, which a recording often cuts. */
 function firstWhole(steps: PodStep[]): number {
   const found = steps.findIndex((each) => each.complete && each.counted && each.workers.length > 1);
@@ -152,9 +163,7 @@ function Card({ worker }: { worker: Worker | undefined }) {
   return (
     <section class="panel" aria-label="Breakdown of the worker">
       <h3>{named(worker)}</h3>
-      <p>
-        {ms(worker.total_ms)} in all, mostly {categoryTitle(worker.bottleneck).toLowerCase()}
-      </p>
+      <p>{ms(worker.total_ms)} in all, mostly {categoryTitle(worker.bottleneck).toLowerCase()}</p>
       <Breakdown
         field="steps.workers.breakdown_ms"
         parts={worker.breakdown_ms}
@@ -172,14 +181,7 @@ function Card({ worker }: { worker: Worker | undefined }) {
               ["waited_for_ms", "Others waited for it"],
             ] as const
           ).map(([name, title]) => (
-            <tr key={name}>
-              <th scope="row">{title}</th>
-              <td class="number">
-                <Value field={`steps.workers.${name}`} title={title} exact={worker[name]}>
-                  {ms(worker[name])}
-                </Value>
-              </td>
-            </tr>
+            <Line key={name} field={`steps.workers.${name}`} title={title} exact={worker[name]} shown={ms(worker[name])} />
           ))}
         </tbody>
       </table>

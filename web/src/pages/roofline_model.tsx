@@ -67,9 +67,7 @@ function Model({ data }: { data: RooflineModelResult }) {
     <>
       <p>
         For{" "}
-        <Value field={`unknown_${by}_percent`} title="Time without a known place" exact={unknown}>
-          {percent(unknown)}
-        </Value>{" "}
+        <Value field={`unknown_${by}_percent`} title="Time without a known place" exact={unknown} shown={percent(unknown)} />{" "}
         of the time of {TABLES[by]} it is not known how much was computed or moved. {number(drawn.length)} of {number(rows.length)} are
         drawn; the table holds the others too, such as those that compute nothing.
       </p>

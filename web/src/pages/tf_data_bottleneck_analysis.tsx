@@ -5,6 +5,7 @@ import { Chart } from "../charts/twin";
 import type { Graph, Node, TfDataBottleneckAnalysisResult } from "../data/made/types";
 import { ms, number, us } from "../format";
 import { open } from "../parts/details";
+import { Pick } from "../parts/pick";
 import { ToolPage } from "../parts/tool";
 import { Value } from "../parts/value";
 import { change, state } from "../state/url";
@@ -35,15 +36,11 @@ function Summary({ data }: { data: TfDataBottleneckAnalysisResult }) {
   const of = data.summary;
   return (
     <section class="panel" aria-label="Performance analysis summary">
-      <p class="verdict" data-verdict={of.verdict}>
-        {of.text}
-      </p>
+      <p class="verdict" data-verdict={of.verdict}>{of.text}</p>
       {of.bottleneck && (
         <p>
           On host <b>{of.host}</b>, pipeline <b>{of.pipeline}</b>, the slowest call took{" "}
-          <Value field="summary.max_latency_us" title="Maximum latency" exact={of.max_latency_us}>
-            {of.max_latency_us === null ? "–" : ms(of.max_latency_us / 1000)}
-          </Value>
+          <Value field="summary.max_latency_us" title="Maximum latency" exact={of.max_latency_us} shown={of.max_latency_us === null ? "–" : ms(of.max_latency_us / 1000)} />
           . The bottleneck is <b>{of.bottleneck.type}</b>: <code>{of.bottleneck.long_name}</code>
         </p>
       )}
@@ -71,8 +68,8 @@ function PipelineGraph({ data, host }: { data: TfDataBottleneckAnalysisResult; h
       summary="Bold outline: on the critical path. Red outline and the word “bottleneck”: longest self time on that path. Dashed: the others."
       controls={
         <>
-          <Choice label="Host" name="host" options={hosts} value={shown.host} />
-          <Choice label="Input pipeline" name="pipe" options={pipelines} value={shown.pipeline} />
+          <Pick label="Host" value={shown.host} of={hosts} onPick={(host) => change({ host })} />
+          <Pick label="Input pipeline" value={shown.pipeline} of={pipelines} onPick={(pipe) => change({ pipe })} />
           <label>
             Rank{" "}
             <input
@@ -86,26 +83,12 @@ function PipelineGraph({ data, host }: { data: TfDataBottleneckAnalysisResult; h
       }
       table={<DataTable tool="tf_data_bottleneck_analysis" table="stages" caption="stages" options={{ pipeline: state.value.pipe, rank: state.value.rank }} />}
     >
-      <p>
-        One call of {us(shown.latency_us)}. {shown.suggestion}
-      </p>
+      <p>One call of {us(shown.latency_us)}. {shown.suggestion}</p>
       <Stages graph={shown} />
     </Chart>
   );
 }
 
-function Choice(props: { label: string; name: "host" | "pipe"; options: string[]; value: string }) {
-  return (
-    <label>
-      {props.label}{" "}
-      <select value={props.value} onChange={(event) => change({ [props.name]: event.currentTarget.value })}>
-        {props.options.map((each) => (
-          <option key={each}>{each}</option>
-        ))}
-      </select>
-    </label>
-  );
-}
 
 function Stages({ graph }: { graph: Graph }) {
   const byId = new Map(graph.nodes.map((each) => [each.id, each]));

@@ -11,9 +11,7 @@ export function Name({ text }: { text: string }) {
   if (head === "") return <>{text}</>;
   return (
     <span class="name">
-      <span class="head" style={{ maxWidth: `max(5ch, var(--name) - ${0.85 * tail.length}ch)` }}>
-        {head}
-      </span>
+      <span class="head" style={{ maxWidth: `max(5ch, var(--name) - ${0.85 * tail.length}ch)` }}>{head}</span>
       {tail}
     </span>
   );

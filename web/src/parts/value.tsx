@@ -7,25 +7,25 @@ import { UNKNOWN } from "../format";
 import { open } from "./details";
 import { useAround } from "./tool";
 
-interface Props {
+export interface Valued {
   /** Path of the field in the tool's answer. */
   field: string;
   /** Its name on the screen. */
   title: string;
   /** The number in words, as `format` gives it. */
-  children: string;
+  shown: string;
   /** The exact number. */
   exact?: number | string | null;
   /** Where the events or rows of the number are shown. */
   evidence?: ComponentChildren;
 }
 
-export function Value({ field, title, children, exact, evidence }: Props) {
+export function Value({ field, title, shown, exact, evidence }: Valued) {
   const { tool, missing } = useAround();
-  const why = children === UNKNOWN ? reasonFor(field, missing) : undefined;
+  const why = shown === UNKNOWN ? reasonFor(field, missing) : undefined;
   return (
     <button
-      class={children === UNKNOWN ? "value unknown" : "value"}
+      class={shown === UNKNOWN ? "value unknown" : "value"}
       data-field={field}
       data-exact={exact ?? undefined}
       title={why ? why.reason : exact === undefined || exact === null ? undefined : String(exact)}
@@ -33,7 +33,7 @@ export function Value({ field, title, children, exact, evidence }: Props) {
         open({ title, body: <Explained {...{ field, tool, exact, why, evidence }} /> })
       }
     >
-      {children}
+      {shown}
     </button>
   );
 }
@@ -65,9 +65,7 @@ function Explained(props: {
     <dl>
       <dt>Field</dt>
       <dd>
-        <code>
-          {props.tool}: {props.field}
-        </code>
+        <code>{props.tool}: {props.field}</code>
       </dd>
       {definition && (
         <>

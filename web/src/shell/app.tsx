@@ -24,9 +24,7 @@ export function App() {
   }, [shown, page.value]);
   return (
     <>
-      <a class="skip" href="#content" onClick={toContent}>
-        Skip to the content
-      </a>
+      <a class="skip" href="#content" onClick={toContent}>Skip to the content</a>
       <Bar />
       <div class="body">
         <Nav />

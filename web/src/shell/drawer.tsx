@@ -12,9 +12,7 @@ export function Drawer() {
   if (!shown) return null;
   return (
     <aside ref={place} class="drawer" tabIndex={-1} aria-label="Details">
-      <button class="close" onClick={close}>
-        Close
-      </button>
+      <button class="close" onClick={close}>Close</button>
       <h2>{shown.title}</h2>
       {shown.body}
     </aside>

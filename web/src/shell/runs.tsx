@@ -2,7 +2,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 
 import { chosen, runs, type Run } from "../data/runs";
-import { counted, size } from "../format";
+import { counted, size, UNKNOWN } from "../format";
 import { change } from "../state/url";
 
 export function RunList() {
@@ -38,10 +38,8 @@ export function RunList() {
             </caption>
             <thead>
               <tr>
-                {["Run", "Recorded", "Hosts", "Format", "Size", "State"].map((title) => (
-                  <th key={title} scope="col">
-                    {title}
-                  </th>
+                {["Run", "Recorded", "Framework", "Hosts", "Format", "Size", "State"].map((title) => (
+                  <th key={title} scope="col">{title}</th>
                 ))}
               </tr>
             </thead>
@@ -67,9 +65,7 @@ function Line({ run, onChoose }: { run: Run; onChoose: () => void }) {
   return (
     <tr data-state={run.state} aria-current={run.id === chosen()?.id ? "true" : undefined}>
       <th scope="row">
-        <button class="link" disabled={run.state === "writing"} onClick={choose}>
-          {name}
-        </button>
+        <button class="link" disabled={run.state === "writing"} onClick={choose}>{name}</button>
       </th>
       {others.map((cell, k) => (
         <td key={k}>{cell}</td>
@@ -82,9 +78,9 @@ const STATES = { ready: "", writing: "being written", unreadable: "cannot be rea
 
 /** What is written of a run, which is also what it is found by. */
 function told(run: Run): string[] {
-  const date = run.recorded_unix_ms === null ? "–" : new Date(run.recorded_unix_ms).toLocaleString("sv");
+  const date = run.recorded_unix_ms === null ? UNKNOWN : new Date(run.recorded_unix_ms).toLocaleString("sv");
   const hosts = run.hosts.length === 1 ? run.hosts[0]! : counted(run.hosts.length, "host");
-  return [run.name, date, hosts, run.format, size(run.bytes), run.reason ?? STATES[run.state]];
+  return [run.name, date, run.frameworks?.join(", ") ?? UNKNOWN, hosts, run.format, size(run.bytes), run.reason ?? STATES[run.state]];
 }
 
 /** What lies in the log directory and cannot be shown, each with its reason. */

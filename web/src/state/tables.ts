@@ -24,6 +24,11 @@ export function arrange(table: string, { sort, descending, filter, columns }: Ar
   change({ tables: kept.map((parts) => parts.map(encodeURIComponent).join(";")).join(",") });
 }
 
+/** The state in which a table shows the rows that hold a text. */
+export function holding(table: string, text: string): string {
+  return [table, "", "", text, ""].map(encodeURIComponent).join(";");
+}
+
 /** The parts of each table's entry; they are escaped, so no part holds a separator. */
 function entries(): string[][] {
   const text = state.value.tables ?? "";

@@ -47,6 +47,8 @@ export class Scene {
   height = 0;
   drawn: Drawn = { spot: null, hover: null, area: null, measured: null, arrows: [], bands: [], marks: [] };
   found: Found | null = null;
+  /** Called with the window whenever it is drawn. */
+  readonly followers = new Set<(view: Extent) => void>();
   private goal: Extent | null = null;
   private movedAt = -Infinity;
   private asked = 0;
@@ -115,6 +117,14 @@ export class Scene {
     this.redraw();
   }
 
+  /** Show the window of another scene, also where nothing of this one lies in it. */
+  follow(view: Extent): void {
+    if (view.begin === this.view.begin && view.end === this.view.end) return;
+    this.movedAt = performance.now();
+    this.view = { begin: view.begin, end: view.end, width: this.view.width };
+    this.redraw();
+  }
+
   redraw(): void {
     if (this.asked === 0) this.asked = requestAnimationFrame(() => this.draw());
   }
@@ -147,6 +157,7 @@ export class Scene {
     const { spot, area, measured, marks } = this.drawn;
     const ruled = { steps: this.catalogue.steps, marks, chosen: measured ?? area ?? spot, origin: this.extent.begin };
     drawRuler(context(this.canvases.ruler), this.view, ruled, this.colours, this.labels);
+    for (const each of this.followers) each(this.view);
     this.tell(moving, lanes);
     if (moving) this.redraw();
     else if (!this.busy) this.told.settled();

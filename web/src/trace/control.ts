@@ -5,7 +5,7 @@ import type { Lane } from "../timeline/model";
 import { beside, gapAt, gapBeside, laneAt, sliceAt, type Slice } from "../timeline/pick";
 import type { Scene } from "../timeline/scene";
 import { around, panned, tileWidth, toPs, whole, zoomed, type Extent } from "../timeline/viewport";
-import { choice, choose, explained, marks, measured, said, setMarks } from "./chosen";
+import { choice, choose, explained, marks, measured, said, setMarks, toggleFold } from "./chosen";
 import { question, type Details, type Place } from "./questions";
 
 interface Unfolded {
@@ -26,6 +26,8 @@ export class Control {
   details: Details | null = null;
   /** Where the pointer was last. */
   pointer: number | null = null;
+  /** A track to scroll to once its section is open. */
+  private wanted: number | null = null;
 
   constructor(
     readonly scene: Scene,
@@ -115,8 +117,22 @@ export class Control {
       if (long > span) this.scene.look(around(place, extent));
       else this.scene.look(panned(target, (place.begin + place.end - target.begin - target.end) / 2, extent));
     } else if (tiny && long > 0) this.scene.look(around(place, extent, 0.02));
-    const lane = this.scene.layout.lanes.find((each) => each.track?.track === track);
+    if (track !== undefined) this.show(track);
+  }
+
+  /** Scroll to a track; where its section is closed, open that first. */
+  show(track: number): void {
+    const { lanes } = this.scene.layout;
+    const lane = lanes.find((each) => each.track?.track === track);
+    const closed = lanes.find((each) => !each.track && !each.open && each.section === this.scene.catalogue.tracks[track]?.section);
+    this.wanted = lane ? null : track;
     if (lane) this.scroll(lane);
+    else if (closed) toggleFold(closed.key);
+  }
+
+  /** The lanes were laid out anew. */
+  arranged(): void {
+    if (this.wanted !== null) this.show(this.wanted);
   }
 
   /** The next or previous span of the same name. */

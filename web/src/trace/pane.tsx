@@ -13,6 +13,7 @@ import type { Arrow, Spot } from "../timeline/overlay";
 import { rulerHeight } from "../timeline/ruler";
 import { Scene } from "../timeline/scene";
 import { around, type Extent } from "../timeline/viewport";
+import { Beside } from "./beside";
 import { arrangement, choice, marks, measured, said, tool } from "./chosen";
 import { Control } from "./control";
 import { EventsInView } from "./events";
@@ -71,6 +72,7 @@ export function Pane({ catalogue }: { catalogue: Catalogue }) {
       scene.redraw();
     };
     measure();
+    control.arranged();
     const watch = new ResizeObserver(measure);
     watch.observe(scroller);
     scroller.addEventListener("scroll", measure);
@@ -111,10 +113,9 @@ export function Pane({ catalogue }: { catalogue: Catalogue }) {
           {pointed && control && <Card at={pointed} width={control.scene.view.width} />}
         </div>
       </div>
+      {control && !asTable && <Beside catalogue={catalogue} scene={control.scene} />}
       <Hatches />
-      <p class="said" role="status">
-        {said.value}
-      </p>
+      <p class="said" role="status">{said.value}</p>
       <aside class="chosen" aria-label="Selection">
         {control && <Chosen control={control} known={known} />}
       </aside>
@@ -166,6 +167,7 @@ function useSelection(control: Control | null) {
     if (!control || !span) return;
     said.value = `${span.name}, ${duration(span.dur_ps)}, ${span.track_name}`;
     const { scene } = control;
+    control.show(span.track);
     if (!state.peek().t0) scene.look(around(spotOf(span), scene.extent, 0.02), { glide: false });
   }, [control, span]);
   return { answer, gap };

@@ -2,7 +2,7 @@
 import { askFrame, askPatiently } from "../data/client";
 import type { Missing } from "../data/made/types";
 import { chosen } from "../data/runs";
-import { hosts, state } from "../state/url";
+import { hosts, state, type State } from "../state/url";
 import { samplesOf } from "../timeline/counters";
 import type { Catalogue } from "../timeline/model";
 import type { Sources } from "../timeline/scene";
@@ -43,12 +43,32 @@ export interface Details extends Place {
   };
   missing: Missing[];
 }
+/** The state that chooses a span, or a stretch of time where there is none, with room around it. */
+export function spotted(host: string, of: { track: number | null; item: number | null; start_ps: number; dur_ps: number }): State {
+  const { track, item, start_ps, dur_ps } = of;
+  const room = Math.round(dur_ps / 4);
+  const sel = track === null || item === null ? `area:${start_ps}:${start_ps + dur_ps}` : `${track}:${item}`;
+  return { host, sel, t0: String(start_ps - room), t1: String(start_ps + dur_ps + room) };
+}
+
+/** The longest execution of an op or a kernel. */
+export interface Longest {
+  found: { host: string; place: Place } | null;
+}
 export interface Found {
   count: number;
   names: { name: string; count: number }[];
 }
 
 type Given = Record<string, string | number | number[] | undefined>;
+
+/** Whose timeline an address is about. */
+export interface Of {
+  run?: string | undefined;
+  host?: string | undefined;
+  /** From its catalogue: with it answers never change. */
+  version?: string | undefined;
+}
 
 /** Version of what is shown, from the catalogue. */
 let version: string | undefined;
@@ -57,12 +77,16 @@ export function shown(catalogue: Catalogue): void {
   version = catalogue.version;
 }
 
-/** An address about the chosen run and host; its answer never changes for a version. */
-export function about(path: string, given: Given = {}): string {
-  const run = chosen();
+/** The chosen run and host. */
+function here(): Of {
   const host = state.value.host ?? (hosts.value.length === 1 ? hosts.value[0] : undefined);
+  return { run: chosen()?.id, host, version };
+}
+
+/** An address about a run and a host, by default the chosen ones. */
+export function about(path: string, given: Given = {}, { run, host, version }: Of = here()): string {
   const query = new URLSearchParams();
-  if (run) query.set("run", run.id);
+  if (run) query.set("run", run);
   if (version && path.startsWith("trace/") && path !== "trace/catalogue") query.set("version", version);
   if (host) query.set("host", host);
   for (const [name, value] of Object.entries(given)) {
@@ -78,7 +102,7 @@ export function question<T>(path: string, given: Given, signal = new AbortContro
 }
 
 /** Where the timeline's tiles come from; `all` names tracks whose every row is wanted. */
-export function sources(all: ReadonlySet<number>): Sources {
+export function sources(all: ReadonlySet<number>, of?: Of): Sources {
   return {
     spans: async (tracks, level, index, signal) => {
       const begin = index * tileWidth(level);
@@ -87,14 +111,14 @@ export function sources(all: ReadonlySet<number>): Sources {
         groups.map(async (track, every) => {
           if (track.length === 0) return [];
           const given = { track, level, index, ...(every && { all: 1 }) };
-          const frame = await askFrame(about("trace/tiles", given), signal);
+          const frame = await askFrame(about("trace/tiles", given, of), signal);
           return [...split(frame, track, begin, begin + tileWidth(level))];
         }),
       );
       return new Map(tiles.flat());
     },
     counters: async (track, level, index, signal) => {
-      const found = samplesOf(await askFrame(about("trace/counters", { track, level, index }), signal));
+      const found = samplesOf(await askFrame(about("trace/counters", { track, level, index }, of), signal));
       const none = new Float64Array();
       for (const each of track) if (!found.has(each)) found.set(each, { start: none, least: none, most: none, last: none });
       return found;

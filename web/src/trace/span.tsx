@@ -2,7 +2,9 @@
 import { Swatch, categoryTitle } from "../charts/categories";
 import { CATEGORIES } from "../data/made/categories";
 import { duration, number, percent, UNKNOWN } from "../format";
+import { Fact } from "../parts/fact";
 import { MissingFields } from "../parts/unavailable";
+import { holding } from "../state/tables";
 import { link } from "../state/url";
 import type { Control } from "./control";
 import type { Details, Place } from "./questions";
@@ -56,7 +58,9 @@ export function Span({ span, control }: { span: Details; control: Control }) {
       </div>
       <p class="controls">
         {span.links.op && <a href={link({ page: "framework_op_stats", op: span.links.op })}>This op in Op stats</a>}
-        {span.links.kernel && <a href={link({ page: "kernel_stats" })}>Kernels</a>}
+        {span.links.kernel && (
+          <a href={link({ page: "kernel_stats", tables: holding("rows", span.links.kernel) })}>This kernel in Kernels</a>
+        )}
         <a href={link({ page: "memory_profile", at: String(span.start_ps / 1e9) })}>Memory at this time</a>
       </p>
       <MissingFields missing={span.missing} />
@@ -90,15 +94,6 @@ function Relative({ as, place, control }: { as: string; place: Place; control: C
       <button class="link" onClick={() => control.go(place)}>{place.name}</button>{" "}
       <small>{duration(place.dur_ps)}</small>
     </li>
-  );
-}
-
-export function Fact({ name, children }: { name: string; children: preact.ComponentChildren }) {
-  return (
-    <>
-      <dt>{name}</dt>
-      <dd>{children}</dd>
-    </>
   );
 }
 

@@ -6,6 +6,7 @@ import { useAnswer, type Answer } from "../data/client";
 import { CATEGORIES, CATEGORY_OF } from "../data/made/categories";
 import type { Missing, Unavailable } from "../data/made/types";
 import { duration, number, percent } from "../format";
+import { Fact } from "../parts/fact";
 import { MissingFields, Waiting } from "../parts/unavailable";
 import type { Section } from "../timeline/model";
 import type { Band } from "../timeline/overlay";
@@ -14,7 +15,7 @@ import { around, type Extent } from "../timeline/viewport";
 import { explained, type Choice } from "./chosen";
 import type { Control } from "./control";
 import { about, type Place } from "./questions";
-import { Fact, Time } from "./span";
+import { Time } from "./span";
 
 interface Sum {
   /** Absent for all names beyond those listed. */

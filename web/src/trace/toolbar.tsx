@@ -1,10 +1,13 @@
 // Tools, search, marks and what else can be done with the window.
+import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 
 import { useAnswer } from "../data/client";
 import { number } from "../format";
-import { change, state } from "../state/url";
+import { Pick } from "../parts/pick";
+import { change, join, state } from "../state/url";
 import type { Arrangement, Catalogue } from "../timeline/model";
+import { besides } from "./beside";
 import { choice, marks, said, setMarks, toggleHidden, tool, TOOLS } from "./chosen";
 import type { Control } from "./control";
 import { about, question, type Found, type Place } from "./questions";
@@ -40,15 +43,14 @@ export function Toolbar({ catalogue, control, as, asTable, onTable }: Props) {
       <Search control={control} />
       <span class="grow" />
       {catalogue.hosts.length > 1 && (
-        <label>
-          Host{" "}
-          <select value={catalogue.host} onChange={(event) => change({ host: event.currentTarget.value, sel: "", t0: "", t1: "" }, { push: true })}>
-            {catalogue.hosts.map((name) => (
-              <option key={name}>{name}</option>
-            ))}
-          </select>
-        </label>
+        <Pick
+          label="Host"
+          value={catalogue.host}
+          of={catalogue.hosts}
+          onPick={(host) => change({ host, sel: "", t0: "", t1: "" }, { push: true })}
+        />
       )}
+      {catalogue.hosts.length > 1 && <Others catalogue={catalogue} />}
       {hidden.length > 0 && <Hidden catalogue={catalogue} hidden={hidden} />}
       <Marks control={control} />
       <button data-twin aria-pressed={asTable} title="Key T" onClick={onTable}>
@@ -110,16 +112,42 @@ function Search({ control }: { control: Control | null }) {
   );
 }
 
+/** Hosts that are drawn below, on the same clock. */
+function Others({ catalogue }: { catalogue: Catalogue }) {
+  const shown = besides(catalogue);
+  const toggle = (host: string) => change({ beside: join(shown.includes(host) ? shown.filter((each) => each !== host) : [...shown, host]) });
+  const others = catalogue.hosts.filter((host) => host !== catalogue.host).map((host) => [host, host, shown.includes(host)] as const);
+  return <Checks title={`Below${shown.length > 0 ? ` (${shown.length})` : ""}`} legend={`Hosts below, on the clock of ${catalogue.host}`} of={others} onToggle={toggle} />;
+}
+
 function Hidden({ catalogue, hidden }: { catalogue: Catalogue; hidden: number[] }) {
+  const tracks = hidden.map((each) => [each, catalogue.tracks[each]!.name, false] as const);
+  return (
+    <Checks title={`${hidden.length} hidden`} legend="Hidden tracks" of={tracks} onToggle={(each) => toggleHidden([each])}>
+      <button onClick={() => toggleHidden(hidden)}>Show all</button>
+    </Checks>
+  );
+}
+
+interface ChecksProps<T> {
+  title: string;
+  legend: string;
+  /** Key, name, and whether it is chosen. */
+  of: readonly (readonly [T, string, boolean])[];
+  onToggle: (key: T) => void;
+  children?: ComponentChildren;
+}
+
+function Checks<T extends string | number>({ title, legend, of, onToggle, children }: ChecksProps<T>) {
   return (
     <details class="choose">
-      <summary>{hidden.length} hidden</summary>
+      <summary>{title}</summary>
       <fieldset>
-        <legend>Hidden tracks</legend>
-        <button onClick={() => toggleHidden(hidden)}>Show all</button>
-        {hidden.map((each) => (
-          <label key={each}>
-            <input type="checkbox" checked={false} onChange={() => toggleHidden([each])} /> {catalogue.tracks[each]!.name}
+        <legend>{legend}</legend>
+        {children}
+        {of.map(([key, name, checked]) => (
+          <label key={key}>
+            <input type="checkbox" checked={checked} onChange={() => onToggle(key)} /> {name}
           </label>
         ))}
       </fieldset>

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+import polars as pl
+
 from stepscope.advice.signals.device import device_signals
 from stepscope.advice.signals.record import record_grade
+from stepscope.advice.signals.replaying.change import Carried
 from stepscope.advice.signals.several.communication import communication_signals
 from stepscope.advice.signals.several.exchanges import exchange_signals
 from stepscope.tracer_remedies import RECORD_SHAPES
@@ -14,10 +17,11 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
     from stepscope.advice.item import Item
+    from stepscope.advice.signals.replaying.change import Change
     from stepscope.advice.signals.several.exchanges import ExchangeSignals
     from stepscope.advice.signals.signal import Signal, Signals
 
-__all__ = ["EXCHANGE_READS", "NO_SIZES", "exchanges_of"]
+__all__ = ["EXCHANGE_READS", "NO_SIZES", "at_rate", "exchanges_of"]
 
 #: The signals that a rule about all-reduces asks for.
 EXCHANGE_READS: Final[tuple[Signal[Any], ...]] = (
@@ -46,6 +50,20 @@ def exchanges_of(item: Item, signals: Signals) -> ExchangeSignals | Finding:
     if found.count and not found.kinds & _DIVIDING:
         return found
     return _left_out(item, found)
+
+
+def at_rate(calls: pl.DataFrame, needed_ps: pl.Expr) -> tuple[Change, ...]:
+    """Return the change that some all-reduces take what they need.
+
+    Args:
+        calls: Rows of `ExchangeSignals.calls`.
+        needed_ps: What each needs, without waiting for other workers.
+    """
+    # What a worker waits for the others stays as it was.
+    lost = (pl.col("least_ps") - needed_ps).clip(lower_bound=0)
+    left = calls.select("activity", left=(pl.col("dur_ps") - lost).cast(pl.Int64))
+    needed = dict(left.iter_rows())
+    return (Carried(needed),) if needed else ()
 
 
 def _left_out(item: Item, found: ExchangeSignals) -> Finding:

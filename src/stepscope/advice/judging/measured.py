@@ -80,7 +80,8 @@ def judge_measured(
     chosen = judged.filter("found")
     unknown = judged.filter(pl.col("found").is_null())
     because = tuple(chosen["because"].drop_nulls().head(1))
-    most = float(chosen["saved"].fill_null(0).sum())
+    time_ps = max(int(chosen["time_ps"].sum()), 1)
+    most = float(chosen["saved"].fill_null(0).sum()) / time_ps
     share = work.share(unknown)
     finding = judge_kernels(
         item,

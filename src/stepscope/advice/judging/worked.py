@@ -11,6 +11,7 @@ from stepscope.advice.signals.computing.kernel_work import kernel_work
 from stepscope.advice.signals.device import device_signals
 from stepscope.advice.signals.ranges import SHOWN
 from stepscope.advice.signals.record import record_grade
+from stepscope.advice.signals.replaying.change import Faster
 from stepscope.advice.signals.shares import IDLE_OWNERS, account_signals
 from stepscope.frozen import Frozen
 from stepscope.tracer_remedies import RECORD_KERNEL_OPS
@@ -18,15 +19,19 @@ from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from stepscope.advice.finding import Finding, Severity, Status
     from stepscope.advice.item import Item
     from stepscope.advice.signals.computing.kernel_work import KernelWork
+    from stepscope.advice.signals.replaying.change import Change
     from stepscope.advice.signals.signal import Signal, Signals
     from stepscope.thresholds import Threshold, Thresholds
 
 __all__ = [
     "WORKED_READS",
     "Worked",
+    "faster",
     "idle_percent",
     "judge_kernels",
     "kernels_of",
@@ -47,12 +52,12 @@ class Worked(Frozen, frozen=True, eq=True):
 
     Attributes:
         rows: Their rows of `KernelWork.rows`.
-        saving_ps: What the change would save per step, from low to high.
+        gain: The part of their time that the change would save, from low to high.
         unknown: Rows that may belong to them; None for none.
     """
 
     rows: pl.DataFrame
-    saving_ps: tuple[float, float]
+    gain: tuple[float, float]
     unknown: pl.DataFrame | None = None
 
 
@@ -131,7 +136,7 @@ def judge_kernels(
         "inputs": ("kernels",),
         "saving_ms": None
         if ms is None or status != "fail"
-        else _saving(worked, waits=idle >= thresholds.idle_device.value),
+        else _saving(worked, time, waits=idle >= thresholds.idle_device.value),
     }
     return item.finding(status, **(own | fields))
 
@@ -144,9 +149,30 @@ def idle_percent(signals: Signals) -> float:
     return found.judged().percent(*IDLE_OWNERS)
 
 
-def _saving(worked: Worked, *, waits: bool) -> Saving:
-    low, high = worked.saving_ps
-    return Saving(low=0.0 if waits else low / PS_PER_MS, high=high / PS_PER_MS)
+def _saving(worked: Worked, time_ps: int, *, waits: bool) -> Saving:
+    low, high = (part * time_ps / PS_PER_MS for part in worked.gain)
+    return Saving(low=0.0 if waits else low, high=high)
+
+
+def faster(
+    worked_of: Callable[[KernelWork, Thresholds], Worked],
+) -> Callable[[Signals, Thresholds], tuple[Change, ...]]:
+    """Return what says that the kernels of a rule take a part of their time.
+
+    Args:
+        worked_of: Finds these kernels, and how much of their time the change saves.
+    """
+
+    def changes(signals: Signals, thresholds: Thresholds) -> tuple[Change, ...]:
+        work = signals.of(kernel_work)
+        if isinstance(work, Unavailable):
+            return ()
+        worked = worked_of(work, thresholds)
+        low, high = worked.gain
+        classes = worked.rows["class"].to_list()
+        return (Faster(classes, (1 - low, 1 - high)),)
+
+    return changes
 
 
 def _parts(work: KernelWork, rows: pl.DataFrame) -> tuple[Part, ...]:

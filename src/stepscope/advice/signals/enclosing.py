@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from stepscope.advice.finding import Part
-from stepscope.advice.signals.replay import replay_signals
+from stepscope.advice.signals.replaying.change import Quiet
 from stepscope.advice.signals.signal import signal
 from stepscope.derive.account.host_states import host_states
 from stepscope.derive.account.owned_time import account
@@ -24,12 +23,8 @@ from stepscope.unavailable import Unavailable, present
 from stepscope.units import PS_PER_S
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
 
-    from stepscope.advice.finding import Saving
-    from stepscope.advice.signals.replay import ReplaySignals
     from stepscope.derive.account.host_states import HostStates
     from stepscope.derive.account.owned_time import DeviceAccount
     from stepscope.derive.host.function_frames import FunctionFrames
@@ -147,7 +142,6 @@ class FunctionRuns:
         threads: Rows of tracks of the threads that run the program.
         called: The ops that these threads ran.
         ran: The ops that any thread ran.
-        replays: Replays the steps.
     """
 
     host: str
@@ -159,33 +153,22 @@ class FunctionRuns:
     threads: tuple[int, ...]
     called: _Ops
     ran: _Ops
-    replays: Callable[[], ReplaySignals]
 
     def times_ps(self, part: Part) -> tuple[int, ...]:
         """Return what a function takes in each judged step, with all that it calls."""
         spans = self._calls(part)
         return tuple(spans.within(self.starts_ps, self.ends_ps).tolist())
 
-    def saving(self, part: Part, *, effect_ms: float, most_ms: float) -> Saving | None:
-        """Return what a step gains if a function goes with all that it calls.
+    def without(self, part: Part, *, effect_ms: float) -> Quiet:
+        """Return the change that a function goes with all that it calls.
 
         The threads that run the program then do nothing while it runs.
 
         Args:
             part: The function.
             effect_ms: What it takes in a mean step.
-            most_ms: What it may take in the mean of other steps.
-
-        Returns:
-            None where the replay cannot tell.
         """
-        return self.replays().saving_of_calls(
-            self._calls(part),
-            self.host,
-            threads=self.threads,
-            effect_ms=effect_ms,
-            most_ms=most_ms,
-        )
+        return Quiet(self._calls(part), self.threads, effect_ms)
 
     def _calls(self, part: Part) -> Spans:
         """Return when a function ran, with all that it calls.
@@ -228,12 +211,9 @@ class FunctionRuns:
 
 
 @signal(account, host_states, function_frames, windows)
-def function_runs(
-    profile: ProfileData, thresholds: Thresholds
-) -> dict[str, FunctionRuns]:
+def function_runs(profile: ProfileData, _: Thresholds) -> dict[str, FunctionRuns]:
     """Return the functions of the hosts without devices of which any were recorded."""
     found: dict[str, FunctionRuns] = {}
-    replays = cache(lambda: replay_signals.compute(profile, thresholds))
     for host in profile.hosts:
         accounted = profile.derived(host, account)
         frames = profile.derived(host, function_frames)
@@ -246,9 +226,7 @@ def function_runs(
             continue
         for one in accounted.devices:
             if one.device is None:
-                found[host] = _runs(
-                    profile, host, one, frames=frames, states=states, replays=replays
-                )
+                found[host] = _runs(profile, host, one, frames=frames, states=states)
     return found
 
 
@@ -259,7 +237,6 @@ def _runs(
     *,
     frames: FunctionFrames,
     states: HostStates,
-    replays: Callable[[], ReplaySignals],
 ) -> FunctionRuns:
     measured = present(profile.derived(host, windows)).measured
     starts, ends = ints(measured, "start_ps"), ints(measured, "end_ps")
@@ -277,7 +254,6 @@ def _runs(
         threads=tuple(threads),
         called=_ops(profile, host, states, threads, judged),
         ran=_ops(profile, host, states, driving.tracks(), judged),
-        replays=replays,
     )
 
 

@@ -2,134 +2,160 @@
 
 from __future__ import annotations
 
-from math import inf
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from stepscope.advice.bootstrap import ratio_interval
 from stepscope.advice.finding import Saving
+from stepscope.advice.signals.replaying.edits import Recorded, edits_of
 from stepscope.advice.signals.signal import signal
 from stepscope.derive.account.host_states import host_states
 from stepscope.derive.account.owned_time import account
-from stepscope.derive.replay.claims import threads_faster
-from stepscope.derive.replay.critical import next_owner
+from stepscope.derive.account.topics import idle_topics
+from stepscope.derive.columns.arrays import codes
+from stepscope.derive.device.activity_classes import activity_classes
+from stepscope.derive.replay.claims import joint
+from stepscope.derive.replay.critical import path_owners
 from stepscope.derive.replay.gains import gain_of, joint_gain
 from stepscope.derive.replay.graph import step_graph
 from stepscope.derive.replay.identity import replay_check
-from stepscope.derive.replay.owners import claimed_ps, without_owners
+from stepscope.derive.replay.owners import Silences, silent_share
 from stepscope.derive.replay.sampled import NO_STEPS
 from stepscope.derive.step_time.device_sets import device_sets
 from stepscope.derive.step_time.host_classes import host_classes
 from stepscope.frozen import Frozen
+from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    import polars as pl
     from numpy.typing import NDArray
 
+    from stepscope.advice.signals.replaying.change import Change
+    from stepscope.advice.signals.replaying.edits import Edits
     from stepscope.derive.account.host_states import HostStates
-    from stepscope.derive.account.owned_time import Account
+    from stepscope.derive.account.topics import IdleTopics
     from stepscope.derive.intervals.spans import Spans
     from stepscope.derive.profile_data import ProfileData
     from stepscope.derive.replay.claims import Edit
     from stepscope.derive.replay.gains import Gain
     from stepscope.derive.replay.identity import Identity
     from stepscope.derive.replay.nodes import Graph
-    from stepscope.derive.step_time.device_sets import DeviceSets
-    from stepscope.derive.step_time.host_classes import HostClasses
     from stepscope.thresholds import Thresholds
-
-    #: Owners whose time goes, and where it lies: "inside", "between" or "any".
-    Claim = tuple[Collection[str], str]
 
 __all__ = ["HostReplay", "ReplaySignals", "replay_signals"]
 
+#: Owner of the time of copies → their kind of activity.
+_COPIES: Final = {
+    owner: ACTIVITY_KINDS.categories.to_list().index(kind)
+    for owner, kind in (("copy_in", "h2d"), ("copy_out", "d2h"))
+}
+#: The share of the critical path after a change in which a thread may be silent.
+_SILENT_PERCENT: Final = 10.0
 #: Fewer windows have no interval of their mean.
 _FEW: Final = 3
 
 
 class HostReplay(Frozen, frozen=True):
-    """The graph of one host, and what claims about owners are worked out from.
+    """The graph of one host, and what changes of it are worked out from.
 
     Attributes:
-        graph: The graph.
+        recorded: The graph and what was recorded beside it.
         identity: How well a replay without a change repeats the recording.
-        account: The account.
-        host_classes: What threads do.
-        host_states: What that claims; Unavailable without names.
-        device_sets: What devices did.
-        tracks: The table.
+        host_states: What threads claim; Unavailable without names.
     """
 
-    graph: Graph
+    recorded: Recorded
     identity: Identity
-    account: Account
-    host_classes: HostClasses
     host_states: HostStates | Unavailable
-    device_sets: DeviceSets | Unavailable
-    tracks: pl.DataFrame
 
-    def without(self, claim: Claim, device: int | None) -> Edit:
-        """Return the claim that the time of some owners goes."""
-        owners, place = claim
-        return without_owners(
+    @property
+    def graph(self) -> Graph:
+        """Return the graph."""
+        return self.recorded.graph
+
+    def edits(self, changes: Iterable[Change], device: int | None) -> tuple[Edits, ...]:
+        """Return what some changes do to the graph."""
+        return tuple(edits_of(change, self.recorded, device) for change in changes)
+
+    def gains(self, edits: Sequence[Edits]) -> tuple[Gain, Gain]:
+        """Return what changes gain together, where they do least and most."""
+        least, most = [one.least for one in edits], [one.most for one in edits]
+        first = self._gain(least)
+        same = all(a is b for a, b in zip(least, most, strict=True))
+        return first, first if same else self._gain(most)
+
+    def _gain(self, edits: list[Edit]) -> Gain:
+        if len(edits) == 1:
+            return gain_of(self.graph, edits[0])
+        return joint_gain(self.graph, edits)
+
+    def _can_tell(self, edits: Sequence[Edits], gains: tuple[Gain, Gain]) -> bool:
+        """Return whether what holds the step back afterwards is known."""
+        if not all(one.can_be_told for one in gains):
+            return False
+        if not any(one.device for one in edits):
+            return True
+        whole = joint(self.graph, [one.most for one in edits])
+        silent = silent_share(self.graph, whole, self._silences())
+        return 100 * silent <= _SILENT_PERCENT
+
+    def path_owners(self, edits: Sequence[Edits]) -> dict[str, float]:
+        """Return the share of owners in the path once changes are made, in percent."""
+        return path_owners(
             self.graph,
-            owners,
-            place=place,
-            device=device,
-            account=self.account,
-            host_classes=self.host_classes,
-            device_sets=self.device_sets,
-            tracks=self.tracks,
+            joint(self.graph, [one.most for one in edits]),
+            account=self.recorded.account,
+            host_states=self.host_states,
+            device_sets=self.recorded.device_sets,
+            silences=self._silences(),
         )
 
-    def claimed_ms(self, claims: Sequence[Claim], device: int | None) -> float:
-        """Return the time per replayed step that some claims are about."""
-        whole = sum(
-            claimed_ps(
-                self.graph,
-                owners,
-                place=place,
-                device=device,
-                account=self.account,
-                device_sets=self.device_sets,
-            )
-            for owners, place in claims
-        )
-        return whole / self.graph.sampled.count / PS_PER_MS
+    def _silences(self) -> Silences:
+        found = self.recorded
+        return Silences(self.graph, found.host_classes, found.device_busy)
+
+    def spread_ms(self, gains: tuple[Gain, Gain]) -> tuple[float, float]:
+        """Return the range of gains in ms per step that the windows support."""
+        bounds_ps = self.graph.sampled.bounds_ps
+        low, high = _spread(gains[0], bounds_ps)
+        if gains[1] is not gains[0]:
+            high = _spread(gains[1], bounds_ps)[1]
+        return low, high
 
     def promise(
         self,
-        gain: Gain,
-        claimed_ms: float | None,
+        edits: Sequence[Edits],
         effect_ms: float | None,
-        most_ms: float | None,
+        bound: Saving | None,
     ) -> Saving | None:
-        """Return a gain as a promise about the mean step; None where it cannot tell.
+        """Return what changes gain as a promise about the mean step.
 
         Args:
-            gain: What the replayed steps gain.
-            claimed_ms: The time in these that the claim is about.
-            effect_ms: That time in the mean of all steps; None takes the replayed
-                steps for all.
-            most_ms: What that time may be in the mean of other steps; None for the
-                same.
+            edits: What they do to the graph.
+            effect_ms: The time in the mean of all steps that they are about; None
+                takes the replayed steps for all.
+            bound: What the account lets them gain; None for no limit.
+
+        Returns:
+            None where the replay cannot tell.
         """
-        if not gain.can_be_told or (claimed_ms is not None and claimed_ms <= 0):
+        gains = self.gains(edits)
+        scale = _scale(edits, effect_ms, bound)
+        if scale is None or not self._can_tell(edits, gains):
             return None
-        scale = 1.0
-        most = gain.period_ps / PS_PER_MS
-        if effect_ms is not None and claimed_ms is not None:
-            scale = effect_ms / claimed_ms
-            most = effect_ms if most_ms is None else most_ms
-        low, high = _spread(gain, self.graph.sampled.bounds_ps)
+        most = gains[0].period_ps / PS_PER_MS
+        if bound is not None and all(one.bounded for one in edits):
+            most = bound.high
+        low, high = (min(one * scale, most) for one in self.spread_ms(gains))
+        if bound is not None and any(one.partly for one in edits):
+            low = min(low, bound.low)
         return Saving(
-            low=min(low * scale, most),
-            high=min(high * scale, most),
+            low=low,
+            high=high,
             basis="replay",
             identity_error_percent=self.identity.median_error_percent,
         )
@@ -150,107 +176,146 @@ class ReplaySignals(Frozen, frozen=True):
         Args:
             label: `host:device`, or the host.
         """
-        found = self.hosts.get(self._host(label), NO_STEPS)
+        found = self.hosts.get(self.host_of(label), NO_STEPS)
         return found if isinstance(found, Unavailable) else found.identity.why_not
 
     def saving(
         self,
-        claims: Sequence[Claim],
+        changes: Sequence[Change],
         label: str,
         *,
         effect_ms: float | None = None,
-        most_ms: float | None = None,
+        bound: Saving | None = None,
     ) -> Saving | None:
-        """Return what a step gains if the time of some owners goes.
+        """Return what a step gains if some changes are made together.
 
         Args:
-            claims: Owners and the place of their time; several hold together.
+            changes: The changes.
             label: Device or host whose account is meant, as findings name it.
-            effect_ms: Their time in a mean step. The replayed steps are a sample, which
-                may hold more or less of it: what is gained of the time in the sample
-                is gained of this. None takes the sample for the whole.
-            most_ms: What their time may be in the mean of other steps; None for the
-                same. Nothing more is gained.
+            effect_ms: The time in a mean step that they are about. The replayed steps
+                are a sample, which may hold more or less of it: what is gained of the
+                time in the sample is gained of this. None takes the sample for the
+                whole.
+            bound: What the account lets them gain; None for no limit.
 
         Returns:
             None where the replay cannot tell.
         """
-        found = self._usable(label)
-        if found is None or not claims:
+        found = self.usable(label)
+        if found is None or not changes:
             return None
-        device = self._device(label)
-        edits = [found.without(claim, device) for claim in claims]
-        gain = (
-            gain_of(found.graph, edits[0])
-            if len(edits) == 1
-            else joint_gain(found.graph, edits)
-        )
-        claimed = None if effect_ms is None else found.claimed_ms(claims, device)
-        return found.promise(gain, claimed, effect_ms, most_ms)
+        edits = found.edits(changes, self.device_of(label))
+        return found.promise(edits, effect_ms, bound)
 
-    def saving_of_calls(
-        self,
-        spans: Spans,
-        label: str,
-        *,
-        threads: Collection[int],
-        effect_ms: float,
-        most_ms: float,
+    def together(
+        self, findings: Sequence[tuple[Sequence[Change], str, Saving]]
     ) -> Saving | None:
-        """Return what a step gains if some threads do nothing at some instants.
+        """Return what a step gains if several findings on one host are mended.
+
+        It is the part of what each of them promises by itself that the replay gains
+        together of what it gains one by one.
 
         Args:
-            spans: The instants: where a function runs, with all that it calls.
-            label: The host.
-            threads: Rows of tracks of these threads.
-            effect_ms: The instants' time in a mean step.
-            most_ms: What it may be in the mean of other steps.
+            findings: For each its changes, its device or host, and its promise.
 
         Returns:
             None where the replay cannot tell.
         """
-        found = self._usable(label)
+        found = self.usable(findings[0][1])
         if found is None:
             return None
-        graph = found.graph
-        edit = threads_faster(graph, spans, factor=inf, tracks=threads)
-        chosen = graph.sampled
-        claimed = spans.clip(chosen.first_ps, chosen.last_ps).length_ps
-        claimed_ms = claimed / chosen.count / PS_PER_MS
-        return found.promise(gain_of(graph, edit), claimed_ms, effect_ms, most_ms)
+        edits = [
+            found.edits(changes, self.device_of(label))
+            for changes, label, _ in findings
+        ]
+        singles = [found.gains(one) for one in edits]
+        whole = found.gains([one for each in edits for one in each])
+        if not all(one.can_be_told for one in whole):
+            return None
+        promised = [saving for _, _, saving in findings]
+        low, high = (
+            _part(together, alone) * sum(most)
+            for together, alone, most in (
+                (
+                    whole[0].low_ps,
+                    [one[0].low_ps for one in singles],
+                    [one.low for one in promised],
+                ),
+                (
+                    whole[1].high_ps,
+                    [one[1].high_ps for one in singles],
+                    [one.high for one in promised],
+                ),
+            )
+        )
+        low = max(low, *(one.low for one in promised))
+        return Saving(
+            low=low,
+            high=max(high, low, *(one.high for one in promised)),
+            basis="replay",
+            identity_error_percent=found.identity.median_error_percent,
+        )
 
-    def next_bottleneck(self, claim: Claim, label: str) -> str | None:
-        """Return the owner with most time on the critical path after a claim.
+    def next_bottleneck(
+        self, changes: Sequence[Change], label: str
+    ) -> tuple[str, float] | None:
+        """Return the owner with most time on the critical path after some changes.
 
         Args:
-            claim: Owners whose time goes, and where it lies.
+            changes: The changes.
             label: Device or host whose account is meant.
 
         Returns:
-            None where the replay cannot tell.
+            The owner and its share of the path in percent; None where the replay
+            cannot tell.
         """
-        found = self._usable(label)
+        found = self.usable(label)
         if found is None:
             return None
-        return next_owner(
-            found.graph,
-            found.without(claim, self._device(label)),
-            account=found.account,
-            host_states=found.host_states,
-            device_sets=found.device_sets,
-        )
+        edits = found.edits(changes, self.device_of(label))
+        owners = found.path_owners(edits)
+        return next(iter(owners.items()), None)
 
-    def _usable(self, label: str) -> HostReplay | None:
-        found = self.hosts.get(self._host(label))
+    def usable(self, label: str) -> HostReplay | None:
+        """Return the replay of a device's host; None where it cannot be trusted."""
+        found = self.hosts.get(self.host_of(label))
         if found is None or isinstance(found, Unavailable):
             return None
         return found if found.identity.stands else None
 
-    def _host(self, label: str) -> str:
+    def host_of(self, label: str) -> str:
+        """Return the host of a device, or the host that is named."""
         return label if label in self.hosts else label.rpartition(":")[0]
 
-    def _device(self, label: str) -> int | None:
+    def device_of(self, label: str) -> int | None:
+        """Return the ordinal of a device; None for a host."""
         return None if label in self.hosts else int(label.rpartition(":")[2])
+
+
+def _scale(
+    edits: Sequence[Edits], effect_ms: float | None, bound: Saving | None
+) -> float | None:
+    """Return what the gain in the sample is multiplied by; None where it holds none."""
+    scales = []
+    for compared, whole in (
+        ("effect", effect_ms),
+        ("bound", None if bound is None else bound.high),
+    ):
+        mine = [one for one in edits if one.compared == compared]
+        own = [one.effect_ms for one in mine if one.effect_ms is not None]
+        meant = sum(own) if own else whole
+        if not mine or meant is None:
+            continue
+        claimed = sum(one.claimed_ms for one in mine)
+        if claimed <= 0:
+            return None
+        scales.append(meant / claimed)
+    return scales[0] if scales else 1.0
+
+
+def _part(together: float, alone: Sequence[float]) -> float:
+    whole = sum(alone)
+    return min(together / whole, 1.0) if whole > 0 else 0.0
 
 
 def _spread(gain: Gain, bounds_ps: NDArray[np.int64]) -> tuple[float, float]:
@@ -274,7 +339,16 @@ def _spread(gain: Gain, bounds_ps: NDArray[np.int64]) -> tuple[float, float]:
     return max(low, 0.0) / PS_PER_MS, high / PS_PER_MS
 
 
-@signal(step_graph, replay_check, account, host_classes, host_states, device_sets)
+@signal(
+    step_graph,
+    replay_check,
+    account,
+    activity_classes,
+    host_classes,
+    host_states,
+    device_sets,
+    idle_topics,
+)
 def replay_signals(profile: ProfileData, _: Thresholds) -> ReplaySignals:
     """Build the graph of every host and replay it without a change."""
     return ReplaySignals({host: _of_host(profile, host) for host in profile.hosts})
@@ -297,11 +371,35 @@ def _of_host(profile: ProfileData, host: str) -> HostReplay | Unavailable:
     if isinstance(tracks, Unavailable):
         return tracks
     return HostReplay(
-        graph,
+        Recorded(
+            graph,
+            accounted,
+            classes,
+            profile.derived(host, device_sets),
+            tracks,
+            *_activities(profile, host),
+            _topics(profile.derived(host, idle_topics)),
+        ),
         check,
-        accounted,
-        classes,
         profile.derived(host, host_states),
-        profile.derived(host, device_sets),
-        tracks,
     )
+
+
+def _activities(
+    profile: ProfileData, host: str
+) -> tuple[NDArray[np.int32], dict[str, NDArray[np.bool_]]]:
+    """Return the class of each activity, and which are copies of each direction."""
+    activity = profile.table(host, "device_activity")
+    classes = profile.derived(host, activity_classes)
+    if isinstance(activity, Unavailable) or isinstance(classes, Unavailable):
+        return np.empty(0, np.int32), {}
+    kinds = codes(activity, "kind")
+    return classes.code, {owner: kinds == code for owner, code in _COPIES.items()}
+
+
+def _topics(
+    found: IdleTopics | Unavailable,
+) -> dict[int | None, dict[str, Spans]]:
+    if isinstance(found, Unavailable):
+        return {}
+    return {one.device: one.spans for one in found.devices}

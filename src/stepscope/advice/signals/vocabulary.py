@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from stepscope.advice.signals.signal import signal
 from stepscope.derive.names.event_kinds import EventFlag, OpCategory, event_kinds
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
+    from stepscope.thresholds import Thresholds
 
-__all__ = ["seen"]
+__all__ = ["PLAIN", "frameworks_used", "seen"]
 
 _NAMES: Final = {
     OpCategory.TENSORFLOW: "TensorFlow",
@@ -23,9 +25,17 @@ _NAMES: Final = {
 _COLLECTORS: Final = {"tensorflow": "TensorFlow", "jax": "JAX", "torch": "PyTorch"}
 #: What a program without any framework is written in.
 _PLAIN: Final = "Python"
+#: What is seen of such a program.
+PLAIN: Final = (_PLAIN,)
 #: Smallest share of all distinct ops: some names look like another framework's by
 #: chance.
 _LEAST_SHARE: Final = 0.2
+
+
+@signal(event_kinds)
+def frameworks_used(profile: ProfileData, _: Thresholds) -> tuple[str, ...]:
+    """Look which frameworks the program uses."""
+    return seen(profile)
 
 
 def seen(profile: ProfileData) -> tuple[str, ...]:
@@ -63,4 +73,4 @@ def _recorded(profile: ProfileData) -> tuple[str, ...]:
             return ()
         collectors.update(names.split(","))
     known = tuple(name for key, name in _COLLECTORS.items() if key in collectors)
-    return known or ((_PLAIN,) if collectors else ())
+    return known or (PLAIN if collectors else ())

@@ -140,8 +140,9 @@ class OverviewPageResult(msgspec.Struct, frozen=True, kw_only=True):
         steps: Every step of every host.
         step_count: Number of windows that the statistics use.
         left_out: Flag → number of closed windows that are in no mean because of it:
-            `other_kind` (they do other work), `warm_up` (they used what was buffered
-            while the recording started).
+            `unrecorded` (their device work was not recorded), `other_kind` (they do
+            other work), `warm_up` (they used what was buffered while the recording
+            started).
         step_time_ms: Wall time of a step, to the begin of the next one.
         host_period_ms: Time from a step's begin on the host to the next one's there,
             which differs where the host runs ahead; null where it is unknown.

@@ -111,7 +111,8 @@ def gaps(
     found += _left_out(hosts)
     reasons = _of_workers(hosts, why) | _of_steps(result, hosts, slowest)
     reasons |= {f"clocks.{name}_us": _doubt(result) for name in ("doubt", "bound")}
-    reasons |= {"clocks.offset_us": _NO_OFFSET, "processes": _NOT_SAID}
+    reasons |= {"clocks.shift_us": _NOT_TIED, "clocks.offset_us": _NO_OFFSET}
+    reasons |= {"processes": _NOT_SAID}
     null = {
         path for name, value in parts_of(result) for path in null_paths(value, name)
     }

@@ -36,6 +36,8 @@ class Clock(msgspec.Struct, frozen=True, kw_only=True):
             others are aligned to), `collectives` (which all members leave together),
             `recorded` (both hosts recorded absolute times; nothing checks them),
             `steps` (which they share) or `none`.
+        shift_us: Time to add to a time of this host to get the reference's, in µs; null
+            where nothing ties the two clocks together.
         offset_us: How far the host's recorded clock is ahead of the reference's, in µs;
             null where unknown.
         doubt_us: Error of the alignment if the members of a collective leave it
@@ -47,6 +49,7 @@ class Clock(msgspec.Struct, frozen=True, kw_only=True):
 
     host: str
     source: str
+    shift_us: float | None
     offset_us: float | None
     doubt_us: float | None
     bound_us: float | None

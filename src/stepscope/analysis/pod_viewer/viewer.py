@@ -261,6 +261,7 @@ def _clocks(collectives: WorkerCollectives) -> tuple[Clock, ...]:
         Clock(
             host=clock.host,
             source=clock.source,
+            shift_us=_us(clock.shift_ps),
             offset_us=_us(clock.offset_ps),
             doubt_us=_us(clock.doubt_ps),
             bound_us=_us(clock.bound_ps),

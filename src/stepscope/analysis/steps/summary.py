@@ -118,8 +118,9 @@ class StepSummary(msgspec.Struct, frozen=True, kw_only=True):
             recording is the one window.
         row_count: Number of rows (host, device, step) counted.
         left_out: Flag → number of closed windows that are in no mean because of it:
-            `other_kind` (they do other work), `warm_up` (they used what was buffered
-            while the recording started).
+            `unrecorded` (their device work was not recorded), `other_kind` (they do
+            other work), `warm_up` (they used what was buffered while the recording
+            started).
         step_time_ms: Wall time of the windows.
         host_period_ms: Time from a step's begin on the host to the next one's there,
             which differs where the host runs ahead; null where it is unknown.

@@ -17,7 +17,7 @@ from stepscope.xspace.vocabulary import FORWARDED_PLANE, HOST_PLANE
 from stepscope.xspace.writing.write import XSpaceBuilder
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, MutableSequence
+    from collections.abc import Callable, Mapping, MutableSequence
 
     from stepscope.capture.ground.clock import ClockPair
     from stepscope.capture.ground.options import ProfilerOptions
@@ -37,7 +37,20 @@ class HostCollector:
 
     name = "host"
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        *,
+        ring_events: int = _RING_EVENTS,
+        heard: Callable[[Rows], object] | None = None,
+    ) -> None:
+        """Keep nothing yet.
+
+        Args:
+            ring_events: Most annotations that wait to be taken.
+            heard: Called with what is taken, by whoever takes it.
+        """
+        self._ring_events = ring_events
+        self._heard = heard
         self._clock: ClockPair | None = None
         self._names = ThreadNames()
         self._collections: deque[tuple[str, int, int, int, dict[str, int]]] = deque()
@@ -57,7 +70,7 @@ class HostCollector:
         self._clock = clock
         # In a forked child the annotation that began this is being kept already.
         if not recorder.enabled():
-            recorder.enable(_RING_EVENTS)
+            recorder.enable(self._ring_events)
         forget_annotating()
         gc.callbacks.append(self._on_collection)
 
@@ -72,6 +85,8 @@ class HostCollector:
         for _ in range(len(self._collections)):
             for column, value in zip(own, self._collections.popleft(), strict=True):
                 column.append(value)
+        if self._heard is not None:
+            self._heard(Rows(*own))
         lost = recorder.lost() + self._lost_collections
         newly_lost, self._told_lost = lost - self._told_lost, lost
         space = XSpaceBuilder(platform.node(), start_ns=None)
@@ -94,6 +109,10 @@ class HostCollector:
         """Keep no more."""
         recorder.end_step()
         self._opened += recorder.disable()
+        self.forget()
+
+    def forget(self) -> None:
+        """Hear of no more collections; in a forked child, nothing else is ours."""
         if self._on_collection in gc.callbacks:
             gc.callbacks.remove(self._on_collection)
 

@@ -30,7 +30,7 @@ from stepscope.xspace.vocabulary import HOST_PLANE
 from stepscope.xspace.writing.write import XSpaceBuilder
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from types import CodeType
 
     from stepscope.capture.collectors.sampled_frames import Frame
@@ -64,7 +64,15 @@ class PythonSamplesCollector:
 
     name = "python_samples"
 
-    def __init__(self) -> None:
+    def __init__(
+        self, *, heard: Callable[[Sequence[Frame]], object] | None = None
+    ) -> None:
+        """Look at nothing yet.
+
+        Args:
+            heard: Called with frames that ended, by whoever takes them.
+        """
+        self._heard = heard
         self._clock: ClockPair | None = None
         self._hz = 0.0
         self._stop = threading.Event()
@@ -116,7 +124,7 @@ class PythonSamplesCollector:
         if now - self._stored_ns < _STORE_NS and not self._stop.is_set():
             return Fragment(b"", 0)
         ended, self._ended, self._stored_ns = self._ended, [], now
-        return self._fragment(ended, self._clock)
+        return self._taken(ended, self._clock)
 
     def halt(self) -> None:
         """End the thread."""
@@ -132,7 +140,7 @@ class PythonSamplesCollector:
         if clock is None:
             return Collected(b"")
         spooled = self.flush()
-        last = self._fragment(self._frames.end(), clock)
+        last = self._taken(self._frames.end(), clock)
         self._clock = None
         failed = (self._failure,) if self._failure else ()
         return Collected(spooled.xspace + last.xspace, failed)
@@ -218,6 +226,11 @@ class PythonSamplesCollector:
             elif code.co_filename.startswith(_RECORDING):
                 break
         return found
+
+    def _taken(self, frames: Sequence[Frame], clock: ClockPair) -> Fragment:
+        if self._heard is not None:
+            self._heard(frames)
+        return self._fragment(frames, clock)
 
     def _fragment(self, frames: Sequence[Frame], clock: ClockPair) -> Fragment:
         if not frames:

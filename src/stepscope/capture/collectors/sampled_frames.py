@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import CodeType
 
 __all__ = ["Frame", "Look", "SampledFrames"]
+
+#: A program may begin threads for as long as it runs.
+_MOST_THREADS: Final = 4_096
 
 
 class Look(NamedTuple):
@@ -58,6 +61,11 @@ class SampledFrames:
         due. It comes late where the thread kept the interpreter's lock: the time in
         between belongs to what was then found.
         """
+        if len(self._stacks) > _MOST_THREADS:
+            # Of threads that are gone there is nothing more to find.
+            self._stacks = {
+                it: known for it, known in self._stacks.items() if known.frames
+            }
         known = self._stacks.setdefault(look.thread, _Stack())
         edge_ns = look.at_ns
         if known.at_ns is not None:

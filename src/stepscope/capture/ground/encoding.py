@@ -27,6 +27,8 @@ __all__ = ["OWN_THREADS", "Rows", "ThreadNames", "add_rows", "native_id"]
 #: Names of the threads that record begin so.
 OWN_THREADS: Final = "stepscope-"
 _PS_PER_NS: Final = 1000
+#: So many threads are known by name; of those that ended before, only the number.
+_MOST_NAMES: Final = 4_096
 
 
 def native_id(thread: threading.Thread) -> int | None:
@@ -66,6 +68,8 @@ class ThreadNames:
 
     def refresh(self) -> None:
         """Look at the threads that are there now."""
+        if len(self._names) >= _MOST_NAMES:
+            self._names.clear()
         for thread in threading.enumerate():
             number = native_id(thread)
             if number is not None:

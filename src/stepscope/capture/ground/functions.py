@@ -10,6 +10,9 @@ if TYPE_CHECKING:
 
 __all__ = ["FunctionNames"]
 
+#: A program that makes functions as it runs would fill the memory with them.
+_MOST_KEPT: Final = 65_536
+
 #: Our own functions are no part of the program.
 _OURS: Final = str(Path(__file__).resolve().parents[2])
 
@@ -32,6 +35,8 @@ class FunctionNames:
             base = file.rpartition("/")[2]
             ours = file.startswith(_OURS)
             name = "" if ours else f"${base}:{code.co_firstlineno} {code.co_qualname}"
+            if len(self._names) >= _MOST_KEPT:
+                self._names.clear()
             # The object is kept, so that no other one gets its identity.
             known = self._names[id(code)] = code, name
         return known[1]

@@ -42,6 +42,9 @@ class ProfilerOptions:
         profile_memory: Allocations, where the framework can.
         max_bytes: Most bytes of a process's own events; what exceeds them is dropped
             and counted.
+        max_slowdown: Where steps are known before they are recorded (`ss.schedule`),
+            they may take so much longer while they are, 1 for twice as long; where
+            they do, the next round records less.
     """
 
     host_tracer_level: int = 2
@@ -54,6 +57,7 @@ class ProfilerOptions:
     record_shapes: bool = False
     profile_memory: bool = False
     max_bytes: int = 512 * 2**20
+    max_slowdown: float = 4.0
 
     def __post_init__(self) -> None:
         """Refuse what no recording can have.
@@ -72,6 +76,11 @@ class ProfilerOptions:
         _check_rate(
             "python_sampling_hz", self.python_sampling_hz, _MOST_SAMPLES_HZ, "looks"
         )
+        if not _is_number(self.max_slowdown, least=0):
+            raise BadUsage(
+                f"max_slowdown={self.max_slowdown!r} is no limit; give 0 or more, 1 "
+                "for steps that take twice as long."
+            )
         _check_collectors(self.collectors)
         if not _is_number(self.max_bytes, least=_LEAST_BYTES):
             raise BadUsage(

@@ -26,15 +26,19 @@ class Fragment(NamedTuple):
     Attributes:
         xspace: A serialized XSpace; empty where there was nothing.
         events: How many events it holds.
+        begin_ns: When its first event began, of the monotonic clock; None where nobody
+            asks.
     """
 
     xspace: bytes
     events: int
+    begin_ns: int | None = None
 
 
 class _Stored(NamedTuple):
     size: int
     events: int
+    begin_ns: int | None
 
 
 class Spool:
@@ -62,7 +66,7 @@ class Spool:
         self._begin = len(head)
         self._stored: deque[_Stored] = deque()
         self._stored_bytes = 0
-        self._kept: deque[tuple[bytes, int]] = deque()
+        self._kept: deque[Fragment] = deque()
         self._kept_bytes = 0
         if path is not None:
             flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC
@@ -77,10 +81,10 @@ class Spool:
             return
         at = self._begin + self._stored_bytes
         if self._file >= 0 and self._write(body, at=at):
-            self._stored.append(_Stored(len(body), events))
+            self._stored.append(_Stored(len(body), events, fragment.begin_ns))
             self._stored_bytes += len(body)
         else:
-            self._kept.append((body, events))
+            self._kept.append(fragment)
             self._kept_bytes += len(body)
         if self._stored_bytes + self._kept_bytes > self._max_bytes:
             self._drop_oldest(newest=len(body))
@@ -90,8 +94,14 @@ class Spool:
         parts = [self._head]
         if self._file >= 0:
             parts.append(self._read(self._begin, self._stored_bytes))
-        parts += [body for body, _ in self._kept]
+        parts += [fragment.xspace for fragment in self._kept]
         return b"".join(parts)
+
+    def oldest_ns(self) -> int | None:
+        """Return when the first event began of all that it holds."""
+        begins = [it.begin_ns for it in self._stored]
+        begins += [it.begin_ns for it in self._kept]
+        return min((it for it in begins if it is not None), default=None)
 
     def remove(self) -> None:
         """Remove the file: what it held is stored elsewhere."""
@@ -151,9 +161,9 @@ class Spool:
             self._begin += oldest.size
             self.dropped_events += oldest.events
         while self._kept and self._stored_bytes + self._kept_bytes > room:
-            body, events = self._kept.popleft()
-            self._kept_bytes -= len(body)
-            self.dropped_events += events
+            fragment = self._kept.popleft()
+            self._kept_bytes -= len(fragment.xspace)
+            self.dropped_events += fragment.events
         if self._file >= 0 and self._begin > len(self._head):
             self._shorten()
 

@@ -31,6 +31,8 @@ class RunPlan(NamedTuple):
         max_s: Longest recording of steps: it ends with the first step that ends later.
         wait_s: Without steps: seconds before recording begins.
         record_s: Without steps: seconds that are recorded.
+        max_slowdown: Steps that are recorded may take so much longer than those
+            before, 1 for twice as long; where they do, less is recorded.
         host_tracer_level: As in `ProfilerOptions`, and so are the rest.
         python_tracer_level: None where it was not chosen: then Python calls are
             recorded only of a program that would otherwise show nothing.
@@ -44,6 +46,7 @@ class RunPlan(NamedTuple):
     max_s: float = 10.0
     wait_s: float = 15.0
     record_s: float = 5.0
+    max_slowdown: float = 4.0
     host_tracer_level: int = 2
     python_tracer_level: int | None = None
     device_tracer_level: int = 1
@@ -68,6 +71,7 @@ class RunPlan(NamedTuple):
             "max_s": 0.0,
             "wait_s": 0.0,
             "record_s": 0.001,
+            "max_slowdown": 0.0,
         }
         for name, bound in least.items():
             value = getattr(self, name)

@@ -14,6 +14,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final
 
+from stepscope.capture.ground.affordable import StepCost, lowered
 from stepscope.capture.ground.leaving import leaving
 from stepscope.capture.launching.harmless import say
 from stepscope.capture.launching.notes import (
@@ -65,6 +66,7 @@ class Window:
         begun: Callable[[], None],
         left: Callable[[], object],
         over: Callable[[], None],
+        now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         """Record by a plan.
 
@@ -73,6 +75,7 @@ class Window:
             begun: Called whenever a recording has begun.
             left: Called when the process ends within a recording; it has to end it.
             over: Called once when no more will be recorded.
+            now_s: The clock that steps are timed by.
 
         Attributes:
             counted: What is counted as steps, for people.
@@ -104,6 +107,13 @@ class Window:
         self._ended = 0
         self._first: int | None = None
         self._opened_s = 0.0
+        self._last_step = plan.last_step
+        self._now_s = now_s
+        self._cost = StepCost(plan.max_slowdown)
+        #: When the step began that is under way; None before the first.
+        self._step_began_s: float | None = None
+        self._cost_from = 0
+        self._lowered: tuple[str, ...] = ()
         self._by_time: str | None = None
         self._warnings: tuple[str, ...] = ()
         self._ours_s = 0.0
@@ -169,19 +179,22 @@ class Window:
                 return
             last = first + batches - 1
             self._note_ended(first - 1)
+            self._note_cost(max(1, first - 1 - self._cost_from))
             closes = self.phase is Phase.STEPS and self._is_enough(first)
             opens = self.phase is not Phase.STEPS and last > self.plan.skip_steps
-            if settle is not None and (closes or opens):
+            lowers = self.phase is Phase.STEPS and self._cost.is_too_much
+            if settle is not None and (closes or opens or lowers):
                 settle()
             self._leave_step()
-            if closes:
+            if closes or (lowers and not self._lower(first)):
                 self.close()
                 return
             if opens:
-                self._open_steps(first)
+                self._open_steps(first, self.plan.options())
             elif self.phase is Phase.IDLE:
                 self.watch()
             self._begun = last
+            self._step_began_s, self._cost_from = self._now_s(), first - 1
             if marked:
                 self._enter_step(first, batches, forwarded=forwarded)
 
@@ -211,6 +224,8 @@ class Window:
     def forget_steps(self) -> None:
         """Forget the count so far: what was counted turned out not to be the steps."""
         with self._alone():
+            self._cost = StepCost(self.plan.max_slowdown)
+            self._step_began_s = None
             if self.phase is Phase.WATCHED and self._ended:
                 self._step = None
                 self._drop()
@@ -284,6 +299,10 @@ class Window:
         self._step = None
         self._begun = self._ended = 0
         self._first = None
+        self._last_step = self.plan.last_step
+        self._cost = StepCost(self.plan.max_slowdown)
+        self._step_began_s = None
+        self._lowered = ()
         self._by_time = None
         self._warnings = ()
         self._ours_s = 0.0
@@ -325,18 +344,47 @@ class Window:
         kept = ("host", "process", *(("python_samples",) if functions else ()))
         return replace(self.plan.options(), collectors=kept, counters_hz=_WATCH_HZ)
 
-    def _open_steps(self, first: int) -> None:
+    def _open_steps(self, first: int, options: ProfilerOptions) -> None:
         if self.phase is Phase.TIME:
             say("steps begin: they are recorded instead of what time had opened")
         with self._alone():
             self._drop()
-            self._begin(self.plan.options())
+            self._begin(options)
             self.phase = Phase.STEPS
             self._first = first
             self._opened_s = time.monotonic()
+            self._cost.begins()
+
+    def _note_cost(self, batches: int) -> None:
+        """Take note of how long a batch of the step took that ends here."""
+        began_s, self._step_began_s = self._step_began_s, None
+        if began_s is None:
+            return
+        note = self._cost.within if self.phase is Phase.STEPS else self._cost.before
+        note((self._now_s() - began_s) / batches)
+
+    def _lower(self, first: int) -> bool:
+        """Record less from this step on; whether there is something to leave out."""
+        if self._session is None:
+            return True
+        times = self._cost.times or 0.0
+        less = lowered(self._session.options)
+        left_out = "the steps that were left" if less is None else less.left_out
+        sentence = (
+            f"recorded steps took {times:.1f} times as long as those before "
+            f"(--max-slowdown {self.plan.max_slowdown:g}), so {left_out} were not "
+            "recorded"
+        )
+        self._lowered = (*self._lowered, sentence)
+        if less is None:
+            return False
+        # What was recorded until here has times of the recording, not of the program.
+        self._open_steps(first, less.options)
+        self._last_step = first + self.plan.steps - 1
+        return True
 
     def _is_enough(self, next_step: int) -> bool:
-        if next_step > self.plan.last_step:
+        if next_step > self._last_step:
             return True
         recorded_s = time.monotonic() - self._opened_s
         return next_step != self._first and recorded_s >= self.plan.max_s
@@ -398,6 +446,9 @@ class Window:
             return None
         others = self._stop_keeping()
         with _silence():
+            if how == "steps":
+                for sentence in self._lowered:
+                    session.tell(sentence)
             run = session.stop()
         warnings = run.warnings
         if others:

@@ -78,6 +78,7 @@ def assemble(
     end: ClockPair,
     warnings: Sequence[str] = (),
     forwarded_elsewhere: bool = False,
+    since_ns: int | None = None,
 ) -> bytes:
     """Make one message of all that was recorded.
 
@@ -90,6 +91,8 @@ def assemble(
         warnings: Warnings to store in the file.
         forwarded_elsewhere: Annotations that were forwarded stand in a framework's
             recording, and are left out of ours.
+        since_ns: The profile begins then, in ns since 1970: of a recording of which
+            only the last part was kept. None means with the recording.
     """
     told = list(warnings)
     readable = []
@@ -103,7 +106,8 @@ def assemble(
         found.get(EnvironmentStat.START) or recording.begin.wall_ns
         for found in environments
     ]
-    start_ns = min([recording.begin.wall_ns, *map(_number, starts)])
+    began_ns = recording.begin.wall_ns if since_ns is None else since_ns
+    start_ns = min([began_ns, *map(_number, starts)])
     own = merge(
         [Part(data=ours)],
         without={ENVIRONMENT_PLANE}

@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from stepscope import rundir
 from stepscope._core import recorder
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from stepscope.capture.collectors.contract import Collector
 
-__all__ = ["Run", "Session", "chosen", "current"]
+__all__ = ["Run", "Session", "StandBy", "chosen", "current", "stand_by"]
 
 _log: Final = logging.getLogger("stepscope")
 #: How long an end waits for a beginning that was put off, and is called off.
@@ -45,12 +45,23 @@ _ENDS_WITHIN_S: Final = 1.0
 _OURS: Final = str(Path(__file__).resolve().parents[1])
 
 
+class StandBy(Protocol):
+    """Who records while no recording was asked for, and gives way to one."""
+
+    def pause(self) -> None:
+        """Record no more: a recording begins."""
+
+    def resume(self) -> None:
+        """Record again: it has ended."""
+
+
 class _Slot:
     """The one recording of this process."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.session: Session | None = None
+        self.stand_by: StandBy | None = None
 
 
 _slot: Final = _Slot()
@@ -59,6 +70,11 @@ _slot: Final = _Slot()
 def current() -> Session | None:
     """Return the recording of this process that is under way."""
     return _slot.session
+
+
+def stand_by(who: StandBy | None) -> None:
+    """Have someone record beside recordings; None ends it."""
+    _slot.stand_by = who
 
 
 class Session:
@@ -138,6 +154,11 @@ class Session:
             with leaving.undisturbed():
                 under_way.flusher.flush()
 
+    def tell(self, sentence: str) -> None:
+        """Add a sentence to the warnings of the run, and of the file."""
+        if self._under_way is not None:
+            self._under_way.tell(sentence)
+
     def stop(self, *, save: bool = True) -> Run:
         """End, and write the file unless `save` is false; a second call gives that run.
 
@@ -166,6 +187,8 @@ class Session:
                 _slot.session = self
             try:
                 leaving.watch(end=self._leave, forked=self._forked)
+                if _slot.stand_by is not None:
+                    _slot.stand_by.pause()
                 if not self._child:
                     # Annotations may be kept only to be heard of; those are not ours.
                     recorder.disable()
@@ -187,8 +210,11 @@ class Session:
         self.shared.end()
         leaving.forget()
         with _slot.lock:
-            if _slot.session is self:
-                _slot.session = None
+            if _slot.session is not self:
+                return
+            _slot.session = None
+        if _slot.stand_by is not None:
+            _slot.stand_by.resume()
 
     def _begin_later(self, collectors: Sequence[Collector]) -> None:
         begin = functools.partial(self._begin, collectors)

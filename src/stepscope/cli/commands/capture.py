@@ -22,11 +22,18 @@ _DEFAULT_LOGDIR = "stepscope-logs"
 @click.option(
     "--ms",
     "duration_ms",
-    default=2000,
-    show_default=True,
+    default=None,
+    show_default="2000; with --steps 60000",
     type=int,
     metavar="N",
     help="How long to record.",
+)
+@click.option(
+    "--steps",
+    default=None,
+    type=int,
+    metavar="N",
+    help="End after N whole steps, at the latest after --ms (stepscope's servers).",
 )
 @click.option(
     "--delay-ms",

@@ -55,6 +55,13 @@ _DEFAULT_LOGDIR = "stepscope-logs"
     help="Where no steps are found: seconds to record.",
 )
 @click.option(
+    "--max-slowdown",
+    default=4.0,
+    show_default=True,
+    metavar="X",
+    help="Record less where steps take more than X longer than before; 1 is twice.",
+)
+@click.option(
     "--host-tracer-level",
     default=2,
     show_default=True,
@@ -95,6 +102,7 @@ def run(
     max_s: float,
     wait_s: float,
     record_s: float,
+    max_slowdown: float,
     host_tracer_level: int,
     python_tracer_level: int | None,
     device_tracer_level: int,
@@ -120,6 +128,7 @@ def run(
         max_s=max_s,
         wait_s=wait_s,
         record_s=record_s,
+        max_slowdown=max_slowdown,
         host_tracer_level=host_tracer_level,
         python_tracer_level=python_tracer_level,
         device_tracer_level=device_tracer_level,

@@ -27,7 +27,28 @@ __all__ = ["serve"]
     help="Listen at this port; 0 takes any free one.",
 )
 @kernels_option
-def serve(*, logdir: str, host: str, port: int, kernels: str | None) -> int:
+@click.option(
+    "--capture",
+    "capture",
+    multiple=True,
+    metavar="HOST:PORT",
+    help="Let the page record the program that listens there; may be given again.",
+)
+@click.option(
+    "--capture-token",
+    envvar="STEPSCOPE_TOKEN",
+    metavar="TEXT",
+    help="What these programs want to be sent; or set STEPSCOPE_TOKEN.",
+)
+def serve(
+    *,
+    logdir: str,
+    host: str,
+    port: int,
+    kernels: str | None,
+    capture: tuple[str, ...],
+    capture_token: str | None,
+) -> int:
     """Show the profiles of LOGDIR in a browser, new ones as soon as they are there.
 
     LOGDIR is a log directory, a run directory, a trace file, or the URL of one of
@@ -35,4 +56,11 @@ def serve(*, logdir: str, host: str, port: int, kernels: str | None) -> int:
     """
     from stepscope.cli import serve as serving  # noqa: PLC0415 - help stays light
 
-    return serving.answer(logdir, host=host, port=port, kernels=kernels)
+    return serving.answer(
+        logdir,
+        host=host,
+        port=port,
+        kernels=kernels,
+        capture=capture,
+        capture_token=capture_token,
+    )

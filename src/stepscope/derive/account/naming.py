@@ -67,6 +67,7 @@ _CODES: Final[dict[str, tuple[HostCode, ...]]] = {
     "scaling": (),
     "read_back": (),
     "callback": (),
+    "unfed": (),
     "unnamed": (),
 }
 NAMED_OWNERS: Final = _CODES.keys()
@@ -112,6 +113,7 @@ _NEIGHBOUR_PS: Final = 100 * PS_PER_US
 UNNAMED: Final = Name(None)
 LAUNCH_LATENCY: Final = Name("launch latency")
 _BETWEEN_OPS: Final = Name("Python between ops")
+_FROM_STEP_TO_STEP: Final = Name("from one step's range to the next")
 _POOL_TASKS: Final = Name("tasks of thread pools")
 
 
@@ -364,7 +366,7 @@ class Naming(Frozen, frozen=True):
             return self._by_ranges(spans, UNNAMED if on_device else _POOL_TASKS)
         if owner == "debugging":
             return self._by_ranges(spans, UNNAMED)
-        if owner in {"between", "unnamed"}:
+        if owner in {"between", "unfed", "unnamed"}:
             return self._by_neighbours(spans)
         return [(UNNAMED, spans.length_ps)]
 
@@ -415,6 +417,8 @@ class Naming(Frozen, frozen=True):
         @cache
         def name(first: int, last: int) -> Name:
             told = []
+            if first >= 0 and last >= 0 and self.marks[[first, last]].all():
+                return _FROM_STEP_TO_STEP
             if first >= 0:
                 told.append(f"after {self.names[first]}")
             if last >= 0:

@@ -2,8 +2,8 @@
 
 An owner says who is to blame; a topic says what was done: collecting garbage, writing a
 checkpoint, printing from inside a step, looking whether gradients are finite, reading a
-result back, running callbacks. Each topic is a part of the time of some owners, and no
-two share an instant.
+result back, running callbacks, what precedes the copy of a batch. Each topic is a part
+of the time of some owners, and no two share an instant.
 
 Definition: docs/where-a-steps-time-goes.md#topics.
 """
@@ -13,8 +13,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+import polars as pl
 
 from stepscope.derive.account.loss_scaling import scaling_holes
+from stepscope.derive.account.unfed import BatchCopies
 from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.host.function_purposes import FunctionPurpose
 from stepscope.derive.intervals.spans import Spans
@@ -26,23 +28,25 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    import polars as pl
     from numpy.typing import NDArray
 
     from stepscope.derive.account.host_states import HostStates
     from stepscope.derive.account.owned_time import Account, DeviceAccount
+    from stepscope.derive.device.correlation import Correlation
     from stepscope.derive.device.launch_facts import LaunchLatency
     from stepscope.derive.host.function_frames import FunctionFrames
     from stepscope.derive.host.function_purposes import FunctionPurposes
+    from stepscope.derive.step_windows.windows import Windows
     from stepscope.derive.steps.chosen import Steps
 
 __all__ = ["TOPICS", "DeviceTopics", "IdleTopics", "idle_topics"]
 
 #: What is done, in the order in which an instant is given to the first that holds;
-#: `unnamed` is time between steps of which nothing says what was done.
+#: `unfed` and `unnamed` are time of which nothing says what was done: before a batch is
+#: copied to the device, and elsewhere between steps.
 TOPICS: Final = (
     *("garbage", "writing", "debugging", "scaling"),
-    *("read_back", "callback", "unnamed"),
+    *("read_back", "callback", "unfed", "unnamed"),
 )
 #: A result of at most this size is read to look at it, not to keep it.
 _SMALL_BYTES: Final = 4096
@@ -67,6 +71,7 @@ _REFILLING: Final = ("launch", "sync", "output", "between")
 
 #: Owners of all time that can have a topic.
 _LOOKED_AT: Final = ("between", "host_compute", "launch", "output", "sync")
+_EVERY: Final = (*_LOOKED_AT, "unexplained")
 
 
 class DeviceTopics(Frozen, frozen=True):
@@ -104,6 +109,10 @@ def idle_topics(
     function_purposes: FunctionPurposes | Unavailable,
     device_activity: pl.DataFrame | Unavailable,
     launch_latency: LaunchLatency | Unavailable,
+    windows: Windows,
+    launches: pl.DataFrame | Unavailable,
+    correlation: Correlation | Unavailable,
+    iterators: pl.DataFrame | Unavailable,
 ) -> IdleTopics:
     """Find the topics of all idle time.
 
@@ -117,6 +126,10 @@ def idle_topics(
         function_purposes: What those of libraries are for.
         device_activity: The table, for results that were read back.
         launch_latency: The usual launch latency.
+        windows: The windows.
+        launches: The table.
+        correlation: The launch of each activity.
+        iterators: The table: where fetches of batches were recorded, silence is none.
     """
     if isinstance(host_states, Unavailable):
         return IdleTopics((), dict.fromkeys(TOPICS, host_states))
@@ -131,23 +144,35 @@ def idle_topics(
         event_types,
         marked=not isinstance(steps, Unavailable) and steps.source == "marker",
         waits=waiting,
-        within=Spans.union_of(_union(one.idle, _LOOKED_AT) for one in account.devices),
+        within=Spans.union_of(_union(one.idle, _EVERY) for one in account.devices),
     )
-    reads = None
+    batches = reads = None
+    if not _fetched(host_states, iterators):
+        batches = BatchCopies.of(
+            windows, device_activity, launches, correlation, launch_latency
+        )
     if not isinstance(device_activity, Unavailable) and not isinstance(
         launch_latency, Unavailable
     ):
         reads = _ReadBacks(device_activity, 2 * launch_latency.latency_ps)
     found = []
     for one in account.devices:
-        drained = scaling = Spans.empty()
+        drained = scaling = unfed = Spans.empty()
         if not isinstance(device_activity, Unavailable) and one.device is not None:
             scaling = scaling_holes(device_activity, event_types, one.device)
         if reads is not None and one.device is not None:
             drained = reads.drained(one, host)
-        found.append(_of(one, host, drained, scaling))
+        if batches is not None and one.device is not None:
+            unfed = batches.waits(one, host.doing)
+        found.append(_of(one, host, drained=drained, scaling=scaling, unfed=unfed))
     missing = {} if host.collections_seen else {"garbage": _NO_COLLECTIONS}
     return IdleTopics(tuple(found), missing)
+
+
+def _fetched(states: HostStates, iterators: pl.DataFrame | Unavailable) -> bool:
+    """Return whether any fetch of a batch was recorded, or a pipeline that has some."""
+    listed = isinstance(iterators, pl.DataFrame) and not iterators.is_empty()
+    return listed or bool(len(states.classes.input_wait))
 
 
 class _Host(Frozen, frozen=True):
@@ -237,7 +262,7 @@ def _debugging(
 
 
 def _of(
-    one: DeviceAccount, host: _Host, drained: Spans, scaling: Spans
+    one: DeviceAccount, host: _Host, *, drained: Spans, scaling: Spans, unfed: Spans
 ) -> DeviceTopics:
     idle = one.idle
     writing = idle["output"] & host.writing
@@ -258,9 +283,10 @@ def _of(
         "scaling": _union(idle, _LOOKED_AT) & scaling,
         "read_back": reading,
         "callback": chores & host.doing,
+        "unfed": unfed,
         "unnamed": chores - host.doing,
     }
-    left = _union(idle, _LOOKED_AT)
+    left = _union(idle, _EVERY)
     found = {}
     for topic in TOPICS:
         found[topic] = wanted[topic] & left

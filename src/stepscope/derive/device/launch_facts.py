@@ -50,6 +50,8 @@ _REPLAYED_GRAPH: Final = r"^CudaGraphExec"
 #: Calls that return when all work of a device, or of a stream, is done.
 _FOR_DEVICE: Final = r"^(?:cuda|hip)DeviceSynchronize|^cuCtxSynchronize"
 _FOR_STREAM: Final = r"^(?:cuda|hip|cu)StreamSynchronize"
+#: What copies are called that end before their call returns.
+_TO_PAGEABLE: Final = "DtoH (Device -> Pageable)"
 _KERNEL: Final = ACTIVITY_KINDS.categories.to_list().index("kernel")
 
 
@@ -177,12 +179,15 @@ def _outlasting_ps(
     """Return by how much work ends after calls that had to wait for it.
 
     A call that waits for a device waits for all that was launched before; one that
-    waits for a stream does where only one stream was used.
+    waits for a stream does where only one stream was used. A call that copies to
+    pageable memory of the host returns when the copy is done.
     """
-    nothing = np.empty(0, np.int64)
     known = np.flatnonzero(launch_of >= 0)
+    copied = _copied_late_ps(
+        device_activity, event_types, known, returned_ps[launch_of[known]]
+    )
     if not len(known) or device_activity["device"].n_unique() > 1:
-        return nothing
+        return copied
     waits = _FOR_DEVICE
     if device_activity["track"].n_unique() == 1:
         waits = f"{_FOR_DEVICE}|{_FOR_STREAM}"
@@ -200,6 +205,25 @@ def _outlasting_ps(
     launched = np.searchsorted(returned[order], begin, side="right") - 1
     some = launched >= 0
     beyond = latest[launched[some]] - end[some]
+    return np.concatenate((copied, beyond[beyond > 0]))
+
+
+def _copied_late_ps(
+    device_activity: pl.DataFrame,
+    event_types: pl.DataFrame,
+    known: NDArray[np.intp],
+    returned_ps: NDArray[np.int64],
+) -> NDArray[np.int64]:
+    """Return by how much copies to pageable memory end after their call returned."""
+    pageable = event_types["name"].str.contains(_TO_PAGEABLE, literal=True)
+    mine = pageable.fill_null(value=False).to_numpy()[
+        handles(device_activity, "type")[known]
+    ]
+    rows = known[mine]
+    ended = (
+        ints(device_activity, "start_ps")[rows] + ints(device_activity, "dur_ps")[rows]
+    )
+    beyond = ended - returned_ps[mine]
     found: NDArray[np.int64] = beyond[beyond > 0]
     return found
 
@@ -215,7 +239,8 @@ def _lost(
     A place is the name of a call in the innermost event around it, on one thread: a
     call that clears no bytes never leads to activity, wherever it is repeated. Work
     that was still queued when recording stopped is not lost: those calls come after the
-    last one of their thread that has activity.
+    last one of their thread that has activity. Nor is work from before the device's
+    records begin: those calls come before the first one.
     """
     if not used.any() or used.all():
         return np.empty(0, np.intp)
@@ -226,9 +251,12 @@ def _lost(
         pl.col("used").mean().over("track", "type", "around") >= _USUAL
     ).to_series()
     last = np.full(int(track.max()) + 1, np.iinfo(np.int64).min)
+    first = np.full(len(last), np.iinfo(np.int64).max)
     called = ints(launches, "start_ps")
     np.maximum.at(last, track[used], called[used])
-    return np.flatnonzero(~used & usual.to_numpy() & (called < last[track]))
+    np.minimum.at(first, track[used], called[used])
+    within = (first[track] < called) & (called < last[track])
+    return np.flatnonzero(~used & usual.to_numpy() & within)
 
 
 def _around(

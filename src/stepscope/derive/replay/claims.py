@@ -132,40 +132,41 @@ def kernels_scaled(graph: Graph, chosen: NDArray[np.bool_], *, factor: float) ->
 
 
 def exchanges_at(
-    graph: Graph,
-    chosen: NDArray[np.bool_],
-    *,
-    bytes_: NDArray[np.int64],
-    bytes_per_second: float,
+    graph: Graph, chosen: NDArray[np.bool_], *, needed_ps: NDArray[np.int64]
 ) -> Edit:
     """Let some exchanges take what their bytes need; none becomes longer.
 
     Args:
         graph: The graph.
         chosen: By node: whether it is meant.
-        bytes_: By node: what it moves.
-        bytes_per_second: What the link carries.
+        needed_ps: By node: its bytes at the rate of the link, and what it waits for
+            other members.
     """
     nodes = graph.nodes
-    needed = (bytes_ * (1e12 / bytes_per_second)).astype(np.int64)
     meant = chosen & (nodes.kind == NodeKind.DEVICE) & graph.measured
     return _with_dur(
         unchanged(graph),
-        np.where(meant, np.minimum(needed, nodes.dur_ps), nodes.dur_ps),
+        np.where(meant, np.minimum(needed_ps, nodes.dur_ps), nodes.dur_ps),
     )
 
 
 def copies_moved(graph: Graph, chosen: NDArray[np.bool_]) -> Edit:
-    """Let the rest of a stream no longer wait for some of its copies.
+    """Let the device no longer wait for some of its copies.
 
-    Whoever synchronises still waits for them.
+    The rest of their stream goes on beside them, and other streams do not wait for
+    them, as where they had been asked for a step earlier. Whoever synchronises still
+    waits for them.
     """
     edit, edges = unchanged(graph), graph.edges
-    moved = chosen[edges.source] & graph.measured[edges.source]
-    moved &= edges.kind == EdgeKind.STREAM
+    of_copy = chosen[edges.source] & graph.measured[edges.source]
+    moved = of_copy & (edges.kind == EdgeKind.STREAM)
+    awaited = of_copy & np.isin(edges.kind, (EdgeKind.EVENT, EdgeKind.ACROSS))
+    # A copy of these does not wait for a stream to be moved to another.
+    awaited &= ~chosen[edges.target]
+    lag = np.where(moved, np.minimum(edges.lag_ps, 0), edges.lag_ps)
     return Edit(
         edit.dur_ps,
-        np.where(moved, np.minimum(edges.lag_ps, 0), edges.lag_ps),
+        np.where(awaited, NEVER, lag),
         # The next one follows the begin of the copy: what was before it still counts.
         np.where(moved, np.uint8(1), edges.from_start),
         edit.most_delay_ps,
@@ -207,15 +208,17 @@ def launched_as_one(graph: Graph, group: NDArray[np.int32]) -> Edit:
     number = group[edges.target[launch]]
     called = nodes.start_ps[edges.source[launch]]
     order = np.lexsort((called, number))
-    first = np.ones(len(order), np.bool_)
-    first[1:] = number[order][1:] != number[order][:-1]
-    later = launch[order[~first]]
+    launch, number = launch[order], number[order]
+    first = np.ones(len(launch), np.bool_)
+    first[1:] = number[1:] != number[:-1]
+    later = launch[~first]
     lag = edges.lag_ps.copy()
     lag[later] = NEVER
-    # What the host did from each later call to whatever came after it is not needed.
+    # What the host did from each call to the next is not needed; what it did after the
+    # last one is its own.
     dur = nodes.dur_ps.copy()
-    calls = edges.source[later][edges.from_start[later] > 0]
-    dur[calls] = 0
+    before = launch[:-1][~first[1:]]
+    dur[edges.source[before][edges.from_start[before] > 0]] = 0
     # Nor may its slack hold it back: one call hands over all.
     delay = edit.most_delay_ps.copy()
     delay[edges.target[later]] = 0

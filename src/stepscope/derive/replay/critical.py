@@ -17,7 +17,7 @@ from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.replay.nodes import EdgeKind, Graph, NodeKind
 from stepscope.derive.replay.owners import charged_spans
-from stepscope.derive.replay.replayed import path_pieces, replayed
+from stepscope.derive.replay.replayed import NODE, path_pieces, replayed, window_paths
 from stepscope.derive.step_time.owners import BUSY_OWNERS
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from stepscope.derive.account.owned_time import Account
     from stepscope.derive.intervals.nesting import Nesting
     from stepscope.derive.replay.claims import Edit
+    from stepscope.derive.replay.owners import Silences
     from stepscope.derive.replay.replayed import PathPieces
     from stepscope.derive.step_time.device_sets import DeviceSets
 
@@ -36,7 +37,7 @@ __all__ = [
     "PATH_ROWS",
     "CriticalPath",
     "critical_path",
-    "next_owner",
+    "path_owners",
 ]
 
 #: Columns of `CriticalPath.rows`.
@@ -220,6 +221,14 @@ class _Owners:
         found[lag & (kinds == EdgeKind.SYNCHRONISE)] = "sync"
         return [str(one) for one in found]
 
+    def working(self, start_ps: int, end_ps: int) -> str:
+        """Return the owner with most of the devices' work in a range."""
+        times = {
+            owner: spans.clip(start_ps, end_ps).length_ps
+            for owner, spans in self._of_work()
+        }
+        return max(times, key=lambda owner: times[owner], default="unexplained")
+
     def _fill(
         self,
         found: NDArray[np.object_],
@@ -336,15 +345,19 @@ class _Names:
         return np.where(at >= 0, self._type[np.maximum(at, 0)], -1)
 
 
-def next_owner(
+def path_owners(
     graph: Graph,
     edit: Edit,
     *,
     account: Account,
     host_states: HostStates | Unavailable,
     device_sets: DeviceSets | Unavailable,
-) -> str | None:
-    """Return the owner with most time on the critical path after a claim.
+    silences: Silences,
+) -> dict[str, float]:
+    """Return the share of each owner in the critical path after a claim, in percent.
+
+    Where a thread was silent while a device worked, it is taken to have waited for
+    that work.
 
     Args:
         graph: The graph.
@@ -352,19 +365,26 @@ def next_owner(
         account: The account.
         host_states: What threads did.
         device_sets: What devices did.
+        silences: Where threads were silent.
     """
     run = replayed(graph, edit, slack="dropped")
     owned = _Owners(graph, account, host_states, device_sets)
     times: dict[str, int] = {}
     recorded, ends = graph.nodes.start_ps, graph.end_ps
-    for number in range(graph.sampled.count):
-        first, last = int(run.bounds_ps[number]), int(run.bounds_ps[number + 1])
-        pieces = path_pieces(graph, run, last=number + 1, first_ps=first, last_ps=last)
+    for pieces in window_paths(graph, run):
         # What a piece is, its recorded place tells; how long it is, the replay.
         node = pieces.node
         owners = owned.of(node, pieces.edge, recorded[node], ends[node])
+        for at in np.flatnonzero(pieces.edge == NODE).tolist():
+            one = int(node[at])
+            if 2 * silences.within(one) > int(run.dur_ps[one]):
+                owners[at] = owned.working(int(recorded[one]), int(ends[one]))
         for owner, time in zip(
             owners, (pieces.end_ps - pieces.start_ps).tolist(), strict=True
         ):
             times[owner] = times.get(owner, 0) + time
-    return max(times, key=lambda owner: times[owner], default=None)
+    whole = max(sum(times.values()), 1)
+    return {
+        owner: 100 * time / whole
+        for owner, time in sorted(times.items(), key=lambda it: (-it[1], it[0]))
+    }

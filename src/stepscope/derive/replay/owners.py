@@ -9,6 +9,7 @@ import numpy as np
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.replay.claims import Edit, unchanged
 from stepscope.derive.replay.nodes import EdgeKind, NodeKind
+from stepscope.derive.replay.replayed import NODE, replayed, window_paths
 from stepscope.derive.step_time.host_codes import HostCode
 from stepscope.derive.step_time.owners import BUSY_OWNERS
 from stepscope.unavailable import Unavailable
@@ -24,8 +25,17 @@ if TYPE_CHECKING:
     from stepscope.derive.step_time.device_sets import DeviceSets, OneDevice
     from stepscope.derive.step_time.host_classes import HostClasses
 
-__all__ = ["charged_spans", "claimed_ps", "idle_spans", "without_owners"]
+__all__ = [
+    "Silences",
+    "charged_spans",
+    "claimed_ps",
+    "idle_spans",
+    "silent_share",
+    "without_owners",
+]
 
+#: A silence of a thread is long if it takes this share of a step.
+_LONG: Final = 0.01
 #: What a thread does itself, by owner. At an instant of another owner its work stays.
 _WORK_OF: Final[dict[HostCode, str]] = {
     HostCode.COMPILE: "compile",
@@ -176,6 +186,60 @@ def claimed_ps(
         for owner in owners
         if owner in one.charged
     )
+
+
+class Silences:
+    """Where threads were silent for long while a device worked.
+
+    That may be work, which stays, or a wait for the device that nothing recorded,
+    which gets shorter with the device's work.
+
+    Args:
+        graph: The graph.
+        host_classes: What each thread did.
+        device_busy: When any device worked.
+    """
+
+    def __init__(
+        self, graph: Graph, host_classes: HostClasses, device_busy: Spans
+    ) -> None:
+        self._graph = graph
+        self._classes = host_classes
+        self._busy = device_busy
+        self._of_track: dict[int, Spans] = {}
+        chosen = graph.sampled
+        self._long = _LONG * (chosen.last_ps - chosen.first_ps) / chosen.count
+
+    def within(self, node: int) -> int:
+        """Return the time of long silence in a node; 0 for work of a device."""
+        nodes = self._graph.nodes
+        whole = int(nodes.dur_ps[node])
+        if nodes.kind[node] == NodeKind.DEVICE or whole <= self._long:
+            return 0
+        track = int(nodes.track[node])
+        if track not in self._of_track:
+            sets = self._classes.by_thread.get(track, {})
+            self._of_track[track] = self._busy - Spans.union_of(sets.values())
+        start = int(nodes.start_ps[node])
+        silent = self._of_track[track].clip(start, start + whole).length_ps
+        return silent if silent > self._long else 0
+
+
+def silent_share(graph: Graph, edit: Edit, silences: Silences) -> float:
+    """Return the share of silence in the critical path after a claim.
+
+    Args:
+        graph: The graph.
+        edit: What the claim changes.
+        silences: Where threads were silent.
+    """
+    run = replayed(graph, edit, slack="dropped")
+    silent = whole = 0
+    for path in window_paths(graph, run):
+        whole += int((path.end_ps - path.start_ps).sum())
+        for node in path.node[path.edge == NODE].tolist():
+            silent += min(silences.within(node), int(run.dur_ps[node]))
+    return silent / whole if whole else 0.0
 
 
 def _work_of_thread(

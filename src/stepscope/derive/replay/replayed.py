@@ -14,6 +14,8 @@ from stepscope.derive.replay.nodes import NEVER
 from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from stepscope.derive.replay.claims import Edit
@@ -30,6 +32,7 @@ __all__ = [
     "kept_share",
     "path_pieces",
     "replayed",
+    "window_paths",
 ]
 
 #: In place of an edge: the piece is the node itself; nothing leads there.
@@ -191,6 +194,13 @@ def _deciding(graph: Graph, run: Replayed, bound: int) -> tuple[int, bool]:
     return (int(done[-1]), False) if len(done) else (-1, False)
 
 
+def window_paths(graph: Graph, run: Replayed) -> Iterator[PathPieces]:
+    """Yield the critical path of each window, as it is after a replay."""
+    for number in range(graph.sampled.count):
+        first, last = int(run.bounds_ps[number]), int(run.bounds_ps[number + 1])
+        yield path_pieces(graph, run, last=number + 1, first_ps=first, last_ps=last)
+
+
 def kept_share(graph: Graph, run: Replayed) -> float:
     """Return the share of the critical path that only recorded delays account for.
 
@@ -199,11 +209,9 @@ def kept_share(graph: Graph, run: Replayed) -> float:
         run: One run of it.
     """
     kept = whole = 0
-    for number in range(graph.sampled.count):
-        first, last = int(run.bounds_ps[number]), int(run.bounds_ps[number + 1])
-        found = path_pieces(graph, run, last=number + 1, first_ps=first, last_ps=last)
+    for found in window_paths(graph, run):
         time = found.end_ps - found.start_ps
         delayed = (found.edge >= 0) & graph.kept[found.node]
         kept += int(time[delayed | (found.edge == NOTHING)].sum())
-        whole += last - first
+        whole += int(time.sum())
     return kept / whole if whole > 0 else 0.0

@@ -31,11 +31,11 @@ __all__ = ["FLAGS", "LEFT_OUT", "WindowFacts", "window_flags"]
 #: docs/how-steps-are-found.md#windows.
 FLAGS: Final = (
     *("first", "open_end", "cut", "compile", "autotune"),
-    *("dispatch_only", "other_kind", "warm_up", "outlier"),
+    *("dispatch_only", "unrecorded", "other_kind", "warm_up", "outlier"),
 )
-#: Windows with one of these are in no mean: they do other work than the others, or show
-#: what the recording's own start did.
-LEFT_OUT: Final = ("other_kind", "warm_up")
+#: Windows with one of these are in no mean: their device work was not recorded, they do
+#: other work than the others, or show what the recording's own start did.
+LEFT_OUT: Final = ("unrecorded", "other_kind", "warm_up")
 
 #: A window this many median absolute deviations above the median, …
 _OUTLIER_MADS: Final = 5
@@ -91,7 +91,11 @@ def window_flags(
     if n > 1 and launches is not None and correlation is not None:
         begin = ints(steps.rows, "start_ps")
         cut[-1] |= _last_is_unexecuted(begin, launches, correlation)
+    unrecorded = np.zeros(n, np.bool_)
+    if launches is not None and correlation is not None:
+        unrecorded = _unrecorded(steps, launches, correlation)[step]
     other = _other_kinds(steps, facts, device_activity, activity_steps)[step]
+    other &= ~unrecorded
     early = warm_up(steps, facts.events, facts.event_kinds)[step]
     marked = {
         "first": np.arange(n) == 0,
@@ -100,9 +104,10 @@ def window_flags(
         "compile": _compiling(facts).within(start, end) > 0,
         "autotune": _autotuning(facts, device_activity).within(start, end) > 0,
         "dispatch_only": np.full(n, unseen),
+        "unrecorded": unrecorded,
         "other_kind": other,
         "warm_up": early,
-        "outlier": _outliers(end - start, ~(is_last | other | early)),
+        "outlier": _outliers(end - start, ~(is_last | unrecorded | other | early)),
     }
     pattern = np.zeros(n, np.uint16)
     for bit, name in enumerate(FLAGS):
@@ -191,6 +196,32 @@ def _spans_of(frame: pl.DataFrame, rows: NDArray[np.int64]) -> Spans:
     if not len(rows):
         return Spans.empty()
     return Spans.from_events(ints(frame, "start_ps")[rows], ints(frame, "dur_ps")[rows])
+
+
+def _unrecorded(
+    steps: Steps, launches: pl.DataFrame, correlation: Correlation
+) -> NDArray[np.bool_]:
+    """Return the steps at either end whose calls have fewer records than the others'.
+
+    A device whose records begin later, or end earlier, than those of the host leaves
+    steps of the host alone. The last step has flags of its own.
+    """
+    n = len(steps.rows)
+    step = np.searchsorted(
+        ints(steps.rows, "start_ps"), ints(launches, "start_ps"), side="right"
+    )
+    executed = correlation.activity_count_of_launch > 0
+    # Calls that never lead to records, such as queries of events, say nothing.
+    type_ = handles(launches, "type")
+    leads = np.isin(type_, np.unique(type_[executed]))
+    called = np.bincount(step[leads], minlength=n + 1)[1:]
+    some = np.bincount(step[executed], minlength=n + 1)[1:]
+    share = np.where(called > 0, some / np.maximum(called, 1), 1.0)
+    fewer = share < _FEWER_EXECUTED * share[called > 0].max(initial=0.0)
+    found = np.logical_and.accumulate(fewer)
+    found |= np.logical_and.accumulate(fewer[::-1])[::-1]
+    found[n - 1 :] = False
+    return found
 
 
 def _last_is_unexecuted(

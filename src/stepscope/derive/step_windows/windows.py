@@ -175,14 +175,18 @@ def _placed(
     return rows.join(times, on="step_row", how="left", maintain_order="left"), anchor
 
 
+#: Why nothing can be said of a recording without events.
+NOTHING_RECORDED: Final = Unavailable(
+    code="NOT_RECORDED",
+    reason="The profile holds no event at all.",
+    remedy="Record while the program works.",
+)
+
+
 def _whole_profile(environment: pl.DataFrame) -> Windows | Unavailable:
     begin, end = environment.select("begin_ps", "end_ps").row(0)
     if begin is None or end is None:
-        return Unavailable(
-            code="NOT_RECORDED",
-            reason="The profile holds no event at all.",
-            remedy="Record while the program works.",
-        )
+        return NOTHING_RECORDED
     row = {"start_ps": begin, "end_ps": end, "open_end": False, "flags": []}
     rows = pl.DataFrame(
         {name: [row.get(name)] for name in WINDOW_ROWS}, schema=WINDOW_ROWS

@@ -1,17 +1,20 @@
 """`trace_lanes`: the timeline by lane, so that any window of it is drawn quickly.
 
 A lane is one row of one track of the viewer: its spans ascend and do not overlap. The
-index of a track refers to spans by number and adds under six bytes per span; it holds
-no second copy of them. `_core/tiles.py` describes how a window becomes slices.
+index of a track refers to spans by number and adds under eight bytes per span; it holds
+no second copy of them. `_core/tiles.py` describes how a window becomes slices,
+`_core/coarse.py` what is folded beforehand for windows of many spans.
 """
 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+import msgspec
 import numpy as np
 
+from stepscope._core import coarse
 from stepscope._core import tiles as kernels
 from stepscope.derive.columns.arrays import ints
 from stepscope.derive.engine.schedule import worth_threads
@@ -23,7 +26,17 @@ if TYPE_CHECKING:
 
     from stepscope.derive.timeline.drawn_rows import TraceTimeline
 
-__all__ = ["LaneIndex", "LaneSlices", "index_lanes", "trace_lanes"]
+__all__ = ["CoarseSlices", "LaneIndex", "LaneSlices", "index_lanes", "trace_lanes"]
+
+
+#: Level of coarse slices at most: a bucket is a time.
+COARSEST: Final = 61
+#: Times that windows of coarse slices lie within.
+FARTHEST_PS: Final = 1 << 62
+#: Spans from which on an index has coarse slices: fewer are folded in a millisecond.
+MANY_SPANS: Final = 1 << 16
+#: Spans of a coarse slice on average, at least.
+COARSE_SPANS: Final = 16
 
 
 class LaneSlices(NamedTuple):
@@ -48,6 +61,30 @@ class LaneSlices(NamedTuple):
     busy_ps: NDArray[np.int64]
 
 
+class CoarseSlices(NamedTuple):
+    """All spans of an index, folded into buckets of 2**level ps from time 0 on.
+
+    Attributes:
+        level: Width of the buckets.
+        parts: int64; the slices of lane `k` begin at `parts[k]`.
+        filled: int64; number of slices by lane.
+        places: int32, two by slice; first position, and the longest span's row.
+        times: int64, four by slice; start, end, sum of durations, longest of them.
+    """
+
+    level: int
+    parts: NDArray[np.int64]
+    filled: NDArray[np.int64]
+    places: NDArray[np.int32]
+    times: NDArray[np.int64]
+
+    def fits(self, begin_ps: int, end_ps: int, bucket_ps: int) -> bool:
+        """Return whether every bucket of a window consists of buckets of these."""
+        inside = -FARTHEST_PS < begin_ps <= end_ps < FARTHEST_PS
+        fraction = (begin_ps | end_ps | bucket_ps) & ((1 << self.level) - 1)
+        return inside and 0 < bucket_ps < FARTHEST_PS and not fraction
+
+
 class LaneIndex(Frozen, frozen=True):
     """Spans by lane.
 
@@ -55,22 +92,24 @@ class LaneIndex(Frozen, frozen=True):
         start_ps: int64 by span, as given.
         dur_ps: int64 by span, as given.
         rows: int32 by position; the row of the span in these arrays.
-        lasting_ps: int64, two by block of positions; sum of the durations of its spans,
-            and the longest of them.
+        timing_ps: int64, by block of positions and three; sum of the durations of its
+            spans, the longest of them, and the start of the first.
         longest: int32 by block; the row of the span that lasts longest.
         edges: int64; lane `k` has the positions from `edges[k]` to `edges[k + 1]`.
         blocks: int64; lane `k` has the blocks from `blocks[k]` to `blocks[k + 1]`.
         first_item: Number of the span in row 0; the others follow.
+        coarse: What windows with wide buckets are drawn from; None for few spans.
     """
 
     start_ps: NDArray[np.int64]
     dur_ps: NDArray[np.int64]
     rows: NDArray[np.int32]
-    lasting_ps: NDArray[np.int64]
+    timing_ps: NDArray[np.int64]
     longest: NDArray[np.int32]
     edges: NDArray[np.int64]
     blocks: NDArray[np.int64]
     first_item: int
+    coarse: CoarseSlices | None = None
 
     def slices(
         self, lanes: range, *, begin_ps: int, end_ps: int, bucket_ps: int
@@ -90,19 +129,21 @@ class LaneIndex(Frozen, frozen=True):
             room = min(spans, len(lanes) * (2 * buckets + 1))
         # Pages of the array that no slice reaches are never allocated.
         out = np.empty((kernels.COLUMNS, room), np.int64)
-        found = kernels.fold(
-            self.start_ps,
-            self.dur_ps,
-            self.rows,
-            self.lasting_ps,
-            self.longest,
-            edges,
-            self.blocks[limits],
-            begin_ps,
-            end_ps,
-            bucket_ps,
-            out,
-        )
+        window = begin_ps, end_ps, bucket_ps
+        if self.coarse is not None and self.coarse.fits(*window):
+            found = coarse.fold_slices(
+                *(self.start_ps, self.dur_ps, self.rows, edges),
+                *(
+                    self.coarse.parts[limits],
+                    self.coarse.filled[lanes.start : lanes.stop],
+                ),
+                *(self.coarse.places, self.coarse.times, *window, out),
+            )
+        else:
+            found = kernels.fold(
+                *(self.start_ps, self.dur_ps, self.rows, self.timing_ps, self.longest),
+                *(edges, self.blocks[limits], *window, out),
+            )
         if found < 0:
             raise ValueError(f"the kernel refused its arrays ({found})")
         slices = LaneSlices(*(column[:found].copy() for column in out))
@@ -149,6 +190,7 @@ def index_lanes(
     *,
     lanes: int,
     first_item: int = 0,
+    many_spans: int = MANY_SPANS,
 ) -> LaneIndex:
     """Index spans that ascend in each lane and do not overlap there.
 
@@ -158,6 +200,7 @@ def index_lanes(
         lane: By span; -1 for a span without a lane.
         lanes: Number of lanes.
         first_item: The number of the first span.
+        many_spans: Number of spans from which on coarse slices are made as well.
 
     Raises:
         ValueError: Spans of one lane overlap, or a lane is beyond their number.
@@ -168,7 +211,7 @@ def index_lanes(
         raise ValueError(f"a span has a lane beyond the {lanes} there are")
     edges, blocks = _sums(count), _sums(-(-count // kernels.BLOCK))
     rows = np.empty(placed, np.int32)
-    lasting_ps = np.empty((2, blocks[-1]), np.int64)
+    timing_ps = np.empty((blocks[-1], 3), np.int64)
     longest = np.empty(blocks[-1], np.int32)
     starts, durs = np.ascontiguousarray(start_ps), np.ascontiguousarray(dur_ps)
     answer = kernels.fill_lanes(
@@ -179,12 +222,50 @@ def index_lanes(
         blocks,
         np.empty((2, lanes), np.int64),
         rows,
-        lasting_ps,
+        timing_ps,
         longest,
     )
     if answer < 0:
         raise ValueError(f"spans of one lane overlap, or do not ascend ({answer})")
-    return LaneIndex(starts, durs, rows, lasting_ps, longest, edges, blocks, first_item)
+    index = LaneIndex(
+        *(starts, durs, rows, timing_ps, longest, edges, blocks, first_item)
+    )
+    if placed < many_spans:
+        return index
+    return msgspec.structs.replace(index, coarse=_coarse(index, lane))
+
+
+def _coarse(index: LaneIndex, lane: NDArray[np.int32]) -> CoarseSlices | None:
+    """Fold all spans of an index; None where there is none, or times are no times."""
+    lanes, spans = len(index.edges) - 1, len(index.rows)
+    filled = np.flatnonzero(np.diff(index.edges))
+    first = int(
+        index.start_ps[index.rows[index.edges[filled]]].min(initial=FARTHEST_PS)
+    )
+    last = int(
+        index.start_ps[index.rows[index.edges[filled + 1] - 1]].max(initial=first)
+    )
+    if first <= -FARTHEST_PS or last >= FARTHEST_PS:
+        return None
+    # A lane has at most two slices for each bucket.
+    most_buckets = max(1, spans // (2 * COARSE_SPANS * lanes))
+    level = ((last - first) // most_buckets).bit_length()
+    if level > COARSEST:
+        return None
+    buckets = ((last - first) >> level) + 2
+    parts = _sums(np.minimum(np.diff(index.edges), 2 * buckets))
+    filled = np.empty(lanes, np.int64)
+    places, times = (
+        np.empty((parts[-1], 2), np.int32),
+        np.empty((parts[-1], 4), np.int64),
+    )
+    answer = coarse.fold_rows(
+        *(index.start_ps, index.dur_ps, lane, index.edges, parts, level),
+        *(np.empty((2, lanes), np.int64), filled, places, times),
+    )
+    if answer < 0:
+        raise ValueError(f"the kernel refused its arrays ({answer})")
+    return CoarseSlices(level, parts, filled, places, times)
 
 
 def _sums(count: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from stepscope.advice.explanation import GAIN_FIELD
 from stepscope.report.outline.definition import definition_of
 from stepscope.report.outline.parts import Bullets, Code, Heading, Paragraph, Table
 from stepscope.report.words.findings import (
@@ -24,7 +25,7 @@ from stepscope.units import PS_PER_MS, duration_text
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from stepscope.advice.explanation import Explanation, LeftOut, SignalNumbers
+    from stepscope.advice.explanation import Explanation, SignalNumbers
     from stepscope.advice.finding import Finding
     from stepscope.report.outline.parts import Outline, Part
 
@@ -39,7 +40,10 @@ _STATUS: Final = {
 #: Parts of the critical path that a page lists, from this share on.
 _MOST_ON_PATH: Final = 6
 _LEAST_ON_PATH: Final = 0.5
+#: Kernels of C++ templates have names of any length.
+_LONGEST: Final = 60
 _FLAGS: Final = {
+    "unrecorded": "have no records of what their calls put on the device",
     "other_kind": "do other work than the others",
     "warm_up": "used what was buffered while the recording started",
 }
@@ -56,7 +60,7 @@ def explanation_outline(found: Explanation) -> Outline:
         *(part for one in found.signals for part in _signal(one)),
         *_evidence(finding),
         *_path(found),
-        *_left_out(found.left_out, finding),
+        *_left_out(found),
         *_definition(found),
     )
 
@@ -95,7 +99,7 @@ def _promised(finding: Finding) -> str | None:
     if saving is None or text is None:
         return None
     basis = (
-        "the step was run again on its dependencies without the cause"
+        "the step was run again on its dependencies with the change"
         if saving.basis == "replay"
         else "limits that follow from the account"
     )
@@ -121,6 +125,8 @@ def _signal(one: SignalNumbers) -> Iterator[Part]:
     rows = tuple((name, _value(name, value)) for name, value in one.numbers.items())
     if rows:
         yield Table(("number", "value"), rows, frozenset({1}))
+    if one.more:
+        yield Paragraph(f"{one.more:,} more numbers are not listed.")
 
 
 def _value(name: str, value: float | str | None) -> str:
@@ -129,7 +135,7 @@ def _value(name: str, value: float | str | None) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, str):
-        return value
+        return value if len(value) <= _LONGEST else f"{value[: _LONGEST - 1]}…"
     # Of a series, of an owner's part of it, or of a single time.
     if any(part.split(" ")[0].endswith("_ps") for part in name.split(".")):
         return duration_text(value)
@@ -159,7 +165,11 @@ def _path(found: Explanation) -> Iterator[Part]:
     path = found.critical_path
     yield Heading("The critical path of a step")
     if path is None:
-        yield from (Paragraph(f"{one.reason} {one.remedy}") for one in found.missing)
+        yield from (
+            Paragraph(f"{one.reason} {one.remedy}")
+            for one in found.missing
+            if one.field != GAIN_FIELD
+        )
         return
     steps = "step" if path.steps == 1 else "steps"
     yield Paragraph(
@@ -189,7 +199,8 @@ def _path_name(what: str, name: str | None) -> str:
     return OWNER_WORDS.get(name, name) if what == "owner" else name
 
 
-def _left_out(one: LeftOut, finding: Finding) -> Iterator[Part]:
+def _left_out(found: Explanation) -> Iterator[Part]:
+    one = found.left_out
     told = [f"{one.judged} of {one.windows} windows were judged."]
     if one.open_end:
         told.append(f"{one.open_end} end with the recording, not with a step.")
@@ -199,7 +210,8 @@ def _left_out(one: LeftOut, finding: Finding) -> Iterator[Part]:
             "The effect is that of the device that works most; looked at beside it: "
             f"{', '.join(one.devices)}."
         )
-    told += [f"Limit of the gain: {text}" for text in finding.floors]
+    told += [f"Limit of the gain: {text}" for text in found.finding.floors]
+    told += [one.reason for one in found.missing if one.field == GAIN_FIELD]
     yield Heading("What was left out")
     yield Bullets(tuple(told))
 

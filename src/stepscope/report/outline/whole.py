@@ -19,6 +19,7 @@ from stepscope.report.words.findings import (
 )
 from stepscope.report.words.hardware import hardware_words
 from stepscope.report.words.names import CATEGORY_NAMES, ms, percent, sentence, us
+from stepscope.report.words.together import together_words
 from stepscope.report.words.valuable import most_valuable
 from stepscope.unavailable import Unavailable
 
@@ -71,6 +72,9 @@ def _valuable(document: Document) -> Iterator[Part]:
     if told:
         yield Heading("Most valuable")
         yield Bullets(tuple(one.text for one in told), numbered=True)
+        joint = together_words(document.together)
+        if joint is not None:
+            yield Paragraph(joint)
 
 
 def _time(document: Document) -> Iterator[Part]:

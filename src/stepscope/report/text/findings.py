@@ -17,6 +17,7 @@ from stepscope.report.words.findings import (
     standing,
 )
 from stepscope.report.words.hardware import hardware_words
+from stepscope.report.words.together import together_words
 from stepscope.report.words.valuable import most_valuable
 
 if TYPE_CHECKING:
@@ -54,6 +55,9 @@ def verdict(document: Document, width: int) -> list[Line]:
     )
     for one in told:
         lines += wrapped(f"{one.label}: {one.text}", width, indent=0)
+    joint = together_words(document.together)
+    if told and joint is not None:
+        lines += wrapped(joint, width, indent=0)
     return lines if told else lines + _unsure(document, width)
 
 

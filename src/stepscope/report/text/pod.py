@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from stepscope.report.page import Piece, line, plain_text, table, wrapped
 from stepscope.report.to_table import MOST_ROWS, reasons
-from stepscope.report.words.names import CATEGORY_NAMES, ms, percent, us
+from stepscope.report.words.names import CATEGORY_NAMES, CLOCK_WORDS, ms, percent, us
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,13 +42,6 @@ _SHORT: Final = {
     "device_compute_16": "compute 16",
     "device_compute_32": "compute 32",
     "other": "others",
-}
-_CLOCKS: Final = {
-    "recorded": "Their clocks are compared by the times that the hosts recorded; "
-    "nothing shows how well these agree.",
-    "steps": "Their clocks are laid side by side by the steps that they share: begins "
-    "can be compared to within a step.",
-    "none": "Nothing ties their clocks together: begins are not compared.",
 }
 _BY: Final = {
     "device_work": "Its device works longest",
@@ -135,11 +128,11 @@ def _clocks(result: PodViewerResult) -> str:
     sources = {clock.source for clock in result.clocks} - {"reference"}
     for source in ("none", "steps", "recorded"):
         if source in sources:
-            return f"{len(result.clocks)} hosts. {_CLOCKS[source]}"
+            return f"{len(result.clocks)} hosts. {CLOCK_WORDS[source]}."
     doubt = max(clock.doubt_us or 0.0 for clock in result.clocks)
     return (
-        f"{len(result.clocks)} hosts. Their clocks are laid side by side by the "
-        f"collectives that they leave together, to within {us(doubt)}."
+        f"{len(result.clocks)} hosts. {CLOCK_WORDS['collectives']}, "
+        f"to within {us(doubt)}."
     )
 
 

@@ -19,7 +19,7 @@ from stepscope.report.words.names import (
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from stepscope.analysis.overview_page import OverviewPageResult
     from stepscope.analysis.overview_page.account import AccountEntry, AccountPart
@@ -244,7 +244,7 @@ def _unexplained(
 
 
 #: Causes whose actions are to name the unexplained.
-_NAMING: Final = frozenset({"unexplained", "annotate"})
+_NAMING: Final = frozenset({"unexplained", "annotate", "damaged"})
 _ANNOTATE: Final = "annotate what the program does then (with ss.Trace('name'):)."
 _RECORD_FUNCTIONS: Final = (
     "record the program's functions, as stepscope run -- python … does, or annotate "
@@ -259,7 +259,7 @@ def steps(document: Document, width: int) -> list[Line]:
         return []
     found = overview.step_detection
     if found.source is None:
-        return _no_steps(overview, width)
+        return _no_steps(document, overview, width)
     source = SOURCE_WORDS.get(found.source, found.source)
     lines = wrapped(
         f"{len(overview.steps)}, {source} (confidence {found.confidence:.2f})",
@@ -274,15 +274,34 @@ def steps(document: Document, width: int) -> list[Line]:
     return [*lines, *_flagged(overview.steps, width)]
 
 
-def _no_steps(overview: OverviewPageResult, width: int) -> list[Line]:
+def _no_steps(
+    document: Document, overview: OverviewPageResult, width: int
+) -> list[Line]:
     why = next((one for one in overview.missing if one.code == "NO_STEPS"), None)
     remedy = REMEDIES["NO_STEPS"]
     reason = "" if why is None else f" {why.reason}"
     return [
         *wrapped(f"None.{reason}", width, indent=2),
         *wrapped(remedy.sentence, width, indent=2),
-        *(line("      ", Piece(command, "code")) for command in remedy.commands),
+        *(
+            line("      ", Piece(command, "code"))
+            for command in remedy.commands
+            if _is_for(command, document.frameworks)
+        ),
     ]
+
+
+#: How the remedy's commands say whose they are.
+_NAMED: Final = {"TensorFlow": "# TF", "JAX": "# JAX", "PyTorch": "# PyTorch"}
+
+
+def _is_for(command: str, frameworks: Collection[str]) -> bool:
+    """Return whether a program may use a line of code, where its frameworks are known.
+
+    Lines that name no framework are for any.
+    """
+    of_others = [mark for name, mark in _NAMED.items() if name not in frameworks]
+    return not frameworks or not any(mark in command for mark in of_others)
 
 
 def _statistics(overview: OverviewPageResult) -> list[Line]:

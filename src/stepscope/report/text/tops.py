@@ -27,6 +27,8 @@ def top_ops(document: Document, width: int) -> list[Line]:
     """Write the ops with most self time: on devices, or on the host without any."""
     result = document.ops
     if isinstance(result, Unavailable):
+        if document.is_plain:
+            return []
         return wrapped(f"{result.reason} {result.remedy}", width, indent=2)
     rows = result.rows
     device = rows.filter(pl.col("host_or_device") == "Device")

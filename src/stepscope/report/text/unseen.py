@@ -35,6 +35,12 @@ _TOLD: Final[dict[str, tuple[str, ...]]] = {
 #: Parts of the names of fields that the page shows with what they lack.
 _TOLD_ELSEWHERE: Final = ("step_detection.", "account.")
 
+#: What fields begin with that no section of the page shows: they are counted.
+_COUNTED: Final = (
+    *("environment.", "breakdown_std_ms", "by_host.", "eager.", "tf_function"),
+    *("phases_ms.", "is_training", "rows.eager", "rows.module", "rows.source"),
+)
+
 
 def unseen(document: Document, width: int) -> list[Line]:
     """Write doubts about the recording, then what is missing from the results."""
@@ -46,7 +52,11 @@ def unseen(document: Document, width: int) -> list[Line]:
             lines += _doubt(doubt, document, width)
     grouped: dict[str, set[str]] = defaultdict(set)
     remedies: dict[str, str] = {}
+    counted: set[str] = set()
     for one in _missing(document):
+        if one.field.startswith(_COUNTED):
+            counted.add(one.field)
+            continue
         reason = sentence(one.reason)
         grouped[reason].add(one.field)
         # A check may know a remedy of its own; --explain tells it.
@@ -54,6 +64,14 @@ def unseen(document: Document, width: int) -> list[Line]:
     for reason, fields in grouped.items():
         text = f"{reason} {remedies[reason]} ({_told(fields)})"
         lines += _bulleted(text, width, "plain")
+    if counted:
+        number = (
+            "1 more value is"
+            if len(counted) == 1
+            else f"{len(counted)} more values are"
+        )
+        text = f"{number} unknown, with the reason in --format json."
+        lines += wrapped(text, width, indent=2, role="dim")
     quiet = sum(doubt.severity == "info" for doubt in doubts)
     if quiet:
         notes = (
@@ -75,7 +93,9 @@ def _doubt(doubt: Doubt, document: Document, width: int) -> list[Line]:
 
 def _missing(document: Document) -> Iterator[Missing]:
     """What no other section explains; that of the steps says what it knows of them."""
-    for name, result in document.tools.items():
+    # Ops and their memory, which frameworks alone have, are not missing from others.
+    tools = {} if document.is_plain else document.tools
+    for name, result in tools.items():
         told = _TOLD.get(name, ("",))
         if isinstance(result, Unavailable):
             if told:

@@ -50,7 +50,7 @@ _UNITS: Final[dict[str, Callable[[float], str]]] = {
     "ms": ms,
     "percent": percent,
     "count": "{:,.0f}".format,
-    "ratio": "{:g}".format,
+    "ratio": "{:.3g}".format,
 }
 #: Unit → how thresholds are written: round numbers that somebody chose.
 _LIMITS: Final[dict[str, Callable[[float], str]]] = {
@@ -292,14 +292,14 @@ def fitting_actions(finding: Finding, frameworks: Collection[str]) -> list[Actio
     Args:
         finding: The finding; only a failing one has actions to return.
         frameworks: Frameworks that the program uses; where it is empty every action
-            is returned, as where none is for them.
+            is returned. Where it is known, none of another is.
     """
     if finding.status != "fail":
         return []
     fitting = [
         action for action in finding.actions if action.framework in (*frameworks, "any")
     ]
-    return fitting if frameworks and fitting else list(finding.actions)
+    return fitting if frameworks else list(finding.actions)
 
 
 def evidence_words(evidence: Evidence) -> str:

@@ -9,6 +9,7 @@ from stepscope.units import PS_PER_MS, PS_PER_US, duration_text
 
 __all__ = [
     "CATEGORY_NAMES",
+    "CLOCK_WORDS",
     "INPUT_CATEGORY_NAMES",
     "OWNERS_OF",
     "OWNER_WORDS",
@@ -34,6 +35,16 @@ CATEGORY_NAMES: Final = {
     "device_compute_16": "Device compute, 16-bit",
     "device_compute_32": "Device compute, 32-bit",
     "other": "All others",
+}
+#: What ties the clocks of hosts together, and what follows from it.
+CLOCK_WORDS: Final = {
+    "collectives": "Their clocks are laid side by side by the collectives that they "
+    "leave together",
+    "recorded": "Their clocks are compared by the times that the hosts recorded; "
+    "nothing shows how well these agree",
+    "steps": "Their clocks are laid side by side by the steps that they share: begins "
+    "can be compared to within a step",
+    "none": "Nothing ties their clocks together: begins are not compared",
 }
 #: Kinds of work that the host does on input, in the words of the guides.
 INPUT_CATEGORY_NAMES: Final = {

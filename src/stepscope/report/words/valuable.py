@@ -53,16 +53,24 @@ def most_valuable(
 ) -> tuple[Valuable, ...]:
     """Return at most three failing findings, the one that may save most first.
 
+    Those are left out whose removal is known to gain nothing, other work being in the
+    way.
+
     Args:
         findings: All findings.
         first: Id of the finding of the headline, which comes first; null for none.
         frameworks: Frameworks seen in the profile.
     """
-    ranked = sorted(by_cost(findings), key=lambda one: one.id != first)
+    worth = (one for one in by_cost(findings) if one.id == first or _gains(one))
+    ranked = sorted(worth, key=lambda one: one.id != first)
     return tuple(
         _valuable(one, label, told=one.id == first, frameworks=frameworks)
         for one, label in zip(ranked, _ORDER, strict=False)
     )
+
+
+def _gains(finding: Finding) -> bool:
+    return finding.saving_ms is None or finding.saving_ms.high > 0
 
 
 def _valuable(
@@ -70,7 +78,7 @@ def _valuable(
 ) -> Valuable:
     actions = fitting_actions(finding, frameworks)
     action = actions[0].text if actions else ""
-    promise = gain(finding)
+    promise = gain(finding) if _gains(finding) else None
     return Valuable(
         finding=finding.id,
         label="Do first" if told else label,

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from stepscope.advice.signals.vocabulary import seen
 from stepscope.errors import BadUsage
 from stepscope.report import to_csv, to_json, to_text
 from stepscope.report.compose import LIMITS, compose
@@ -165,7 +164,8 @@ def csv(opened: Opened, asked: TableQuestion) -> bytes:
 def profile(opened: Opened, hosts: tuple[str, ...]) -> bytes:
     """Write run, hosts and devices, and the doubts about the recording."""
     view = opened.view(hosts)
-    return _json({**_circumstances(view), "frameworks": plain(seen(view.profile))})
+    frameworks = plain(opened.named_frameworks(hosts))
+    return _json({**_circumstances(view), "frameworks": frameworks})
 
 
 def findings(opened: Opened, hosts: tuple[str, ...]) -> bytes:

@@ -15,6 +15,7 @@ from stepscope.report.plain import plain
 from stepscope.report.words import findings as finding_words
 from stepscope.report.words.checklist import stage_line
 from stepscope.report.words.names import OWNER_WORDS
+from stepscope.report.words.together import together_words
 from stepscope.report.words.valuable import most_valuable
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ def told_findings(profile: ProfileWithTools) -> dict[str, Plain]:
     return {
         "frameworks": plain(frameworks),
         "headline": plain(judged.headline),
+        "together": together_words(judged.together) if valuable else None,
         "verdict": [_verdict(one, by_id[one.finding], places) for one in valuable],
         "stages": [
             {

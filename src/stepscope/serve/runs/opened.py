@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from stepscope.advice.engine import DERIVATIONS
+from stepscope.advice.signals.vocabulary import seen
 from stepscope.analysis.tools import find_tool, needs
 from stepscope.report.compose import describe, doubts
 from stepscope.report.tables import tables
@@ -57,6 +58,8 @@ class Opened:
 
     def __init__(self, profile: ProfileWithTools, working: Working) -> None:
         self.working = working
+        #: Known from the first answer on that names them.
+        self.frameworks: tuple[str, ...] | None = None
         self._all = profile
         self._views: Bounded[View] = Bounded(_RESULTS_BYTES)
         self._results: Bounded[msgspec.Struct | Unavailable] = Bounded(_RESULTS_BYTES)
@@ -74,6 +77,15 @@ class Opened:
             found = View(self._all if whole else self._all.select(chosen))
             self._views.put(chosen, found, cost_bytes=_LEAST_BYTES)
         return found
+
+    def named_frameworks(self, hosts: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the frameworks of these hosts; of all hosts they are remembered."""
+        profile = self.view(hosts).profile
+        if profile.hosts != self._all.hosts:
+            return seen(profile)
+        if self.frameworks is None:
+            self.frameworks = seen(profile)
+        return self.frameworks
 
     def result(
         self, tool: str, hosts: tuple[str, ...], options: Mapping[str, object]

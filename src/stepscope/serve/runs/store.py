@@ -56,6 +56,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
         state: "writing" while the files may still grow; "unreadable" after they could
             not be read.
         reason: Why the run is unreadable; None where it is not.
+        frameworks: Frameworks of the program; None until this version of the run was
+            read.
     """
 
     id: str
@@ -64,6 +66,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     size_bytes: int
     state: Literal["ready", "writing", "unreadable"]
     reason: str | None = None
+    frameworks: tuple[str, ...] | None = None
 
 
 class Listing(msgspec.Struct, frozen=True, kw_only=True):
@@ -146,6 +149,8 @@ class Store:
         #: Run → (version that could not be read, why), so that it is not read again for
         #: each request, and is not the first that is shown.
         self._unreadable: dict[str, tuple[str, BadInput]] = {}
+        #: Run → (version that was read, frameworks of its program).
+        self._frameworks: dict[str, tuple[str, tuple[str, ...]]] = {}
         self._working = Working()
         self._looking = threading.Lock()
         self._listing: Listing | None = None
@@ -233,7 +238,10 @@ class Store:
             if kept is not None:
                 return kept
             with self._working.on(entry.id, stages=stages + 1):
-                answer = compute(self._open(entry))
+                opened = self._open(entry)
+                answer = compute(opened)
+            if opened.frameworks is not None:
+                self._frameworks[entry.id] = (entry.version, opened.frameworks)
             self._answers.put(key, answer, cost_bytes=len(answer))
             return answer
 
@@ -437,6 +445,7 @@ class Store:
             seen[run_id] = since
             unread, why = self._unreadable.get(run_id, ("", None))
             failed = why is not None and unread == version
+            read, frameworks = self._frameworks.get(run_id, ("", None))
             quiet = self._is_quiet(stamp, since[1])
             entries.append(
                 Entry(
@@ -446,6 +455,7 @@ class Store:
                     size_bytes=stamp.size_bytes,
                     state="unreadable" if failed else "ready" if quiet else "writing",
                     reason=str(why) if failed else None,
+                    frameworks=frameworks if read == version else None,
                 )
             )
         self._seen = seen
@@ -511,7 +521,10 @@ def _listed(
 ) -> Listing:
     told = repr(
         (
-            [(one.id, one.run.name, one.version, one.state) for one in entries],
+            [
+                (one.id, one.run.name, one.version, one.state, one.frameworks)
+                for one in entries
+            ],
             refused,
             problem,
         )

@@ -12,6 +12,7 @@ from stepscope.analysis.timeline import catalogue as catalogues
 from stepscope.analysis.timeline import counters as counting
 from stepscope.analysis.timeline import details as span_details
 from stepscope.analysis.timeline import flows as arrows
+from stepscope.analysis.timeline import instances
 from stepscope.analysis.timeline import search as searching
 from stepscope.analysis.timeline import selection as choosing
 from stepscope.analysis.timeline import tiles as drawing
@@ -44,6 +45,7 @@ __all__ = [
     "events",
     "find",
     "flows",
+    "longest",
     "search",
     "tiles",
     "totals",
@@ -249,6 +251,25 @@ def find(opened: Opened, host: str | None, asked: Sought) -> bytes:
     if isinstance(found, Unavailable):
         return _absent(found)
     return _json({"schema": SCHEMA, "place": plain(found), "unavailable": None})
+
+
+def longest(
+    opened: Opened, hosts: tuple[str, ...], *, op: str | None, kernel: str | None
+) -> bytes:
+    """Write the longest execution of an op or of a kernel, on any of some hosts.
+
+    Raises:
+        Refused: There is no such host.
+    """
+    profile = opened.view(()).profile
+    for host in hosts:
+        _host(opened, host)
+    some = hosts or profile.hosts
+    if op is not None:
+        found = instances.longest_of_op(profile, some, op)
+    else:
+        found = instances.longest_of_kernel(profile, some, kernel or "")
+    return _json({"schema": SCHEMA, "found": plain(found)})
 
 
 def flows(

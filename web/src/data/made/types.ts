@@ -163,6 +163,7 @@ export interface CheckedStage {
 export interface Clock {
   host: string;
   source: string;
+  shift_us: number | null;
   offset_us: number | null;
   doubt_us: number | null;
   bound_us: number | null;

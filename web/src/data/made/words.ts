@@ -40,6 +40,14 @@ export const SOURCES: Record<string, string> = {
   "period": "inferred: the work repeats",
 };
 
+/** What ties the clocks of hosts → what follows. */
+export const CLOCKS: Record<string, string> = {
+  "collectives": "Their clocks are laid side by side by the collectives that they leave together",
+  "recorded": "Their clocks are compared by the times that the hosts recorded; nothing shows how well these agree",
+  "steps": "Their clocks are laid side by side by the steps that they share: begins can be compared to within a step",
+  "none": "Nothing ties their clocks together: begins are not compared",
+};
+
 /** Work on input → its title. */
 export const INPUT_KINDS: Record<string, string> = {
   "demanded_file_read": "Reading on demand",

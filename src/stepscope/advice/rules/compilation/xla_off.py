@@ -16,6 +16,7 @@ from stepscope.advice.rules.launches import launch_delay, launch_small
 from stepscope.advice.signals.launches.compilations import FIRST_STEPS
 from stepscope.advice.signals.launches.fill import compiled_percent
 from stepscope.advice.signals.record import record_grade
+from stepscope.advice.signals.replay import replay_signals
 from stepscope.advice.signals.running.memory import memory_signals
 from stepscope.advice.words import Words
 from stepscope.unavailable import Unavailable
@@ -195,9 +196,17 @@ def _joint_percent(
 ) -> float:
     """Return what fewer launches and joined kernels may save of a step, together.
 
-    Launches save idle time and joined kernels busy time, so that both add up.
+    Without a replay it is the sum: launches save idle time and joined kernels busy
+    time.
     """
     step_ms = shares.total_ps / max(len(shares.window_ps), 1) / PS_PER_MS
+    compiled = (
+        *launch_small.changes(signals, thresholds),
+        *fuse_runs.changes(signals, thresholds),
+    )
+    replayed = signals.of(replay_signals).saving(compiled, shares.label)
+    if replayed is not None:
+        return 100 * replayed.high / max(step_ms, 1e-9)
     small = launch_small.evaluate(signals, thresholds)
     fewer = min(_high(small) / max(step_ms, 1e-9) * 100, verdict.share_percent)
     return fewer + 100 * _high(runs) / max(step_ms, 1e-9)
@@ -249,6 +258,7 @@ RULE: Final = Rule(
             (
                 *(*OWNED_READS, compiled_percent, memory_signals),
                 *(*fuse_runs.RULE.reads, *launch_small.RULE.reads),
+                replay_signals,
             )
         )
     ),

@@ -8,9 +8,16 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
+import polars as pl
+
 from stepscope.advice.finding import Action, Fact, Finding
 from stepscope.advice.item import Item
-from stepscope.advice.judging.exchanged import EXCHANGE_READS, NO_SIZES, exchanges_of
+from stepscope.advice.judging.exchanged import (
+    EXCHANGE_READS,
+    NO_SIZES,
+    at_rate,
+    exchanges_of,
+)
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.step_series import StepSeries
@@ -19,10 +26,11 @@ from stepscope.advice.words import WAITING, Words
 from stepscope.units import MIB
 
 if TYPE_CHECKING:
+    from stepscope.advice.signals.replaying.change import Change
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
 
-__all__ = ["RULE", "evaluate"]
+__all__ = ["RULE", "changes", "evaluate"]
 
 _ACTIONS: Final = (
     Action(
@@ -90,7 +98,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         return found
     if found.bytes is None:
         return _ITEM.cannot_tell(NO_SIZES)
-    expected = max(math.ceil(found.bytes / thresholds.bucket_bytes.value), 1)
+    expected = _expected(found.bytes, thresholds)
     many = found.count > 2 * expected + _SPARE
     surplus = max(found.count - expected, 0) / found.count if many else 0.0
     verdict = judge(
@@ -124,4 +132,22 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     )
 
 
-RULE: Final = Rule(_ITEM, evaluate, EXCHANGE_READS)
+def _expected(bytes_: float, thresholds: Thresholds) -> int:
+    return max(math.ceil(bytes_ / thresholds.bucket_bytes.value), 1)
+
+
+def changes(signals: Signals, thresholds: Thresholds) -> tuple[Change, ...]:
+    """Let the bytes of the surplus go with others: they take what the link needs."""
+    found = exchanges_of(_ITEM, signals)
+    if isinstance(found, Finding) or found.bytes is None:
+        return ()
+    expected = _expected(found.bytes, thresholds)
+    # The largest of a step stay as they are.
+    surplus = found.calls.filter(
+        pl.col("link_ps").is_not_null()
+        & (pl.col("bytes").rank("ordinal", descending=True).over("step") > expected)
+    )
+    return at_rate(surplus, pl.col("link_ps"))
+
+
+RULE: Final = Rule(_ITEM, evaluate, EXCHANGE_READS, changes)

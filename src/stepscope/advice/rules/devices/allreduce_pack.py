@@ -15,20 +15,24 @@ from stepscope.advice.item import Item
 from stepscope.advice.judging.exchanged import EXCHANGE_READS, NO_SIZES, exchanges_of
 from stepscope.advice.judging.worked import WORKED_READS, kernels_of
 from stepscope.advice.rule import Rule
+from stepscope.advice.signals.computing.kernel_work import kernel_work
 from stepscope.advice.signals.ranges import SHOWN
 from stepscope.advice.signals.record import record_grade
+from stepscope.advice.signals.replaying.change import Faster
 from stepscope.advice.signals.step_series import StepSeries
 from stepscope.advice.verdict import judge
 from stepscope.advice.words import WAITING, Words
+from stepscope.unavailable import Unavailable
 from stepscope.units import MIB
 
 if TYPE_CHECKING:
     from stepscope.advice.signals.computing.kernel_work import KernelWork
+    from stepscope.advice.signals.replaying.change import Change
     from stepscope.advice.signals.several.exchanges import ExchangeSignals
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
 
-__all__ = ["RULE", "evaluate"]
+__all__ = ["RULE", "changes", "evaluate"]
 
 _ACTIONS: Final = (
     Action(
@@ -134,6 +138,15 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     return msgspec.structs.replace(made, saving_ms=Saving(low=high / 2, high=high))
 
 
+def changes(signals: Signals, _: Thresholds) -> tuple[Change, ...]:
+    """Let the packing kernels take a part of their time."""
+    work = signals.of(kernel_work)
+    if isinstance(work, Unavailable):
+        return ()
+    classes = _packing(work)["class"].unique().to_list()
+    return (Faster(classes, (1 - _GAIN / 2, 1 - _GAIN)),)
+
+
 def _packing(work: KernelWork) -> pl.DataFrame:
     """Return the packing kernels of the typical step that are next to an exchange."""
     named = work.rows.select(
@@ -191,5 +204,5 @@ def _facts(exchanges: ExchangeSignals, kernels: int) -> tuple[Fact, ...]:
 
 
 RULE: Final = Rule(
-    _ITEM, evaluate, tuple(dict.fromkeys((*EXCHANGE_READS, *WORKED_READS)))
+    _ITEM, evaluate, tuple(dict.fromkeys((*EXCHANGE_READS, *WORKED_READS))), changes
 )

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import polars as pl
+
 from stepscope.advice.finding import Action, Fact, Finding, Saving
 from stepscope.advice.item import Item
-from stepscope.advice.judging.exchanged import EXCHANGE_READS, exchanges_of
+from stepscope.advice.judging.exchanged import EXCHANGE_READS, at_rate, exchanges_of
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.record import record_grade
 from stepscope.advice.words import Words
@@ -19,11 +21,12 @@ from stepscope.units import PS_PER_MS, PS_PER_US
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Severity
+    from stepscope.advice.signals.replaying.change import Change
     from stepscope.advice.signals.several.exchanges import ExchangeSignals
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
 
-__all__ = ["RULE", "evaluate"]
+__all__ = ["RULE", "changes", "evaluate"]
 
 _ACTIONS: Final = (
     Action(
@@ -170,4 +173,19 @@ _ONE_MEMBER: Final = Unavailable(
     "others.",
     remedy="Record all workers over the same steps.",
 )
-RULE: Final = Rule(_ITEM, evaluate, EXCHANGE_READS)
+
+
+def changes(signals: Signals, thresholds: Thresholds) -> tuple[Change, ...]:
+    """Let large all-reduces take what their link needs, and wait as long as before."""
+    found = exchanges_of(_ITEM, signals)
+    if isinstance(found, Finding):
+        return ()
+    large = found.calls.filter(
+        (pl.col("bytes") >= thresholds.large_exchange.value)
+        & pl.col("link_ps").is_not_null()
+    )
+    latency = thresholds.exchange_latency.value
+    return at_rate(large, pl.col("link_ps") + latency)
+
+
+RULE: Final = Rule(_ITEM, evaluate, EXCHANGE_READS, changes)

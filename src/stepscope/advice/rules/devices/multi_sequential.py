@@ -120,7 +120,9 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         critical=thresholds.turns_critical,
         note="pipeline" if hands_on(signals) else None,
         facts=(
-            Fact(name="at_a_time", value=sum(known) / len(known), unit="ratio"),
+            Fact(
+                name="at_a_time", value=round(sum(known) / len(known), 1), unit="ratio"
+            ),
             Fact(name="devices_of_host", value=found.devices, unit="count"),
         ),
     )

@@ -14,6 +14,7 @@ from stepscope.advice.item import Item
 from stepscope.advice.judging.worked import (
     WORKED_READS,
     Worked,
+    faster,
     judge_kernels,
     kernels_of,
 )
@@ -22,6 +23,7 @@ from stepscope.advice.words import Words
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
+    from stepscope.advice.signals.computing.kernel_work import KernelWork
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
 
@@ -95,28 +97,37 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     work = kernels_of(_ITEM, signals, thresholds)
     if isinstance(work, Finding):
         return work
-    convolutions = set(
-        work.rows.filter(
-            (
-                pl.col("full_name").str.contains(_CONVOLUTION)
-                | pl.col("op_type").fill_null("").str.contains(_OPS)
-            )
-            & ~pl.col("reorders")
-        )["class"]
-    )
-    if not convolutions:
+    if not _convolutions(work):
         return _ITEM.not_applicable(_NO_CONVOLUTION)
-    beside = _neighbours(work.shown, convolutions)
-    found = work.rows.filter(pl.col("reorders") & pl.col("class").is_in(sorted(beside)))
-    time = int(found["time_ps"].sum())
     return judge_kernels(
         _ITEM,
         signals,
         thresholds,
         work,
-        Worked(found, (time * _GAIN[0], time * _GAIN[1])),
+        _worked(work, thresholds),
         warn=thresholds.reorder_warn,
         critical=thresholds.reorder_critical,
+    )
+
+
+def _convolutions(work: KernelWork) -> set[int]:
+    """Return the classes of convolutions, and of what normalizes their batches."""
+    found = work.rows.filter(
+        (
+            pl.col("full_name").str.contains(_CONVOLUTION)
+            | pl.col("op_type").fill_null("").str.contains(_OPS)
+        )
+        & ~pl.col("reorders")
+    )
+    return set(found["class"])
+
+
+def _worked(work: KernelWork, _: Thresholds) -> Worked:
+    """Return the kernels that re-order tensors next to convolutions."""
+    beside = _neighbours(work.shown, _convolutions(work))
+    return Worked(
+        work.rows.filter(pl.col("reorders") & pl.col("class").is_in(sorted(beside))),
+        _GAIN,
     )
 
 
@@ -135,4 +146,4 @@ _NO_CONVOLUTION: Final = Unavailable(
     reason="The device runs no convolution.",
     remedy="Nothing to do.",
 )
-RULE: Final = Rule(_ITEM, evaluate, WORKED_READS)
+RULE: Final = Rule(_ITEM, evaluate, WORKED_READS, faster(_worked))

@@ -13,18 +13,21 @@ from stepscope.advice.finding import Action, Fact, Finding, Part, Saving
 from stepscope.advice.item import Item
 from stepscope.advice.judging.worked import WORKED_READS, idle_percent, kernels_of
 from stepscope.advice.rule import Rule
+from stepscope.advice.signals.computing.kernel_work import kernel_work
 from stepscope.advice.signals.computing.roofs import op_roofs
 from stepscope.advice.signals.record import record_grade
+from stepscope.advice.signals.replaying.change import Faster
 from stepscope.advice.words import Words
 from stepscope.tracer_remedies import RECORD_SHAPES
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
+    from stepscope.advice.signals.replaying.change import Change
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
 
-__all__ = ["RULE", "evaluate"]
+__all__ = ["RULE", "changes", "evaluate"]
 
 _ACTIONS: Final = (
     Action(
@@ -87,7 +90,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     roofs = signals.of(op_roofs)
     if isinstance(roofs, Unavailable):
         return _ITEM.cannot_tell(roofs)
-    heavy = roofs.filter(pl.col("share") >= thresholds.hot_op.value)
+    heavy = _heavy(roofs, thresholds)
     slow = heavy.filter(pl.col("of_limit") < thresholds.slow_op.value)
     if not slow.height and heavy["of_limit"].null_count():
         return _ITEM.cannot_tell(_UNKNOWN_WORK)
@@ -131,4 +134,25 @@ _UNKNOWN_WORK: Final = Unavailable(
     "known, or not what the device allows.",
     remedy=RECORD_SHAPES,
 )
-RULE: Final = Rule(_ITEM, evaluate, (*WORKED_READS, op_roofs))
+
+
+def changes(signals: Signals, thresholds: Thresholds) -> tuple[Change, ...]:
+    """Let the kernels of the op take at best what good ones would."""
+    work, roofs = signals.of(kernel_work), signals.of(op_roofs)
+    if isinstance(work, Unavailable) or isinstance(roofs, Unavailable):
+        return ()
+    slow = _heavy(roofs, thresholds).filter(
+        pl.col("of_limit") < thresholds.slow_op.value
+    )
+    if not slow.height:
+        return ()
+    row = slow.row(0, named=True)
+    mine = work.rows.filter(pl.col("op") == row["op"])["class"].to_list()
+    return (Faster(mine, (1.0, min(row["of_limit"] / _GOOD, 1.0))),)
+
+
+def _heavy(roofs: pl.DataFrame, thresholds: Thresholds) -> pl.DataFrame:
+    return roofs.filter(pl.col("share") >= thresholds.hot_op.value)
+
+
+RULE: Final = Rule(_ITEM, evaluate, (*WORKED_READS, op_roofs), changes)

@@ -14,6 +14,7 @@ from stepscope.advice.item import Item
 from stepscope.advice.judging.worked import (
     WORKED_READS,
     Worked,
+    faster,
     judge_kernels,
     kernels_of,
     undecided,
@@ -24,6 +25,7 @@ from stepscope.tracer_remedies import RECORD_SHAPES
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
+    from stepscope.advice.signals.computing.kernel_work import KernelWork
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
 
@@ -80,24 +82,14 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     work = kernels_of(_ITEM, signals, thresholds, matrix_units=True)
     if isinstance(work, Finding):
         return work
-    beside = work.rows.filter(
-        pl.col("eligible")
-        & ~pl.col("collective")
-        & ~pl.col("matrix_units")
-        & (pl.col("precision") == "16")
-    )
-    odd = beside.filter(pl.col("odd_size").is_not_null())
-    time = int(odd["time_ps"].sum())
+    worked = _worked(work, thresholds)
+    odd = worked.rows
     return judge_kernels(
         _ITEM,
         signals,
         thresholds,
         work,
-        Worked(
-            odd,
-            (time * _GAIN[0], time * _GAIN[1]),
-            pl.concat([beside.filter(~pl.col("sized")), undecided(work.rows)]),
-        ),
+        worked,
         warn=thresholds.units_warn,
         critical=thresholds.units_critical,
         why_unknown=_NO_SIZES,
@@ -111,9 +103,24 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     )
 
 
+def _worked(work: KernelWork, _: Thresholds) -> Worked:
+    """Return the narrow products beside the matrix units whose sizes are odd."""
+    beside = work.rows.filter(
+        pl.col("eligible")
+        & ~pl.col("collective")
+        & ~pl.col("matrix_units")
+        & (pl.col("precision") == "16")
+    )
+    return Worked(
+        beside.filter(pl.col("odd_size").is_not_null()),
+        _GAIN,
+        pl.concat([beside.filter(~pl.col("sized")), undecided(work.rows)]),
+    )
+
+
 _NO_SIZES: Final = Unavailable(
     code="NO_SHAPES",
     reason="Products run beside the matrix units, and their sizes were not recorded.",
     remedy=RECORD_SHAPES,
 )
-RULE: Final = Rule(_ITEM, evaluate, WORKED_READS)
+RULE: Final = Rule(_ITEM, evaluate, WORKED_READS, faster(_worked))

@@ -14,6 +14,7 @@ from stepscope.advice.item import Item
 from stepscope.advice.judging.worked import (
     WORKED_READS,
     Worked,
+    faster,
     judge_kernels,
     kernels_of,
     undecided,
@@ -22,6 +23,7 @@ from stepscope.advice.rule import Rule
 from stepscope.advice.words import Words
 
 if TYPE_CHECKING:
+    from stepscope.advice.signals.computing.kernel_work import KernelWork
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
 
@@ -97,30 +99,35 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     work = kernels_of(_ITEM, signals, thresholds, matrix_units=True)
     if isinstance(work, Finding):
         return work
-    eligible = work.rows.filter(
-        pl.col("eligible") & ~pl.col("collective") & ~pl.col("reorders")
-    )
-    beside = eligible.filter(~pl.col("matrix_units"))
-    time = int(beside["time_ps"].sum())
     return judge_kernels(
         _ITEM,
         signals,
         thresholds,
         work,
-        Worked(
-            beside,
-            (time * _GAIN[0], time * _GAIN[1]),
-            pl.concat(
-                [
-                    eligible.filter(pl.col("matrix_units").is_null()),
-                    undecided(work.rows),
-                ]
-            ),
-        ),
+        _worked(work, thresholds),
         warn=thresholds.units_warn,
         critical=thresholds.units_critical,
-        facts=(Fact(name="eligible", value=work.share(eligible), unit="percent"),),
+        facts=(
+            Fact(name="eligible", value=work.share(_eligible(work)), unit="percent"),
+        ),
     )
 
 
-RULE: Final = Rule(_ITEM, evaluate, WORKED_READS)
+def _eligible(work: KernelWork) -> pl.DataFrame:
+    return work.rows.filter(
+        pl.col("eligible") & ~pl.col("collective") & ~pl.col("reorders")
+    )
+
+
+def _worked(work: KernelWork, _: Thresholds) -> Worked:
+    """Return the products that use no matrix unit."""
+    eligible = _eligible(work)
+    unknown = eligible.filter(pl.col("matrix_units").is_null())
+    return Worked(
+        eligible.filter(~pl.col("matrix_units")),
+        _GAIN,
+        pl.concat([unknown, undecided(work.rows)]),
+    )
+
+
+RULE: Final = Rule(_ITEM, evaluate, WORKED_READS, faster(_worked))

@@ -96,6 +96,7 @@ _WORDS: Final = Words(
 )
 _ITEM: Final = Item(
     id="launch.eager",
+    of_frameworks=True,
     stage=3,
     title="ops run one by one, outside a graph",
     words=_WORDS,

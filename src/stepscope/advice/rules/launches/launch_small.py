@@ -16,6 +16,7 @@ from stepscope.advice.signals.launch import launch_signals
 from stepscope.advice.signals.launches.eager import eager_signals
 from stepscope.advice.signals.launches.small import small_kernels, small_ops
 from stepscope.advice.signals.record import record_grade
+from stepscope.advice.signals.replaying.change import Joined
 from stepscope.advice.signals.shares import account_signals
 from stepscope.advice.signals.step_series import StepSeries
 from stepscope.advice.verdict import judge
@@ -27,12 +28,13 @@ from stepscope.units import PS_PER_US
 if TYPE_CHECKING:
     from stepscope.advice.signals.launch import LaunchSignals
     from stepscope.advice.signals.launches.small import SmallOps, WorkGroup
+    from stepscope.advice.signals.replaying.change import Change
     from stepscope.advice.signals.shares import StepShares
     from stepscope.advice.signals.signal import Signals
     from stepscope.advice.verdict import Verdict
     from stepscope.thresholds import Thresholds
 
-__all__ = ["RULE", "evaluate"]
+__all__ = ["RULE", "changes", "evaluate"]
 
 _ACTIONS: Final = (
     Action(
@@ -95,6 +97,7 @@ _WORDS: Final = Words(
 )
 _ITEM: Final = Item(
     id="launch.small",
+    of_frameworks=True,
     stage=3,
     title="tiny kernels fill the step",
     words=_WORDS,
@@ -140,13 +143,7 @@ def _of_device(signals: Signals, shares: StepShares, thresholds: Thresholds) -> 
         return _ITEM.cannot_tell(_NO_STEPS)
     if "launch" in shares.missing:
         return _ITEM.cannot_tell(shares.missing["launch"])
-    every = groups.get(shares.label, ())
-    brief = _brief_ps(launching, thresholds)
-    small = tuple(
-        one
-        for one in every
-        if one.per_step >= thresholds.small_op_runs.value and one.mean_ps < brief
-    )
+    work = _work(groups.get(shares.label, ()), launching, thresholds)
     waits = judge(
         shares.series(
             {"launch": ("launch",)}, unknown_from=_NEVER, clocks=True, lost=True
@@ -155,8 +152,39 @@ def _of_device(signals: Signals, shares: StepShares, thresholds: Thresholds) -> 
         critical=thresholds.launch_critical,
         thresholds=thresholds,
     )
-    work = _Work(every=every, small=small, brief_ps=brief)
     return _finding_of_device(signals, shares, work, waits, thresholds)
+
+
+def _work(
+    every: tuple[WorkGroup, ...], launching: LaunchSignals, thresholds: Thresholds
+) -> _Work:
+    """Return the groups of brief kernels of which there are many."""
+    brief = _brief_ps(launching, thresholds)
+    small = tuple(
+        one
+        for one in every
+        if one.per_step >= thresholds.small_op_runs.value and one.mean_ps < brief
+    )
+    return _Work(every=every, small=small, brief_ps=brief)
+
+
+def changes(signals: Signals, thresholds: Thresholds) -> tuple[Change, ...]:
+    """Let brief kernels that follow each other be launched as one.
+
+    They take what they took: whether one kernel is faster is not known.
+    """
+    account, groups = signals.of(account_signals), signals.of(small_kernels)
+    launching = signals.of(launch_signals)
+    if (
+        isinstance(account, Unavailable)
+        or isinstance(groups, Unavailable)
+        or isinstance(launching, Unavailable)
+    ):
+        return ()
+    label = account.judged("launch", "host_compute").label
+    work = _work(groups.get(label, ()), launching, thresholds)
+    classes = [each for one in work.small for each in one.classes]
+    return (Joined(classes, _PAIR),) if classes else ()
 
 
 def _brief_ps(launching: LaunchSignals, thresholds: Thresholds) -> float:
@@ -292,6 +320,8 @@ def _parts_of_host(ops: SmallOps, share: float) -> tuple[Part, ...]:
     )
 
 
+#: Kernels of the shortest run that is launched as one.
+_PAIR: Final = 2
 #: Groups that are named.
 _SHOWN: Final = 3
 #: Beyond any share: time without an owner is no kernel's.
@@ -313,4 +343,5 @@ RULE: Final = Rule(
     _ITEM,
     evaluate,
     (*OWNED_READS, eager_signals, launch_signals, small_kernels, small_ops),
+    changes,
 )

@@ -66,6 +66,13 @@ _ACTIONS: Final = (
         "done once out of the pipeline.",
     ),
     Action(
+        cause="unfed",
+        framework="any",
+        text="Make the next batch while this step computes, in worker processes or "
+        "threads. To be sure that it is what the silence is, put a range around the "
+        "fetch and record again.",
+    ),
+    Action(
         cause="transfer",
         framework="TensorFlow",
         text="Copy the next batch while this step computes.",
@@ -112,6 +119,21 @@ _WORDS: Final = Words(
     passed="data arrives in time",
     lead=(
         (
+            "Input-bound: copying the batch holds the step up for {exposed_copies} of "
+            "the time, and for {mostly_unfed} the device waits until one is copied, "
+            "and nothing recorded says for what (making it, or other work)."
+        ),
+        (
+            "Input-bound (or other work before the batch), in bursts: {bursts}; for "
+            "{mostly_unfed} of the time nothing recorded says for what, and then the "
+            "batch is copied."
+        ),
+        (
+            "Input-bound (or other work before the batch): the device waits "
+            "{share_percent} of the time, {ms_per_step} a step; for {mostly_unfed} "
+            "nothing recorded says for what, and then the batch is copied."
+        ),
+        (
             "Input-bound, in bursts: {bursts} for a batch ({share_percent} of the "
             "time), most of it in {function}."
         ),
@@ -134,11 +156,16 @@ _WORDS: Final = Words(
     causes={
         "fetch": "fetching the batch",
         "transfer": "copying the batch to the device",
+        "unfed": "nothing recorded, and then the batch is copied",
     },
 )
 _OWNED: Final = Owned(
     parts={"fetch": ("input",), "transfer": ("copy_in",)}, steps=True, lost=True
 )
+#: Where no fetch was recorded and the program is silent before each batch.
+_UNFED: Final = _OWNED._replace(parts={**_OWNED.parts, "unfed": ("unfed",)})
+#: What the order of events shows is no proof.
+_CIRCUMSTANTIAL: Final = 0.6
 _ITEM: Final = Item(
     id="input.bound",
     stage=1,
@@ -149,6 +176,7 @@ _ITEM: Final = Item(
     refute="Run with one synthetic batch repeated: if the step takes as long, the "
     "input is not what it waits for.",
     floors=("service time of the slowest input stage: not measured here",),
+    explains=("capture.quality", "gaps.between"),
 )
 
 
@@ -157,25 +185,26 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     shares = shares_of(_ITEM, _OWNED, signals, thresholds)
     if isinstance(shares, Finding):
         return shares
+    owned = _UNFED if shares.percent("unfed") else _OWNED
     fetching = signals.of(input_signals)
     if isinstance(fetching, Unavailable):
         return _ITEM.cannot_tell(fetching)
-    verdict = _judge(fetching, shares, thresholds)
+    verdict = _judge(owned, fetching, shares, thresholds)
     failed = verdict.status == "fail"
     if signals.of(device_signals).recorded == "silent" and failed:
         return _ITEM.cannot_tell(_device_unseen(signals, verdict))
     hidden = _hidden(fetching, shares, verdict, thresholds)
     return owned_finding(
         _ITEM,
-        _OWNED,
+        owned,
         signals,
         shares=shares,
         verdict=verdict,
         thresholds=thresholds,
         warn=thresholds.input_warn,
         note=_note(fetching, verdict, hidden=hidden),
-        facts=_facts(fetching, shares, verdict),
-        parts=_parts(shares),
+        facts=_facts(fetching, shares, verdict, thresholds),
+        parts=_parts(owned, shares),
         inputs=("account", "host_classes"),
         actions=_actions(fetching, verdict, least=thresholds.input_warn.value)
         if failed
@@ -185,9 +214,9 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     )
 
 
-def _parts(shares: StepShares) -> tuple[Part, ...]:
+def _parts(owned: Owned, shares: StepShares) -> tuple[Part, ...]:
     """Return what is waited for, the program's function that makes batches first."""
-    parts = shares.parts(*_OWNED.owners)
+    parts = shares.parts(*owned.owners)
     making = shares.caller("input")
     if making is None:
         return parts
@@ -197,19 +226,23 @@ def _parts(shares: StepShares) -> tuple[Part, ...]:
 
 
 def _judge(
-    fetching: InputSignals, shares: StepShares, thresholds: Thresholds
+    owned: Owned, fetching: InputSignals, shares: StepShares, thresholds: Thresholds
 ) -> Verdict:
     warn = thresholds.input_warn
-    series = _OWNED.series(shares, thresholds)
+    series = owned.series(shares, thresholds)
     if not fetching.consumer_recorded:
         # What nobody saw, and what lies between the steps, may be the making of one.
-        untold = shares.times("unexplained", "between")
-        series = msgspec.structs.replace(series, unknown_ps=sum(untold))
+        untold = sum(shares.times("unexplained", "between"))
+        untold -= sum(shares.times("unfed"))
+        series = msgspec.structs.replace(series, unknown_ps=untold)
     verdict = judge(
         series, warn=warn, critical=thresholds.input_critical, thresholds=thresholds
     )
     if verdict.status == "cannot_tell" and not fetching.consumer_recorded:
         return msgspec.structs.replace(verdict, unavailable=_fetches_unseen(verdict))
+    if verdict.causes and verdict.causes[0].cause == "unfed":
+        sure = min(verdict.confidence, _CIRCUMSTANTIAL)
+        return msgspec.structs.replace(verdict, confidence=sure)
     return verdict
 
 
@@ -229,6 +262,7 @@ def _actions(
             found += _missing_actions(fetching)
         else:
             found += tuple(one for one in _ACTIONS if one.cause == cause.cause)
+            found += _FETCH if cause.cause == "unfed" else ()
     return found
 
 
@@ -264,9 +298,13 @@ def _hidden(
 
 
 def _facts(
-    fetching: InputSignals, shares: StepShares, verdict: Verdict
+    fetching: InputSignals,
+    shares: StepShares,
+    verdict: Verdict,
+    thresholds: Thresholds,
 ) -> tuple[Fact, ...]:
     means = fetching.mean_fetch_ps.get(shares.host, ())
+    copies = shares.percent("copy_in")
     return (
         Fact(
             name="mean_fetch",
@@ -278,6 +316,12 @@ def _facts(
             name="smallest_visible_effect",
             value=verdict.resolution_percent,
             unit="percent",
+        ),
+        Fact(
+            name="exposed_copies",
+            value=copies if copies >= thresholds.input_warn.value else None,
+            unit="percent",
+            note="as far as they are a matter by themselves",
         ),
     )
 

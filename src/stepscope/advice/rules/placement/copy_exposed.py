@@ -20,17 +20,19 @@ from stepscope.advice.judging.owned import (
 )
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.placement.copies import copy_signals
+from stepscope.advice.signals.replaying.change import Beside
 from stepscope.advice.words import WAITING, Words
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
     from stepscope.advice.signals.placement.copies import CopyGroup, DeviceCopies
+    from stepscope.advice.signals.replaying.change import Change
     from stepscope.advice.signals.shares import StepShares
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
 
-__all__ = ["RULE", "evaluate"]
+__all__ = ["RULE", "changes", "evaluate"]
 
 _OWNED: Final = Owned(
     parts={
@@ -211,9 +213,7 @@ def _without_input(
 ) -> Finding:
     """Leave to `input.bound` what it promises: the copies to the device."""
     into = sum(shares.times("copy_in"))
-    both = shares.percent("input", "copy_in")
-    stepped = shares.step_confidence >= thresholds.medium_confidence.value
-    if found.status != "fail" or not stepped or both < thresholds.input_warn.value:
+    if found.status != "fail" or not _is_input(shares, thresholds):
         return found
     total = sum(shares.times(*_OWNED.owners))
     saving = found.saving_ms
@@ -225,6 +225,33 @@ def _without_input(
         saving_ms=saving,
         explained_by="input.bound" if 2 * into > total else None,
     )
+
+
+def changes(signals: Signals, thresholds: Thresholds) -> tuple[Change, ...]:
+    """Let copies to and from the host run beside kernels, from pinned memory.
+
+    Copies within the device are work of the step, and which kernel can do without them
+    nobody knows; nor when a transfer could have begun.
+    """
+    shares = shares_of(_ITEM, _OWNED, signals, thresholds)
+    if isinstance(shares, Finding):
+        return ()
+    owners = ["copy_in", "copy_out"]
+    if _is_input(shares, thresholds):
+        owners.remove("copy_in")
+    time = sum(shares.times(*owners))
+    rest = sum(shares.times("copy_within", "transfer_wait"))
+    if rest > (1 - thresholds.explained_share.value / 100) * time:
+        return ()
+    effect = time / max(len(shares.window_ps), 1) / PS_PER_MS
+    return (Beside(owners, effect),)
+
+
+def _is_input(shares: StepShares, thresholds: Thresholds) -> bool:
+    """Return whether `input.bound` promises the copies to the device."""
+    both = shares.percent("input", "copy_in")
+    stepped = shares.step_confidence >= thresholds.medium_confidence.value
+    return stepped and both >= thresholds.input_warn.value
 
 
 def _parts(shares: StepShares, copies: DeviceCopies | None) -> tuple[Part, ...]:
@@ -311,4 +338,4 @@ _DIRECTION: Final = {
 }
 
 
-RULE: Final = Rule(_ITEM, evaluate, (*OWNED_READS, copy_signals))
+RULE: Final = Rule(_ITEM, evaluate, (*OWNED_READS, copy_signals), changes)

@@ -14,6 +14,7 @@ from stepscope.advice.item import Item
 from stepscope.advice.judging.worked import (
     WORKED_READS,
     Worked,
+    faster,
     judge_kernels,
     kernels_of,
 )
@@ -23,6 +24,7 @@ from stepscope.tracer_remedies import RECORD_KERNEL_OPS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
+    from stepscope.advice.signals.computing.kernel_work import KernelWork
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
 
@@ -96,22 +98,14 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     computing = work.rows.filter(~pl.col("collective"))
     if not computing["op"].count() and not computing["converts"].any():
         return _ITEM.cannot_tell(_NO_OPS)
-    wide = computing.filter(pl.col("told") & (pl.col("precision") == "64"))
-    doubles = work.share(wide)
-    casts = computing.filter("converts")
-    is_wide = doubles >= thresholds.doubles_warn.value > work.share(casts)
-    judged = wide if is_wide else casts
-    time = int(judged["time_ps"].sum())
+    doubles = work.share(_doubles(work))
+    is_wide = _is_wide(work, thresholds)
     return judge_kernels(
         _ITEM,
         signals,
         thresholds,
         work,
-        Worked(
-            judged,
-            (time * _GAIN[0], time * _GAIN[1]),
-            computing.filter(pl.col("converts").is_null()),
-        ),
+        _worked(work, thresholds),
         warn=thresholds.doubles_warn if is_wide else thresholds.cast_warn,
         critical=thresholds.cast_critical,
         note="doubles" if is_wide else None,
@@ -120,9 +114,33 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     )
 
 
+def _doubles(work: KernelWork) -> pl.DataFrame:
+    return work.rows.filter(
+        ~pl.col("collective") & pl.col("told") & (pl.col("precision") == "64")
+    )
+
+
+def _is_wide(work: KernelWork, thresholds: Thresholds) -> bool:
+    """Return whether work in 64 bit is the matter, and not conversions."""
+    casts = work.rows.filter(~pl.col("collective") & pl.col("converts"))
+    limit = thresholds.doubles_warn.value
+    return work.share(_doubles(work)) >= limit > work.share(casts)
+
+
+def _worked(work: KernelWork, thresholds: Thresholds) -> Worked:
+    """Return the kernels that only convert, or else those in 64 bit."""
+    computing = work.rows.filter(~pl.col("collective"))
+    is_wide = _is_wide(work, thresholds)
+    return Worked(
+        _doubles(work) if is_wide else computing.filter("converts"),
+        _GAIN,
+        computing.filter(pl.col("converts").is_null()),
+    )
+
+
 _NO_OPS: Final = Unavailable(
     code="NO_KERNEL_DETAILS",
     reason="No kernel carries an op, so that conversions cannot be told from copies.",
     remedy=RECORD_KERNEL_OPS,
 )
-RULE: Final = Rule(_ITEM, evaluate, WORKED_READS)
+RULE: Final = Rule(_ITEM, evaluate, WORKED_READS, faster(_worked))

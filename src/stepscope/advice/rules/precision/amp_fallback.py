@@ -14,6 +14,7 @@ from stepscope.advice.item import Item
 from stepscope.advice.judging.worked import (
     WORKED_READS,
     Worked,
+    faster,
     judge_kernels,
     kernels_of,
     undecided,
@@ -23,6 +24,7 @@ from stepscope.advice.words import Words
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
+    from stepscope.advice.signals.computing.kernel_work import KernelWork
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
 
@@ -93,26 +95,29 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     narrow = work.share(computing.filter(pl.col("precision") == "16"))
     if narrow < thresholds.amp_in_use.value:
         return _ITEM.not_applicable(_NOT_IN_USE)
-    eligible = computing.filter(pl.col("eligible") & ~pl.col("reorders"))
-    outside = eligible.filter(
-        pl.col("told") & pl.col("precision").is_in(["32", "64"])
-        | (pl.col("precision") == "16") & ~pl.col("matrix_units")
-    )
-    time = int(outside["time_ps"].sum())
     return judge_kernels(
         _ITEM,
         signals,
         thresholds,
         work,
-        Worked(
-            outside,
-            (time * _GAIN[0], time * _GAIN[1]),
-            pl.concat([eligible.filter(~pl.col("told")), undecided(work.rows)]),
-        ),
+        _worked(work, thresholds),
         warn=thresholds.units_warn,
         critical=thresholds.units_critical,
         facts=(Fact(name="narrow", value=narrow, unit="percent"),),
     )
+
+
+def _worked(work: KernelWork, _: Thresholds) -> Worked:
+    """Return the products in 32 bit, and those in 16 beside the matrix units."""
+    eligible = work.rows.filter(
+        pl.col("eligible") & ~pl.col("reorders") & ~pl.col("collective")
+    )
+    outside = eligible.filter(
+        pl.col("told") & pl.col("precision").is_in(["32", "64"])
+        | (pl.col("precision") == "16") & ~pl.col("matrix_units")
+    )
+    unknown = pl.concat([eligible.filter(~pl.col("told")), undecided(work.rows)])
+    return Worked(outside, _GAIN, unknown)
 
 
 _NOT_IN_USE: Final = Unavailable(
@@ -120,4 +125,4 @@ _NOT_IN_USE: Final = Unavailable(
     reason="The program does not compute in 16 bit.",
     remedy="Nothing to do here: see amp.share.",
 )
-RULE: Final = Rule(_ITEM, evaluate, WORKED_READS)
+RULE: Final = Rule(_ITEM, evaluate, WORKED_READS, faster(_worked))

@@ -13,15 +13,17 @@ from stepscope.advice.judging.owned import OWNED_READS, Owned, judge_owned
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.computing.finite_checks import finite_checks
 from stepscope.advice.signals.device import HOST_ONLY, device_signals
+from stepscope.advice.signals.replaying.change import NotAwaited
 from stepscope.advice.words import WAITING, Words
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
+    from stepscope.advice.signals.replaying.change import Change
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
 
-__all__ = ["RULE", "evaluate"]
+__all__ = ["RULE", "changes", "evaluate"]
 
 _OWNED: Final = Owned(
     parts={"scaling": ("scaling",)},
@@ -113,4 +115,11 @@ _NO_CHECK: Final = Unavailable(
 )
 
 
-RULE: Final = Rule(_ITEM, evaluate, (*OWNED_READS, finite_checks))
+def changes(signals: Signals, _: Thresholds) -> tuple[Change, ...]:
+    """Let no call wait for the answer whether gradients are finite."""
+    if signals.of(device_signals).recorded == "host_only":
+        return ()
+    return (NotAwaited("scaling"),)
+
+
+RULE: Final = Rule(_ITEM, evaluate, (*OWNED_READS, finite_checks), changes)

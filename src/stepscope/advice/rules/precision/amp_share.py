@@ -7,12 +7,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import polars as pl
+
 from stepscope.advice.finding import Action, Fact, Finding, Saving, Severity, Status
 from stepscope.advice.item import Item
 from stepscope.advice.rule import Rule
+from stepscope.advice.signals.computing.kernel_work import kernel_work
 from stepscope.advice.signals.device import HOST_ONLY, device_signals
 from stepscope.advice.signals.precision import precision_signals
 from stepscope.advice.signals.record import record_grade
+from stepscope.advice.signals.replaying.change import Faster
 from stepscope.advice.words import Words
 from stepscope.tracer_remedies import RECORD_KERNEL_OPS
 from stepscope.unavailable import Unavailable
@@ -20,10 +24,11 @@ from stepscope.units import PS_PER_MS, PS_PER_US
 
 if TYPE_CHECKING:
     from stepscope.advice.signals.precision import PrecisionSignals
+    from stepscope.advice.signals.replaying.change import Change
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
 
-__all__ = ["RULE", "evaluate"]
+__all__ = ["RULE", "changes", "evaluate"]
 
 #: First compute capability whose matrix units take bfloat16.
 _BFLOAT16_CAPABILITY: Final = (8, 0)
@@ -278,6 +283,25 @@ def _saving(found: PrecisionSignals, thresholds: Thresholds) -> Saving | None:
     )
 
 
+def changes(signals: Signals, thresholds: Thresholds) -> tuple[Change, ...]:
+    """Let eligible kernels in 32 bit take what they may take in 16, and so TF32's."""
+    work = signals.of(kernel_work)
+    if isinstance(work, Unavailable):
+        return ()
+    eligible = work.rows.filter(
+        pl.col("eligible") & pl.col("told") & ~pl.col("collective")
+    )
+    factors = (
+        (("32", "64"), thresholds.amp_gain_low, thresholds.amp_gain_high),
+        (("tf32",), thresholds.amp_gain_tf32_low, thresholds.amp_gain_tf32_high),
+    )
+    return tuple(
+        Faster(mine["class"].to_list(), (1 / low.value, 1 / high.value))
+        for kinds, low, high in factors
+        if (mine := eligible.filter(pl.col("precision").is_in(kinds))).height
+    )
+
+
 def _actions(signals: Signals) -> tuple[Action, ...]:
     known = [
         one for one in signals.of(device_signals).compute_capability if one is not None
@@ -330,4 +354,9 @@ def _share(part: float, whole: float) -> float | None:
     return 100 * part / whole if whole else None
 
 
-RULE: Final = Rule(_ITEM, evaluate, (device_signals, precision_signals, record_grade))
+RULE: Final = Rule(
+    _ITEM,
+    evaluate,
+    (device_signals, kernel_work, precision_signals, record_grade),
+    changes,
+)

@@ -72,6 +72,7 @@ _WORDS: Final = Words(
 )
 _ITEM: Final = Item(
     id="mem.fragmentation",
+    of_frameworks=True,
     stage=9,
     title="free memory lies in pieces",
     words=_WORDS,

@@ -80,6 +80,7 @@ _WORDS: Final = Words(
 )
 _ITEM: Final = Item(
     id="mem.leak",
+    of_frameworks=True,
     stage=9,
     title="memory grows in every step",
     words=_WORDS,

@@ -67,6 +67,7 @@ _WORDS: Final = Words(
 )
 _ITEM: Final = Item(
     id="mem.oom",
+    of_frameworks=True,
     stage=9,
     title="an allocation failed",
     words=_WORDS,

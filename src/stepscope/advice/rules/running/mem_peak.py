@@ -70,6 +70,7 @@ _WORDS: Final = Words(
 )
 _ITEM: Final = Item(
     id="mem.peak",
+    of_frameworks=True,
     stage=9,
     title="memory is nearly full",
     words=_WORDS,

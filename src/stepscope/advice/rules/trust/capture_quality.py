@@ -69,6 +69,11 @@ _ACTIONS: Final = (
         code="@tf.function",
     ),
     Action(
+        cause="damaged",
+        framework="any",
+        text="Copy the whole file again in binary, or record again.",
+    ),
+    Action(
         cause="annotate",
         framework="any",
         text="Annotate what the program does in that time: its functions were recorded "
@@ -126,6 +131,14 @@ _WORDS: Final = Words(
                 ),
             ),
         ),
+        ("fail", "damaged"): (
+            (
+                (
+                    "A part of the file is missing, and what is left does not say what "
+                    "{share_percent} of the time is spent on."
+                ),
+            ),
+        ),
         ("fail", "devices"): (
             (
                 (
@@ -173,6 +186,7 @@ _WORDS: Final = Words(
     causes={
         "queued": "queued work that was not recorded",
         "unexplained": "time that nobody explains",
+        "damaged": "a damaged file",
         "devices": "most devices without records",
         "silent": "a device without records",
         "clocks": "clocks that differ",
@@ -225,9 +239,12 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         return _ITEM.cannot_tell(found)
     capture = signals.of(capture_signals)
     flaws = [
-        *_owned(found, thresholds),
+        *_owned(found, capture, thresholds),
         *_counted(signals, capture, found, thresholds),
     ]
+    if any(one.word == "clocks" and one.severity == "critical" for one in flaws):
+        # What seems queued by clocks that differ may be none of it.
+        flaws = [one for one in flaws if one.word != "queued"]
     unseen = _unseen(found)
     if not flaws and unseen is not None:
         return _ITEM.cannot_tell(unseen)
@@ -244,7 +261,9 @@ def _unseen(found: AccountSignals) -> Unavailable | None:
     return next((shares.missing[one] for one in needed if one in shares.missing), None)
 
 
-def _owned(found: AccountSignals, thresholds: Thresholds) -> list[_Flaw]:
+def _owned(
+    found: AccountSignals, capture: CaptureSignals, thresholds: Thresholds
+) -> list[_Flaw]:
     """Return the time that nobody explains, by its owner in the account."""
     shares = found.judged()
     grave = thresholds.unexplained_warn.value
@@ -257,7 +276,9 @@ def _owned(found: AccountSignals, thresholds: Thresholds) -> list[_Flaw]:
         percent = shares.percent(owner)
         if percent >= limit:
             severity: Severity = "critical" if percent >= grave else "warn"
-            flaws.append(_Flaw(owner, severity, percent, owner))
+            lost = owner == "unexplained" and capture.damaged
+            word = "damaged" if lost else owner
+            flaws.append(_Flaw(word, severity, percent, owner))
     return flaws
 
 

@@ -40,6 +40,12 @@ _ACTIONS: Final = (
         ),
     ),
     Action(
+        cause="any",
+        framework="Python",
+        text="Mark each step, with the fetch of its batch inside the mark.",
+        code="with ss.StepTrace(i): step(next(it))  # import stepscope as ss",
+    ),
+    Action(
         cause="none",
         framework="PyTorch",
         text="Tell the profiler where each step ends.",
@@ -51,6 +57,10 @@ _WORDS: Final = Words(
     texts={
         ("fail", None): (
             (
+                (
+                    "No steps were found: what repeats most, {repeats} times, is no "
+                    "step of training or serving. Times per step are not given."
+                ),
                 (
                     "No steps were found: of {tried} ways to find them the best has a "
                     "confidence of {confidence}, and {threshold} is needed. Times per "
@@ -117,7 +127,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         if note == "inferred"
         else thresholds.medium_confidence,
         devices=(label,),
-        facts=_facts(steps),
+        facts=_facts(steps, thresholds),
         inputs=("step_candidates", "steps", "input_between_steps", "requests"),
         actions=tuple(one for one in _ACTIONS if one.cause in {"any", note})
         if note is not None
@@ -148,8 +158,16 @@ def _best(steps: HostSteps) -> float | None:
     return max((round(one.confidence, 2) for one in steps.tried), default=None)
 
 
-def _facts(steps: HostSteps) -> tuple[Fact, ...]:
+def _facts(steps: HostSteps, thresholds: Thresholds) -> tuple[Fact, ...]:
     best = max(steps.tried, key=lambda one: one.confidence, default=None)
+    # As sure as steps must be, and yet none: something else speaks against it.
+    refused = (
+        best.count
+        if steps.source is None
+        and best is not None
+        and best.confidence >= thresholds.medium_confidence.value
+        else None
+    )
     return (
         Fact(name="steps", value=steps.count, unit="count", note=steps.source),
         Fact(
@@ -167,6 +185,12 @@ def _facts(steps: HostSteps) -> tuple[Fact, ...]:
                 for one in steps.tried
             )
             or None,
+        ),
+        Fact(
+            name="repeats",
+            value=refused,
+            unit="count",
+            note=None if best is None else best.what,
         ),
         Fact(name="outside", value=steps.outside_percent, unit="percent"),
     )

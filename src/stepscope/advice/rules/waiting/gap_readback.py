@@ -17,13 +17,16 @@ from stepscope.advice.judging.owned import (
     shares_of,
 )
 from stepscope.advice.rule import Rule
+from stepscope.advice.signals.device import device_signals
+from stepscope.advice.signals.replaying.change import NotAwaited
 from stepscope.advice.words import WAITING, Words
 
 if TYPE_CHECKING:
+    from stepscope.advice.signals.replaying.change import Change
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
 
-__all__ = ["RULE", "evaluate"]
+__all__ = ["RULE", "changes", "evaluate"]
 
 _ON_HOST: Final = Owned(
     parts={"read_back": ("read_back",)},
@@ -118,4 +121,11 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     )
 
 
-RULE: Final = Rule(_ITEM, evaluate, OWNED_READS)
+def changes(signals: Signals, _: Thresholds) -> tuple[Change, ...]:
+    """Let calls no longer wait for a result: it is read a step late, or not at all."""
+    if signals.of(device_signals).recorded == "host_only":
+        return ()
+    return (NotAwaited("read_back"),)
+
+
+RULE: Final = Rule(_ITEM, evaluate, OWNED_READS, changes)

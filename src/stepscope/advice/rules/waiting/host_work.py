@@ -28,11 +28,12 @@ from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
     from stepscope.advice.signals.enclosing import FunctionRuns
+    from stepscope.advice.signals.replaying.change import Change
     from stepscope.advice.signals.shares import StepShares
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
 
-__all__ = ["RULE", "evaluate"]
+__all__ = ["RULE", "changes", "evaluate"]
 
 _OWNER: Final = "host_compute"
 _OWNED: Final = Owned(
@@ -276,22 +277,32 @@ def _of_one_function(
     All that it calls goes with it. Half of that goes at least, for a function is seldom
     removed as a whole.
     """
-    step_ms = shares.total_ps / max(len(shares.window_ps), 1) / PS_PER_MS
-    whole = step_ms * work.part.share_percent / 100
+    whole = _step_ms(shares) * work.part.share_percent / 100
     saving = Saving(low=whole / 2, high=whole)
     times = () if work.runs is None else work.runs.times_ps(work.part)
     if sum(times) and len(times) == len(shares.window_ps):
         saving = promise_of(times, shares.window_ps)
-    if work.runs is not None:
-        replayed = work.runs.saving(work.part, effect_ms=whole, most_ms=saving.high)
-        if replayed is not None:
-            low = min(replayed.low, saving.low)
-            saving = msgspec.structs.replace(replayed, low=low)
     return msgspec.structs.replace(
         found,
         saving_ms=saving,
         explained_by=_eager(signals, shares, whole, thresholds),
     )
+
+
+def changes(signals: Signals, thresholds: Thresholds) -> tuple[Change, ...]:
+    """Let the named function go with all that it calls, on a host without devices."""
+    shares = shares_of(_ITEM, _OWNED, signals, thresholds)
+    if isinstance(shares, Finding):
+        return ()
+    fault = _fault(shares, _functions(signals, shares), thresholds)
+    if fault is None or fault.runs is None:
+        return ()
+    whole = _step_ms(shares) * fault.part.share_percent / 100
+    return (fault.runs.without(fault.part, effect_ms=whole),)
+
+
+def _step_ms(shares: StepShares) -> float:
+    return shares.total_ps / max(len(shares.window_ps), 1) / PS_PER_MS
 
 
 def _eager(
@@ -314,4 +325,5 @@ RULE: Final = Rule(
     _ITEM,
     evaluate,
     (*OWNED_READS, enclosing_functions, function_runs, eager_signals),
+    changes,
 )

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.advice.finding import Evidence
+from stepscope.advice.signals.computing.fusable import FusableRuns, fusable_runs
 from stepscope.advice.signals.computing.operands import described
 from stepscope.advice.signals.device import NO_KERNELS
 from stepscope.advice.signals.ranges import event_label
@@ -65,6 +66,7 @@ class KernelWork(Frozen, frozen=True, dict=True):
             is no kernel), `kind`, `stream`, `start_ps`, `end_ps`, `bytes` (null
             unknown), `event`.
         tracks: Names of the streams' tracks by event row of `shown`'s kernels.
+        runs: The kernels that a compiler could join, in runs of `shown`.
     """
 
     label: str
@@ -76,6 +78,7 @@ class KernelWork(Frozen, frozen=True, dict=True):
     rows: pl.DataFrame
     shown: pl.DataFrame
     tracks: dict[int, tuple[str | None, str]]
+    runs: FusableRuns
 
     def share(self, chosen: pl.DataFrame) -> float:
         """Return the share of some rows in the time of all compute kernels."""
@@ -126,7 +129,11 @@ def kernel_work(
     classes = present(profile.derived(judged.host, activity_classes))
     named = present(profile.derived(judged.host, activity_ops))
     stepped = judged.step_source is not None and not _is_null(table.rows["step_ps"])
-    steps = present(profile.derived(judged.host, windows)).rows.height if stepped else 1
+    steps = 1
+    if stepped:
+        every = present(profile.derived(judged.host, windows)).rows
+        unseen = pl.col("flags").list.contains("unrecorded")
+        steps = every.filter(~unseen).height
     strings = profile.trace(judged.host).strings
     rows = _rows(table, classes, named, judged.device, steps, stepped=stepped)
     rows = rows.hstack(described(rows, classes.rows["shape"], strings))
@@ -143,6 +150,7 @@ def kernel_work(
         rows=rows,
         shown=shown,
         tracks=_tracks(profile, judged.host, shown, rows),
+        runs=fusable_runs(rows, shown),
     )
 
 

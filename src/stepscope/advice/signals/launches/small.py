@@ -48,6 +48,7 @@ class WorkGroup(Frozen, frozen=True):
         mean_ps: Mean duration.
         percent: Share of the device's kernel time.
         count_percent: Share of the number of kernels.
+        classes: Rows of `activity_classes` that they are.
     """
 
     name: str
@@ -56,6 +57,7 @@ class WorkGroup(Frozen, frozen=True):
     mean_ps: float
     percent: float
     count_percent: float
+    classes: tuple[int, ...] = ()
 
 
 @signal(kernels, device_ops, windows)
@@ -78,7 +80,7 @@ def small_kernels(
             else placed.rows.height
         )
         rows = table.rows.select(
-            "device", "kernel_name", "op_name", "count", "total_ps"
+            "device", "class", "kernel_name", "op_name", "count", "total_ps"
         )
         if not isinstance(ops, Unavailable):
             types = ops.rows.select("device", "type", op_name="name").unique(
@@ -106,7 +108,7 @@ def _groups(rows: pl.DataFrame, steps: int) -> tuple[WorkGroup, ...]:
             .otherwise(pl.col("kernel_name")),
         )
         .group_by("group", "has_op")
-        .agg(pl.col("count").sum(), pl.col("total_ps").sum())
+        .agg(pl.col("count").sum(), pl.col("total_ps").sum(), "class")
         .sort("total_ps", "group", descending=[True, False])
     )
     return tuple(
@@ -117,6 +119,7 @@ def _groups(rows: pl.DataFrame, steps: int) -> tuple[WorkGroup, ...]:
             mean_ps=row["total_ps"] / row["count"],
             percent=100 * row["total_ps"] / total,
             count_percent=100 * row["count"] / count,
+            classes=tuple(row["class"]),
         )
         for row in summed.iter_rows(named=True)
         if total and row["count"]

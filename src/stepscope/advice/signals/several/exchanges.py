@@ -49,6 +49,11 @@ class ExchangeSignals(Frozen, frozen=True):
         workers: Number of workers that the shortest time is taken from.
         gb_per_s: Rate of the link that is expected, in 10^9 bytes per second.
         rate_source: "data sheet", or "recording" for the best rate seen in it.
+        calls: The all-reduces of the judged device, of which other workers were
+            recorded and whose bytes are known: `activity` (row of device_activity),
+            `step`, `bytes`, `dur_ps`, `least_ps` (on the worker where it was
+            shortest), `link_ps` (what the bytes need; null where the link's rate is
+            unknown).
     """
 
     label: str
@@ -65,6 +70,7 @@ class ExchangeSignals(Frozen, frozen=True):
     workers: int
     gb_per_s: float | None
     rate_source: str | None
+    calls: pl.DataFrame
 
 
 @signal(account, collective_calls, windows, reads=(account_signals,))
@@ -96,7 +102,8 @@ def exchange_signals(
         (pl.col("bytes") < thresholds.small_exchange.value).sum().alias("small"),
     )
     known = per_step["count"].sum() > 0 and per_step["unsized"].sum() == 0
-    large = _large(profile, thresholds)
+    every = _every(profile)
+    large = _large(every, thresholds)
     rate, source = _rate(profile, judged.host, judged.device, large, thresholds)
     return ExchangeSignals(
         label=judged.label,
@@ -116,6 +123,7 @@ def exchange_signals(
         workers=max(large["members"].to_list(), default=0),
         gb_per_s=rate,
         rate_source=source,
+        calls=_together(every, judged.label, rate),
     )
 
 
@@ -124,23 +132,27 @@ def _judged_steps(profile: ProfileData, host: str) -> pl.DataFrame:
     return typical(rows).select("step_row", "start_ps", "end_ps")
 
 
-def _large(profile: ProfileData, thresholds: Thresholds) -> pl.DataFrame:
-    """Return the large all-reduces, each once: `step`, `least_ps`, `bus_bytes`."""
+def _every(profile: ProfileData) -> pl.DataFrame:
+    """Return the all-reduces of all hosts that lie in a step."""
     frames = []
     for host in profile.hosts:
         calls = profile.derived(host, collective_calls)
         if isinstance(calls, Unavailable):
             continue
         frames.append(
-            calls.filter(
-                (pl.col("kind") == _KIND)
-                & (pl.col("bytes") >= thresholds.large_exchange.value)
-            ).with_columns(
+            calls.filter(pl.col("kind") == _KIND).with_columns(
                 host=pl.lit(host),
                 step=pl.when(pl.col("step_row") >= 0).then("step_row"),
             )
         )
-    matched = matched_collectives(pl.concat(frames))
+    return pl.concat(frames)
+
+
+def _large(every: pl.DataFrame, thresholds: Thresholds) -> pl.DataFrame:
+    """Return the large all-reduces, each once: `step`, `least_ps`, `bus_bytes`."""
+    matched = matched_collectives(
+        every.filter(pl.col("bytes") >= thresholds.large_exchange.value)
+    )
     own = pl.int_range(pl.len()) + len(matched)
     return (
         matched.filter(pl.col("step").is_not_null())
@@ -153,6 +165,22 @@ def _large(profile: ProfileData, thresholds: Thresholds) -> pl.DataFrame:
             pl.col("dur_ps").min().alias("least_ps"),
             pl.col("bus_bytes", "members").first(),
         )
+    )
+
+
+def _together(every: pl.DataFrame, label: str, rate: float | None) -> pl.DataFrame:
+    """Return what is known of the all-reduces of one device, one by one."""
+    host, _, device = label.rpartition(":")
+    link = pl.col("bus_bytes") / (rate * _GIGA) * PS_PER_S if rate else None
+    return (
+        matched_collectives(every)
+        .filter((pl.col("instance") >= 0) & pl.col("bus_bytes").is_not_null())
+        .with_columns(
+            least_ps=pl.col("dur_ps").min().over("instance"),
+            link_ps=pl.lit(None, pl.Float64) if link is None else link,
+        )
+        .filter((pl.col("host") == host) & (pl.col("device").cast(pl.String) == device))
+        .select("activity", "step", "bytes", "dur_ps", "least_ps", "link_ps")
     )
 
 

@@ -24,12 +24,15 @@ __all__ = ["CaptureSignals", "capture_signals"]
 _COPY: Final = r"(?i)^(copy|memcpy)"
 #: Doubts about a recording by which its producer says that records are missing.
 _COUNTERS: Final = frozenset({"dropped_events", "truncated_file"})
+#: Doubts about a file of which a part is missing.
+_DAMAGED: Final = frozenset({"damaged_file", "truncated_file"})
 
 
 class CaptureSignals(Frozen, frozen=True):
     """What the recording holds, and what it does not.
 
     Attributes:
+        damaged: Whether a file could be read in part only.
         dropped: Number of records that the producer says were lost; 0 where it says
             nothing.
         ranks: Number of processes of the job; None where it is not known.
@@ -43,6 +46,7 @@ class CaptureSignals(Frozen, frozen=True):
             recorded; None where either side was not recorded.
     """
 
+    damaged: bool
     dropped: int
     ranks: int | None
     hosts: int
@@ -57,12 +61,14 @@ class CaptureSignals(Frozen, frozen=True):
 def capture_signals(profile: ProfileData, _: Thresholds) -> CaptureSignals:
     """Look at every recording; the one with most devices gives their numbers."""
     dropped = 0
+    damaged = False
     ranks: int | None = None
     most = (0, 0, 0)
     alone = work = 0
     functions = False
     for host in profile.hosts:
         for note in profile.trace(host).quality_notes():
+            damaged |= note.kind in _DAMAGED
             if note.kind in _COUNTERS:
                 dropped += note.count or 1
         environment = profile.table(host, "environment")
@@ -75,6 +81,7 @@ def capture_signals(profile: ProfileData, _: Thresholds) -> CaptureSignals:
         untied, all_of_it = _untied(profile, host)
         alone, work = alone + untied, work + all_of_it
     return CaptureSignals(
+        damaged=damaged,
         dropped=dropped,
         ranks=ranks,
         hosts=len(profile.hosts),

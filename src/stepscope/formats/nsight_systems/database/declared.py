@@ -54,7 +54,7 @@ WANTED: Final = {
     ),
     "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION": Wanted(
         ("start", "end", "syncType"),
-        ("deviceId", "contextId", "streamId", "globalPid"),
+        ("deviceId", "contextId", "streamId", "globalPid", "correlationId"),
     ),
     "NVTX_EVENTS": Wanted(
         ("start", "eventType"),

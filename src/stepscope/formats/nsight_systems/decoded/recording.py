@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import polars as pl
 
 from stepscope.formats.nsight_systems.decoded.beside import beside
+from stepscope.formats.nsight_systems.decoded.device_clock import device_clocks, moved
 from stepscope.formats.nsight_systems.decoded.device_work import device_work
 from stepscope.formats.nsight_systems.decoded.events import (
     Origin,
@@ -53,7 +54,9 @@ class Recording:
     Attributes:
         export: What was read.
         names: Numbers of names.
-        work: What ran on devices; `device` is that of the file.
+        work: What ran on devices, in times of the host where the device's clock could
+            be told; `device` is that of the file.
+        clocks: Device → what is known of its clock.
         host: What threads did.
         beside: What is no work of the program.
         gpus: The devices.
@@ -74,7 +77,10 @@ class Recording:
         work = found.frame.with_columns(owned)
         self.gpus: Gpus = find_gpus(export, work)
         self.beside: Beside = beside(export, self.names, work, machines=machines)
-        self.work = self.gpus.renumbered(work)
+        syncs = self.gpus.renumbered(self.beside.syncs)
+        own = self.gpus.renumbered(work)
+        self.clocks = device_clocks(own, self.host.calls, syncs, self.names)
+        self.work = moved(own, self.clocks)
         self.refused: Counter[str] = (
             found.refused + self.host.refused + self.beside.refused
         )
@@ -83,7 +89,7 @@ class Recording:
             Origin.CALL: self.host.calls,
             Origin.SYSTEM_CALL: self.host.system_calls,
             Origin.WORK: self.work,
-            Origin.SYNC: self.gpus.renumbered(self.beside.syncs),
+            Origin.SYNC: syncs,
             Origin.OVERHEAD: self.beside.overheads,
             Origin.SPAN: self.host.spans,
         }

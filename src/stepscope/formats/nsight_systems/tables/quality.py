@@ -9,7 +9,7 @@ import polars as pl
 
 from stepscope.formats.nsight_systems.database.connection import EXPORT_AGAIN
 from stepscope.formats.nsight_systems.database.declared import PRIVATE
-from stepscope.formats.nsight_systems.tables.clocks import late_devices
+from stepscope.formats.nsight_systems.tables.clocks import device_clock_notes
 from stepscope.trace.quality import QualityNote, notes_frame
 from stepscope.trace.reading.shared_notes import launch_and_copy_notes
 from stepscope.trace.reading.texts import shortened
@@ -46,7 +46,7 @@ def quality(recording: Recording, activity: Activity) -> pl.DataFrame:
         *_devices(recording),
         *_overhead(recording),
         *_clock(recording),
-        *late_devices(recording),
+        *device_clock_notes(recording),
         *launch_and_copy_notes(activity.refused, recording.undirected),
         *_private(recording),
     )

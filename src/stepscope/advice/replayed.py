@@ -1,0 +1,181 @@
+"""What findings promise by a replay: one by one, and together.
+
+Definition: docs/replay.md#claims.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from stepscope.advice.finding import Saving
+from stepscope.advice.headline import by_cost
+from stepscope.advice.registry import RULES
+from stepscope.advice.signals.replay import replay_signals
+from stepscope.advice.signals.replaying.change import Gone
+from stepscope.advice.signals.shares import IDLE_OWNERS
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stepscope.advice.finding import Finding
+    from stepscope.advice.signals.replaying.change import Change
+    from stepscope.advice.signals.signal import Signals
+    from stepscope.thresholds import Thresholds
+
+__all__ = ["MOST", "Together", "replayed", "together", "why_not_replayed"]
+
+#: Findings that are looked at together.
+MOST: Final = 3
+#: Owners whose time can go: all idle time, and copies of input.
+_GO: Final = frozenset({*IDLE_OWNERS, "copy_in"})
+#: A gain in ms that is none.
+_NOTHING: Final = 1e-3
+_NOT_KNOWN: Final = Unavailable(
+    code="NOT_RECORDED",
+    reason="The gain cannot be told by a replay: what would hold a step back after the "
+    "change was not recorded.",
+    remedy="Take the range as a limit that follows from the account.",
+)
+_NO_CHANGE: Final = Unavailable(
+    code="NOT_RECORDED",
+    reason="The gain is not replayed: the change makes another step of it, or hides "
+    "work behind other work, and no recording of this step says what.",
+    remedy="Take the range as a limit that follows from the account.",
+)
+_CHANGES: Final = {
+    rule.item.id: rule.changes for rule in RULES if rule.changes is not None
+}
+
+
+class Together(msgspec.Struct, frozen=True, kw_only=True):
+    """What a step gains where the findings that cost most are all mended.
+
+    Attributes:
+        findings: Ids of the findings that were replayed together, the one that costs
+            most first; empty where none can be replayed.
+        left_out: Ids of those among the costliest that were not: they gain nothing,
+            their gains are limits, or they belong to another host.
+        saving_ms: Milliseconds per step that mending all of `findings` would save, at
+            most the sum of what each would; null with fewer than two.
+        next_owner: Owner of most of the steps' critical path once the first of
+            `findings` is mended: the next bottleneck. Null where it is not known.
+        next_percent: Its share of that path, in percent; null likewise.
+        next_hidden: Whether that finding is about this owner's time as well: then it
+            is time that other work hides so far.
+    """
+
+    findings: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    saving_ms: Saving | None = None
+    next_owner: str | None = None
+    next_percent: float | None = None
+    next_hidden: bool = False
+
+
+def _changes(
+    finding: Finding, signals: Signals, thresholds: Thresholds
+) -> tuple[Change, ...]:
+    """Return what a failing finding would change about a step; none if not known.
+
+    Idle time goes. Work that a device does itself does not, and a rule that promises
+    less than all of its time knows better.
+    """
+    if finding.status != "fail" or not finding.devices:
+        return ()
+    own = _CHANGES.get(finding.id)
+    found = () if own is None else own(signals, thresholds)
+    # The replay knows owners, not which part of their time is a topic's.
+    if found or finding.place is None or not finding.owners or finding.topics:
+        return found
+    goes = finding.pattern is not None and _GO.issuperset(finding.owners)
+    return (Gone(finding.owners, finding.place),) if goes else ()
+
+
+def replayed(finding: Finding, signals: Signals, thresholds: Thresholds) -> Finding:
+    """Promise what the replay of the steps without the finding's cause gains.
+
+    Where it cannot tell, the limits stay that follow from the account.
+    """
+    bound = finding.saving_ms
+    if bound is None and finding.id not in _CHANGES:
+        return finding
+    changes = _changes(finding, signals, thresholds)
+    if not changes or (isinstance(changes[0], Gone) and not _whole(finding)):
+        return finding
+    saving = signals.of(replay_signals).saving(
+        changes,
+        finding.devices[0],
+        effect_ms=finding.ms_per_step,
+        bound=bound,
+    )
+    if saving is None or (bound is None and saving.high < _NOTHING):
+        return finding
+    return msgspec.structs.replace(finding, saving_ms=saving)
+
+
+def _whole(finding: Finding) -> bool:
+    """Return whether the limit is all of the time that the finding is about."""
+    if finding.pattern is None or finding.ms_per_step is None:
+        return False
+    return finding.saving_ms == finding.pattern.promise(finding.ms_per_step)
+
+
+def why_not_replayed(finding: Finding, signals: Signals) -> Unavailable | None:
+    """Return why a gain is a limit that follows from the account; None if it is not."""
+    if finding.saving_ms is None or finding.saving_ms.basis == "replay":
+        return None
+    if not finding.devices:
+        return _NO_CHANGE
+    why = signals.of(replay_signals).reason(finding.devices[0])
+    if why is not None:
+        return why
+    goes = bool(finding.owners) and _GO.issuperset(finding.owners)
+    return _NOT_KNOWN if goes or finding.id in _CHANGES else _NO_CHANGE
+
+
+def together(
+    findings: Sequence[Finding],
+    signals: Signals,
+    thresholds: Thresholds,
+    *,
+    first: str | None = None,
+) -> Together:
+    """Replay the costliest findings together, and the first one by itself.
+
+    Args:
+        findings: All findings.
+        signals: What the rules read.
+        thresholds: The numbers that verdicts depend on.
+        first: Id of the finding that is shown first; null for the costliest.
+    """
+    ranked = sorted(by_cost(findings), key=lambda one: one.id != first)[:MOST]
+    replays = signals.of(replay_signals)
+    told = [
+        (one, changes, one.saving_ms)
+        for one in ranked
+        if one.saving_ms is not None and one.saving_ms.basis == "replay"
+        if one.saving_ms.high >= _NOTHING
+        if (changes := _changes(one, signals, thresholds))
+    ]
+    if not told:
+        return Together(left_out=tuple(one.id for one in ranked))
+    foremost, changes, _ = told[0]
+    host = replays.host_of(foremost.devices[0])
+    mine = [it for it in told if replays.host_of(it[0].devices[0]) == host]
+    ids = tuple(one.id for one, _, _ in mine)
+    after = replays.next_bottleneck(changes, foremost.devices[0])
+    return Together(
+        findings=ids,
+        left_out=tuple(one.id for one in ranked if one.id not in ids),
+        saving_ms=replays.together(
+            [(changes, one.devices[0], saving) for one, changes, saving in mine]
+        )
+        if len(mine) > 1
+        else None,
+        next_owner=None if after is None else after[0],
+        next_percent=None if after is None else after[1],
+        next_hidden=after is not None and after[0] in foremost.owners,
+    )

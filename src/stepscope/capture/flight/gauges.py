@@ -1,0 +1,215 @@
+"""Step gauges as OpenMetrics text, for Prometheus and whoever reads its format."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from stepscope.capture.flight.nvml import DeviceUse
+    from stepscope.capture.flight.watch import Step
+
+__all__ = ["CONTENT_TYPE", "Gauges"]
+
+CONTENT_TYPE: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+_NS_PER_S: Final = 1_000_000_000
+#: Annotations that get a share of their own; the smaller ones are one.
+_MOST_PARTS: Final = 16
+_MOST_LOOPS: Final = 16
+_OTHERS: Final = "others"
+_NONE: Final = "no annotation"
+
+#: Labels and value of each sample of a family.
+_Samples = list[tuple[str, dict[str, str], float]]
+
+
+class Gauges:
+    """What is known of the steps, summed up as they end."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._steps: Counter[str] = Counter()
+        self._seconds: dict[str, float] = {}
+        self._medians: dict[str, float] = {}
+        self._parts: dict[str, float] = {}
+        self._slow = 0
+        self._last_s: float | None = None
+
+    def hear(
+        self,
+        steps: Sequence[Step],
+        medians_ns: Mapping[str, int],
+        parts_ns: Mapping[str, int],
+        *,
+        slow: int,
+        wall_s: float,
+    ) -> None:
+        """Take note of steps that ended.
+
+        Args:
+            steps: All of them.
+            medians_ns: Median of the last steps of each loop.
+            parts_ns: Time of the last steps by innermost annotation; "" is none.
+            slow: How many of them were slow.
+            wall_s: Now, in seconds since 1970.
+        """
+        if not steps:
+            return
+        total = sum(parts_ns.values())
+        largest = sorted(parts_ns, key=lambda name: -parts_ns[name])[:_MOST_PARTS]
+        with self._lock:
+            for step in steps:
+                known = step.name in self._steps or len(self._steps) < _MOST_LOOPS
+                name = step.name if known else _OTHERS
+                self._steps[name] += 1
+                before_s = self._seconds.get(name, 0.0)
+                self._seconds[name] = before_s + step.dur_ns / _NS_PER_S
+            self._medians = {it: ns / _NS_PER_S for it, ns in medians_ns.items()}
+            if total:
+                parts = {it or _NONE: parts_ns[it] / total for it in largest}
+                if len(parts_ns) > len(largest):
+                    parts[_OTHERS] = max(0.0, 1 - sum(parts.values()))
+                self._parts = parts
+            self._slow += slow
+            self._last_s = wall_s
+
+    def text(
+        self,
+        *,
+        written: Iterable[str],
+        listening: bool,
+        devices: Sequence[DeviceUse],
+    ) -> str:
+        """Return all gauges.
+
+        Args:
+            written: Why each profile was written.
+            listening: Whether steps are heard now.
+            devices: What the driver says of each device; empty where there is none.
+        """
+        with self._lock:
+            families = self._of_steps()
+        whys = Counter(written)
+        families += [
+            _family(
+                ("stepscope_listening", "gauge", "1 while steps are heard."),
+                [("", {}, float(listening))],
+            ),
+            _family(
+                ("stepscope_profiles_written", "counter", "Profiles, by cause."),
+                [("_total", {"why": why}, n) for why, n in sorted(whys.items())],
+            ),
+            *_of_process(),
+            *_of_devices(devices),
+        ]
+        return "".join(families) + "# EOF\n"
+
+    def _of_steps(self) -> list[str]:
+        sums: _Samples = []
+        for loop, count in self._steps.items():
+            sums.append(("_count", {"loop": loop}, count))
+            sums.append(("_sum", {"loop": loop}, self._seconds[loop]))
+        medians: _Samples = [("", {"loop": it}, s) for it, s in self._medians.items()]
+        parts: _Samples = [("", {"part": it}, r) for it, r in self._parts.items()]
+        last: _Samples = [] if self._last_s is None else [("", {}, self._last_s)]
+        return [
+            _family(("stepscope_step_seconds", "summary", "Length of steps."), sums),
+            _family(
+                (
+                    "stepscope_step_median_seconds",
+                    "gauge",
+                    "Median of the last 64 steps.",
+                ),
+                medians,
+            ),
+            _family(
+                (
+                    "stepscope_step_part_ratio",
+                    "gauge",
+                    "Share of the last steps in each annotation, without those in it.",
+                ),
+                parts,
+            ),
+            _family(
+                ("stepscope_slow_steps", "counter", "Steps that were slow."),
+                [("_total", {}, self._slow)],
+            ),
+            _family(
+                (
+                    "stepscope_last_step_timestamp_seconds",
+                    "gauge",
+                    "When a step was last heard to end.",
+                ),
+                last,
+            ),
+        ]
+
+
+def _of_process() -> list[str]:
+    """Return memory and processor time, by the names of Prometheus's own clients."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
+    except (OSError, ValueError, IndexError):
+        memory: _Samples = []
+    else:
+        memory = [("", {}, pages * os.sysconf("SC_PAGE_SIZE"))]
+    return [
+        _family(("process_resident_memory_bytes", "gauge", "Resident memory."), memory),
+        _family(
+            ("process_cpu_seconds", "counter", "Processor time of all threads."),
+            [("_total", {}, time.process_time())],
+        ),
+    ]
+
+
+def _of_devices(devices: Sequence[DeviceUse]) -> list[str]:
+    def samples(field: str) -> _Samples:
+        return [
+            ("", {"device": str(number), "name": it.name}, getattr(it, field))
+            for number, it in enumerate(devices)
+        ]
+
+    return [
+        _family(
+            (
+                "stepscope_device_busy_ratio",
+                "gauge",
+                "Share of the driver's last sampling period in which a kernel ran.",
+            ),
+            samples("busy"),
+        ),
+        _family(
+            ("stepscope_device_memory_used_bytes", "gauge", "Memory in use, by all."),
+            samples("used_bytes"),
+        ),
+        _family(
+            ("stepscope_device_memory_bytes", "gauge", "Memory of the device."),
+            samples("total_bytes"),
+        ),
+    ]
+
+
+def _family(head: tuple[str, str, str], samples: _Samples) -> str:
+    """Write a family; one without samples is left out: it is not known, and not 0."""
+    if not samples:
+        return ""
+    name, kind, about = head
+    lines = [f"# TYPE {name} {kind}", f"# HELP {name} {about}"]
+    for suffix, labels, value in samples:
+        told = ",".join(f'{key}="{_escaped(it)}"' for key, it in labels.items())
+        lines.append(
+            f"{name}{suffix}{{{told}}} {value!r}"
+            if told
+            else f"{name}{suffix} {value!r}"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _escaped(label: str) -> str:
+    return label.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')

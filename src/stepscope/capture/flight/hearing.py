@@ -1,0 +1,101 @@
+"""Hearing of what ends a program, or of who asks: an exception, a signal."""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import os
+import select
+import signal
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+__all__ = ["Bell", "LastWords"]
+
+_READ_BYTES = 65_536
+
+
+class Bell:
+    """Wakes a thread: by a call, or by a signal while the program is busy.
+
+    A handler in Python waits until the main thread comes back to Python. That of
+    `faulthandler` does not: it writes into a pipe at once.
+    """
+
+    def __init__(self, number: int | None) -> None:
+        """Listen to a signal; None listens to none.
+
+        A handler that the program has is called too.
+        """
+        self._reading, self._writing = os.pipe()
+        os.set_blocking(self._reading, False)
+        os.set_blocking(self._writing, False)
+        self._number: int | None = None
+        self._rung = False
+        register = getattr(faulthandler, "register", None)
+        if number is not None and register is not None:
+            chain = signal.getsignal(number) not in (signal.SIG_DFL, signal.SIG_IGN)
+            register(number, file=self._writing, all_threads=False, chain=chain)
+            self._number = number
+
+    def ring(self) -> None:
+        """Wake the thread."""
+        self._rung = True
+        with contextlib.suppress(OSError):
+            os.write(self._writing, b"\n")
+
+    def wait(self, seconds: float) -> bool:
+        """Wait, at most so long; whether it was the signal that ended it."""
+        ready, _, _ = select.select([self._reading], [], [], seconds)
+        if not ready:
+            return False
+        with contextlib.suppress(BlockingIOError):
+            os.read(self._reading, _READ_BYTES)
+        rung, self._rung = self._rung, False
+        return not rung
+
+    def end(self) -> None:
+        """Listen no more."""
+        if self._number is not None:
+            faulthandler.unregister(self._number)
+            self._number = None
+        for end in (self._reading, self._writing):
+            with contextlib.suppress(OSError):
+                os.close(end)
+
+
+class LastWords:
+    """Is called when an exception ends the program, before Python says so."""
+
+    def __init__(self, heard: Callable[[BaseException], object]) -> None:
+        """Come before the hook that is there, which is called in any case."""
+        self._heard = heard
+        self._before: Callable[..., Any] = sys.excepthook
+        self._ours = self._hook
+        sys.excepthook = self._ours
+
+    def end(self) -> None:
+        """Give the hook back, unless another came before it."""
+        if sys.excepthook is self._ours:
+            sys.excepthook = self._before
+        self._heard = _nothing
+
+    def _hook(
+        self,
+        kind: type[BaseException],
+        error: BaseException,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            if not isinstance(error, KeyboardInterrupt):
+                self._heard(error)
+        finally:
+            self._before(kind, error, traceback)
+
+
+def _nothing(_error: BaseException) -> None:
+    """Whoever heard has ended."""

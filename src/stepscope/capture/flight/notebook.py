@@ -1,0 +1,193 @@
+"""What was recorded last, as rows: from them it is said what a slow step waited for."""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from stepscope.capture.flight.watch import Step
+from stepscope.capture.ground.functions import FunctionNames
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from stepscope.capture.collectors.sampled_frames import Frame
+    from stepscope.capture.ground.encoding import Rows
+
+__all__ = ["Notebook", "Span", "own_times"]
+
+#: Annotations, and runs of functions, that are remembered: about 6 MB.
+_MOST_ROWS: Final = 16_384
+_MOST_FRAMES: Final = 8_192
+#: Steps that a slow one is compared with.
+_COMPARED: Final = 32
+#: Steps of which the shares of annotations are worked out, once a second.
+_SAMPLED: Final = 16
+
+
+class Span(NamedTuple):
+    """A stretch of a thread under a name."""
+
+    begin_ns: int
+    end_ns: int
+    name: str
+
+
+class Notebook:
+    """The last annotations and functions of the program."""
+
+    def __init__(self) -> None:
+        self._batches: deque[Rows] = deque()
+        self._rows = 0
+        self._frames: deque[Frame] = deque(maxlen=_MOST_FRAMES)
+        self._functions = FunctionNames()
+        self._new: deque[Step] = deque(maxlen=_MOST_ROWS)
+
+    def hear(self, rows: Rows) -> None:
+        """Remember annotations that ended."""
+        if not rows.names:
+            return
+        self._batches.append(rows)
+        self._rows += len(rows.names)
+        while len(self._batches) > 1 and self._rows > _MOST_ROWS:
+            self._rows -= len(self._batches.popleft().names)
+        self._new.extend(_steps(rows))
+
+    def hear_frames(self, frames: Sequence[Frame]) -> None:
+        """Remember runs of functions that ended."""
+        self._frames.extend(frames)
+
+    def new_steps(self) -> list[Step]:
+        """Return the steps that ended since the last call, in the order of ends."""
+        return sorted(self._take(), key=lambda step: step.end_ns)
+
+    def parts(self, step: Step) -> dict[str, int]:
+        """Return the time of a step by the innermost annotation, in ns.
+
+        Garbage collections count as annotations; what is in none is under "".
+        """
+        return own_times(self._annotations((step,)), step.begin_ns, step.end_ns)
+
+    def parts_of_last(self, steps: Sequence[Step]) -> dict[str, int]:
+        """Return such times of the last of some steps together."""
+        if not steps:
+            return {}
+        same = [
+            it
+            for it in steps
+            if (it.name, it.thread) == (steps[-1].name, steps[-1].thread)
+        ][-_SAMPLED:]
+        spans = self._annotations(same)
+        found: dict[str, int] = {}
+        for step in same:
+            within = _within(spans, step.begin_ns, step.end_ns)
+            for name, ns in own_times(within, step.begin_ns, step.end_ns).items():
+                found[name] = found.get(name, 0) + ns
+        return found
+
+    def usual_parts(self, step: Step) -> dict[str, int]:
+        """Return the medians of such times over the steps before this one."""
+        before = [
+            it
+            for rows in self._batches
+            for it in _steps(rows)
+            if it.name == step.name and it.end_ns <= step.begin_ns
+        ][-_COMPARED:]
+        if not before:
+            return {}
+        spans = self._annotations(before)
+        found = [
+            own_times(_within(spans, it.begin_ns, it.end_ns), it.begin_ns, it.end_ns)
+            for it in before
+        ]
+        names = {name for times in found for name in times}
+        middle = len(found) // 2
+        return {
+            name: sorted(times.get(name, 0) for times in found)[middle]
+            for name in names
+        }
+
+    def functions(self, thread: int, begin_ns: int, end_ns: int) -> dict[str, int]:
+        """Return the time of a stretch by the innermost function that ran, in ns."""
+        spans = [
+            Span(frame.begin_ns, frame.end_ns, self._functions.of(frame.code))
+            for frame in self._frames
+            if frame.thread == thread
+            and frame.end_ns > begin_ns
+            and frame.begin_ns < end_ns
+        ]
+        found = own_times(spans, begin_ns, end_ns)
+        found.pop("", None)
+        return found
+
+    def _take(self) -> list[Step]:
+        return [self._new.popleft() for _ in range(len(self._new))]
+
+    def _annotations(self, steps: Iterable[Step]) -> list[Span]:
+        """Return what lies within some steps of one loop, on their threads."""
+        steps = tuple(steps)
+        first = min(step.begin_ns for step in steps)
+        last = max(step.end_ns for step in steps)
+        threads = {step.thread for step in steps}
+        # Batches come in the order of time: of older ones nothing lies within.
+        recent = itertools.takewhile(
+            lambda rows: max(rows.end_ns) >= first, reversed(self._batches)
+        )
+        return [
+            Span(begin, end, str(name))
+            for rows in recent
+            for name, begin, end, thread, stats in zip(*rows, strict=True)
+            if begin >= first
+            and end <= last
+            and thread in threads
+            and "step_num" not in stats
+        ]
+
+
+def own_times(spans: Iterable[Span], begin_ns: int, end_ns: int) -> dict[str, int]:
+    """Divide a stretch among the innermost spans; "" is what none of them covers.
+
+    Spans nest, as calls do; the parts of a stretch add up to it.
+    """
+    found: dict[str, int] = {}
+    open_spans: list[Span] = []
+    at = begin_ns
+
+    def reach(until: int) -> None:
+        while open_spans and open_spans[-1].end_ns <= until:
+            inner = open_spans.pop()
+            give(inner.name, inner.end_ns)
+        give(open_spans[-1].name if open_spans else "", until)
+
+    def give(name: str, until: int) -> None:
+        nonlocal at
+        if until > at:
+            found[name] = found.get(name, 0) + until - at
+            at = until
+
+    for span in sorted(spans, key=lambda it: (it.begin_ns, -it.end_ns)):
+        begin, end = max(span.begin_ns, begin_ns), min(span.end_ns, end_ns)
+        if end > begin:
+            reach(begin)
+            open_spans.append(Span(begin, end, span.name))
+    reach(end_ns)
+    return found
+
+
+def _steps(rows: Rows) -> list[Step]:
+    return [
+        Step(
+            stats.get("step_num"),
+            str(rows.names[row]),
+            rows.begin_ns[row],
+            rows.end_ns[row],
+            rows.thread[row],
+        )
+        for row, stats in enumerate(rows.stats)
+        if "_r" in stats
+    ]
+
+
+def _within(spans: Sequence[Span], begin_ns: int, end_ns: int) -> list[Span]:
+    return [it for it in spans if it.end_ns > begin_ns and it.begin_ns < end_ns]

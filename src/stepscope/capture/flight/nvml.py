@@ -1,0 +1,87 @@
+"""How busy NVIDIA's devices are, and how full, as their driver says.
+
+The driver's own library is called directly: no package is needed. AMD's devices and
+TPUs are not asked.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any, Final, NamedTuple
+
+__all__ = ["DeviceUse", "Nvml"]
+
+_LIBRARY: Final = "libnvidia-ml.so.1"
+_NAME_BYTES: Final = 96
+
+
+class DeviceUse(NamedTuple):
+    """One device now.
+
+    Attributes:
+        name: Its product name.
+        busy: Share of the driver's last sampling period in which a kernel ran.
+        used_bytes: Memory in use, by all processes.
+        total_bytes: All its memory.
+    """
+
+    name: str
+    busy: float
+    used_bytes: int
+    total_bytes: int
+
+
+class _Utilization(ctypes.Structure):
+    _fields_ = (("gpu", ctypes.c_uint), ("memory", ctypes.c_uint))
+
+
+class _Memory(ctypes.Structure):
+    _fields_ = (
+        ("total", ctypes.c_ulonglong),
+        ("free", ctypes.c_ulonglong),
+        ("used", ctypes.c_ulonglong),
+    )
+
+
+class Nvml:
+    """The driver's library; without a driver there are no devices."""
+
+    def __init__(self, library: Any = None) -> None:
+        """Load it, or take one that is given."""
+        self._handles: list[ctypes.c_void_p] = []
+        try:
+            self._library: Any = library or ctypes.CDLL(_LIBRARY)
+        except OSError:
+            return
+        if self._library.nvmlInit_v2():
+            return
+        count = ctypes.c_uint()
+        if self._library.nvmlDeviceGetCount_v2(ctypes.byref(count)):
+            return
+        for number in range(count.value):
+            handle = ctypes.c_void_p()
+            found = ctypes.byref(handle)
+            if not self._library.nvmlDeviceGetHandleByIndex_v2(number, found):
+                self._handles.append(handle)
+
+    def devices(self) -> list[DeviceUse]:
+        """Return what the driver says now, without devices that do not answer."""
+        found = []
+        for handle in self._handles:
+            use, memory = _Utilization(), _Memory()
+            name = ctypes.create_string_buffer(_NAME_BYTES)
+            failed = (
+                self._library.nvmlDeviceGetUtilizationRates(handle, ctypes.byref(use)),
+                self._library.nvmlDeviceGetMemoryInfo(handle, ctypes.byref(memory)),
+                self._library.nvmlDeviceGetName(handle, name, _NAME_BYTES),
+            )
+            if not any(failed):
+                found.append(
+                    DeviceUse(
+                        name.value.decode("utf-8", "replace"),
+                        use.gpu / 100,
+                        memory.used,
+                        memory.total,
+                    )
+                )
+        return found

@@ -1,0 +1,381 @@
+"""`ss.flight_recorder`: a profile of the moment that went wrong, without asking for it.
+
+    ss.flight_recorder("logs", slower_than=1.5)
+    for step in range(steps):
+        with ss.StepTrace(step):
+            train_step(next(batches))
+
+Definition: docs/flight-recorder.md.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import math
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
+
+from stepscope._core import recorder
+from stepscope.capture.flight import sentences
+from stepscope.capture.flight.exposing import MetricsServer
+from stepscope.capture.flight.following import record_following
+from stepscope.capture.flight.gauges import Gauges
+from stepscope.capture.flight.hearing import Bell, LastWords
+from stepscope.capture.flight.notebook import Notebook
+from stepscope.capture.flight.nvml import Nvml
+from stepscope.capture.flight.ring import Ring
+from stepscope.capture.flight.watch import StepWatch
+from stepscope.capture.ground.encoding import native_id
+from stepscope.capture.ground.options import ProfilerOptions
+from stepscope.capture.recording.session import current, stand_by
+from stepscope.errors import BadUsage
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from stepscope.capture.flight.watch import Slow
+
+__all__ = ["FlightRecorder", "Written", "flight_recorder"]
+
+_log: Final = logging.getLogger("stepscope")
+#: A kill loses what was recorded since the last flush.
+_FLUSH_S: Final = 1.0
+#: Functions that do not return are stored in pieces of so many flushes.
+_PIECE: Final = 10
+#: Times are 64 bits of picoseconds, 106 days: the ring begins anew before.
+_LONGEST_NS: Final = 30 * 24 * 3600 * 1_000_000_000
+_LEAST_BYTES: Final = 2**20
+#: How long an end waits for our thread.
+_ENDS_WITHIN_S: Final = 2.0
+
+
+class Written(NamedTuple):
+    """A profile that was written, and why.
+
+    Attributes:
+        why: "slow step", "hang", "exception", "signal", or "asked for".
+        text: What happened, in one line.
+        path: The file; None where none could be written.
+        following: The file of the steps after it, which has the framework's events;
+            None where none were recorded.
+    """
+
+    why: str
+    text: str
+    path: Path | None
+    following: Path | None = None
+
+
+class _One:
+    """The flight recorder of this process: it has one."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.recorder: FlightRecorder | None = None
+
+
+_one: Final = _One()
+
+
+def flight_recorder(
+    logdir: str | os.PathLike[str],
+    slower_than: float = 1.5,
+    *,
+    hang_s: float = 120.0,
+    most: int = 10,
+    steps_after: int = 3,
+    ring_bytes: int = 8 * 2**20,
+    on_signal: int | None = getattr(signal, "SIGUSR2", None),
+    metrics: int | str | None = None,
+    options: ProfilerOptions | None = None,
+) -> FlightRecorder:
+    """Keep the last steps, and write a profile when one goes wrong.
+
+    Args:
+        logdir: Runs lie below `plugins/profile` in it.
+        slower_than: A step is slow from so many times the running median on.
+        hang_s: No step that ends for so long is a hang.
+        most: Profiles that are written at most, so that the disk does not fill.
+        steps_after: Steps after a slow one, or after the signal, that the framework's
+            profiler records; 0 records none.
+        ring_bytes: Length of the file that the last steps are kept in.
+        on_signal: Number of the signal that asks for a profile; None for none.
+        metrics: Port, or `host:port`, at which `/metrics` tells the length of steps and
+            more to Prometheus; 0 takes a free one; None listens nowhere.
+        options: Rates of counters and samples, and what is recorded of the steps after.
+
+    Raises:
+        BadUsage: There is a flight recorder already, or a number cannot be.
+    """
+    for name, value, fits, wanted in (
+        ("slower_than", slower_than, slower_than > 1, "more than 1"),
+        ("hang_s", hang_s, hang_s > 0, "more than 0 seconds"),
+        ("most", most, most >= 1, "1 or more"),
+        ("steps_after", steps_after, steps_after >= 0, "0 or more"),
+        ("ring_bytes", ring_bytes, ring_bytes >= _LEAST_BYTES, f"{_LEAST_BYTES:,} up"),
+    ):
+        if not fits or math.isnan(value):
+            raise BadUsage(f"{name}={value!r} cannot be; give {wanted}.")
+    with _one.lock:
+        if _one.recorder is not None:
+            raise BadUsage(
+                "this process has a flight recorder already; stop() ends it."
+            )
+        made = FlightRecorder(
+            Path(logdir).absolute(),
+            options or ProfilerOptions(),
+            slower_than=slower_than,
+            hang_s=hang_s,
+            most=most,
+            steps_after=steps_after,
+            ring_bytes=ring_bytes,
+            on_signal=on_signal,
+            metrics=metrics,
+        )
+        _one.recorder = made
+    return made
+
+
+class FlightRecorder:
+    """The flight recorder of a process; `flight_recorder` makes it.
+
+    Attributes:
+        written: The profiles that were written, oldest first.
+    """
+
+    @property
+    def metrics_address(self) -> str | None:
+        """Where `/metrics` is, `host:port`; None where it is not asked for."""
+        return None if self._metrics is None else self._metrics.address
+
+    def __init__(
+        self,
+        logdir: Path,
+        options: ProfilerOptions,
+        *,
+        slower_than: float,
+        hang_s: float,
+        most: int,
+        steps_after: int,
+        ring_bytes: int,
+        on_signal: int | None,
+        metrics: int | str | None,
+    ) -> None:
+        self.written: tuple[Written, ...] = ()
+        self._logdir = logdir
+        self._options = options
+        self._most = most
+        self._steps_after = steps_after
+        self._ring_bytes = ring_bytes
+        self._notebook = Notebook()
+        self._watch = StepWatch(slower_than, hang_s, now_ns=recorder.now())
+        self._gauges = Gauges()
+        self._nvml = None if metrics is None else Nvml()
+        self._metrics = None if metrics is None else MetricsServer(metrics, self.gauges)
+        self._ring = self._new_ring()
+        self._flushes = 0
+        self._process = os.getpid()
+        self._stopped = False
+        self._failed = False
+        self._writing = threading.RLock()
+        stand_by(self)
+        if current() is None:
+            self._ring.resume()
+        self._bell = Bell(on_signal)
+        self._last_words = LastWords(self._ended_by)
+        atexit.register(self.stop)
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._forked)
+        self._thread = threading.Thread(
+            target=self._run, name="stepscope-flight", daemon=True
+        )
+        self._thread.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if isinstance(error, Exception):
+            self._ended_by(error)
+        self.stop()
+
+    def dump(self) -> Written:
+        """Write what is kept now, whatever `most` says."""
+        return self._write("asked for", "asked for by the program", counts=False)
+
+    def gauges(self) -> str:
+        """Return what `/metrics` answers, as OpenMetrics text."""
+        return self._gauges.text(
+            written=[it.why for it in self.written],
+            listening=self._ring.records and not self._stopped,
+            devices=() if self._nvml is None else self._nvml.devices(),
+        )
+
+    def stop(self) -> None:
+        """Keep no more; without a profile written nothing is left."""
+        if self._stopped or os.getpid() != self._process:
+            return
+        self._stopped = True
+        self._last_words.end()
+        atexit.unregister(self.stop)
+        self._bell.ring()
+        if self._thread is not threading.current_thread():
+            self._thread.join(_ENDS_WITHIN_S)
+        if not self._thread.is_alive():
+            self._bell.end()
+        stand_by(None)
+        self._ring.end(keep=False)
+        if self._metrics is not None:
+            self._metrics.stop()
+        with _one.lock:
+            _one.recorder = None
+
+    def pause(self) -> None:
+        """Give way to a recording that begins; called by it."""
+        self._ring.pause()
+
+    def resume(self) -> None:
+        """Keep steps again; called by the recording that has ended."""
+        if not self._stopped:
+            self._watch.goes_on(recorder.now())
+            self._ring.resume()
+
+    def _new_ring(self) -> Ring:
+        return Ring(
+            self._logdir, self._options, self._notebook, max_bytes=self._ring_bytes
+        )
+
+    def _run(self) -> None:
+        while not self._stopped:
+            try:
+                self._turn(signalled=self._bell.wait(_FLUSH_S))
+            except Exception as error:  # noqa: BLE001 - the edge to the program
+                if not self._failed:
+                    self._failed = True
+                    _log.warning(
+                        "stepscope: the flight recorder failed: %s: %s",
+                        type(error).__name__,
+                        error,
+                    )
+
+    def _turn(self, *, signalled: bool) -> None:
+        """Look at what was recorded since the last turn."""
+        if self._stopped:
+            return
+        if signalled:
+            self._answer("signal", "a signal asked for it")
+        if not self._ring.records:
+            return
+        self._flushes += 1
+        if self._flushes % _PIECE:
+            self._ring.flush()
+        else:
+            self._ring.look()
+        for slow in self._slow_steps():
+            self._ring.look()
+            text = sentences.of_slow_step(slow, self._notebook)
+            self._answer("slow step", text)
+        now_ns = recorder.now()
+        if self._watch.hangs(now_ns):
+            self._hangs(now_ns)
+        if now_ns - self._ring.begun_ns > _LONGEST_NS:
+            self._begin_anew()
+
+    def _slow_steps(self) -> list[Slow]:
+        steps = self._notebook.new_steps()
+        judged = [self._watch.ended(step) for step in steps]
+        slow = [it for it in judged if it is not None]
+        if self._metrics is not None:
+            self._gauges.hear(
+                steps,
+                self._watch.medians_ns(),
+                self._notebook.parts_of_last(steps),
+                slow=len(slow),
+                wall_s=time.time(),
+            )
+        return slow
+
+    def _hangs(self, now_ns: int) -> None:
+        last = self._watch.last
+        if last is None:
+            return
+        self._ring.look()
+        text = sentences.of_hang(
+            last,
+            self._notebook,
+            main_thread=native_id(threading.main_thread()) or 0,
+            since_ns=last.end_ns,
+            now_ns=now_ns,
+        )
+        self._write("hang", text)
+
+    def _ended_by(self, error: BaseException) -> None:
+        try:
+            # The step that `mark_step` began ends here.
+            recorder.end_step()
+            self._ring.flush()
+            for step in self._notebook.new_steps():
+                self._watch.ended(step)
+            self._write("exception", sentences.of_exception(error, self._watch.last))
+        except Exception as failure:  # noqa: BLE001 - the program's own error comes first
+            _log.warning("stepscope: the flight recorder failed: %s", failure)
+
+    def _answer(self, why: str, text: str) -> None:
+        """Write, and record the steps that follow in full."""
+        if self._write(why, text).path is None:
+            return
+        run = record_following(
+            self._logdir,
+            self._options,
+            steps=self._steps_after,
+            stopped=lambda: self._stopped,
+        )
+        if run is not None and run.path is not None:
+            last = self.written[-1]._replace(following=run.path)
+            self.written = (*self.written[:-1], last)
+
+    def _write(self, why: str, text: str, *, counts: bool = True) -> Written:
+        with self._writing:
+            if counts and len(self.written) >= self._most:
+                return Written(why, text, None)
+            if why != "exception" or self._ring.records:
+                self._ring.look()
+            saved = self._ring.save(f"{why}: {text}")
+            written = Written(why, text, saved.path)
+            self.written = (*self.written, written)
+        where = saved.why_not or f"written to {saved.path}"
+        _log.warning("stepscope: %s: %s; %s", why, text, where)
+        if len(self.written) == self._most:
+            _log.warning("stepscope: the flight recorder writes no more (most=…)")
+        return written
+
+    def _begin_anew(self) -> None:
+        before, self._ring = self._ring, self._new_ring()
+        before.end(keep=False)
+        if current() is None:
+            self._ring.resume()
+
+    def _forked(self) -> None:
+        """In a child: it has no flight recorder, and may make one."""
+        if self._stopped:
+            return
+        self._stopped = True
+        stand_by(None)
+        self._ring.forked()
+        self._last_words.end()
+        self._bell.end()
+        if self._metrics is not None:
+            self._metrics.forked()
+        atexit.unregister(self.stop)
+        _one.lock = threading.Lock()
+        _one.recorder = None

@@ -1,0 +1,263 @@
+"""The ring: collectors that always record, and a file that holds the last of it.
+
+The file is a spool of bounded length in a run of its own. A process that is killed
+leaves it, and it opens as any profile does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import threading
+import time
+from typing import TYPE_CHECKING, Final
+
+from stepscope import rundir
+from stepscope._core import recorder
+from stepscope.capture.collectors.compilations import CompilationsCollector
+from stepscope.capture.collectors.host import HostCollector
+from stepscope.capture.collectors.levels import TracerLevels
+from stepscope.capture.collectors.process import ProcessCollector
+from stepscope.capture.collectors.python_samples import PythonSamplesCollector
+from stepscope.capture.ground.clock import ClockPair
+from stepscope.capture.ground.spool import Fragment
+from stepscope.capture.recording.assembling import Recording, assemble, spool_head
+from stepscope.capture.recording.saving import Place, claim, hosts_of, save
+from stepscope.units import PS_PER_NS
+from stepscope.xspace.merging.merge import whole_length
+from stepscope.xspace.reading.decode import decode_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from stepscope.capture.collectors.contract import Collected, Collector
+    from stepscope.capture.flight.notebook import Notebook
+    from stepscope.capture.ground.options import ProfilerOptions
+
+__all__ = ["Ring", "Saved"]
+
+#: Annotations between two flushes: it bounds what storing them may cost.
+_RING_EVENTS: Final = 8_192
+_COLLECTORS: Final = ("host", "process", "python_samples", "compilations")
+
+
+class Saved:
+    """What became of an attempt to write a profile."""
+
+    def __init__(self, path: Path | None, why_not: str = "") -> None:
+        self.path = path
+        self.why_not = why_not
+
+
+class Ring:
+    """The last of what was recorded. Any thread may call it."""
+
+    def __init__(
+        self,
+        logdir: Path,
+        options: ProfilerOptions,
+        notebook: Notebook,
+        *,
+        max_bytes: int,
+    ) -> None:
+        """Make the file; nothing is recorded before `resume`."""
+        self._logdir = logdir
+        self._options = options
+        self._notebook = notebook
+        self._lock = threading.RLock()
+        self._recording = Recording(
+            hostname=platform.node(),
+            begin=ClockPair.now(),
+            asked=TracerLevels.asked(options),
+            own=TracerLevels(host=1, device=0, python=0),
+            collectors=_COLLECTORS,
+        )
+        self._place, self._spool = claim(
+            rundir.run_directory(logdir, rundir.new_run_name(time.time())),
+            head=spool_head(self._recording),
+            max_bytes=max_bytes,
+        )
+        self.warnings = list(self._place.warnings)
+        self._host: HostCollector | None = None
+        self._others: dict[str, ProcessCollector | PythonSamplesCollector] = {}
+        self._compilations: CompilationsCollector | None = None
+
+    @property
+    def begun_ns(self) -> int:
+        """When it was made, in ns of the monotonic clock."""
+        return self._recording.begin.monotonic_ns
+
+    @property
+    def records(self) -> bool:
+        """Whether it records: not while it is paused."""
+        return self._host is not None
+
+    def resume(self) -> None:
+        """Record from now on; what was kept before a pause is kept still."""
+        with self._lock:
+            if self._host is not None:
+                return
+            self._host = HostCollector(
+                ring_events=_RING_EVENTS, heard=self._notebook.hear
+            )
+            self._begin(self._host)
+            self._others = {
+                "process": ProcessCollector(),
+                "python_samples": self._sampler(),
+            }
+            for collector in self._others.values():
+                if collector.available() is None:
+                    self._begin(collector)
+            self._listen_to_compilers()
+
+    def pause(self) -> None:
+        """Store what was recorded, and record no more until `resume`."""
+        with self._lock:
+            if self._host is None:
+                return
+            ended: list[Collector] = [*self._others.values(), self._host]
+            if self._compilations is not None:
+                ended.append(self._compilations)
+            for collector in ended:
+                self._store(collector.name, self._stopped(collector))
+            self._host, self._others, self._compilations = None, {}, None
+
+    def flush(self) -> None:
+        """Store what was recorded since the last call."""
+        with self._lock:
+            if self._host is None:
+                return
+            self._listen_to_compilers()
+            for collector in (self._host, *self._others.values(), self._compilations):
+                if collector is not None:
+                    self._store_fragment(collector.name, collector.flush)
+
+    def look(self) -> None:
+        """Store all there is, the functions that run at this moment too."""
+        with self._lock:
+            self.flush()
+            sampler = self._others.get("python_samples")
+            if sampler is not None:
+                # Functions that have not returned are known at its end alone.
+                self._store(sampler.name, self._stopped(sampler))
+                self._others["python_samples"] = self._sampler()
+                self._begin(self._others["python_samples"])
+
+    def save(self, why: str) -> Saved:
+        """Write what is kept as a run of its own; the ring goes on.
+
+        Args:
+            why: Stands in the profile, among its warnings.
+        """
+        with self._lock:
+            compiled = b""
+            if self._compilations is not None:
+                # PyTorch's compiler says what it did since the ring began: not stored.
+                collected = self._stopped(self._compilations)
+                compiled = b"" if collected is None else collected.xspace
+                self._compilations = None
+                self._listen_to_compilers()
+            content = self._spool.content() + compiled
+            warnings = [why, *self.warnings]
+            if self._spool.dropped_events:
+                warnings.append("what is older than this ring holds was let go of")
+            since_ns = self._since_ns()
+        directory = rundir.run_directory(self._logdir, rundir.new_run_name(time.time()))
+        host = rundir.host_file_name(platform.node(), os.environ, hosts_of(directory))
+        try:
+            return Saved(
+                save(
+                    Place(directory=directory, host=host),
+                    assemble(
+                        [],
+                        content,
+                        recording=self._recording,
+                        end=ClockPair.now(),
+                        warnings=warnings,
+                        since_ns=since_ns,
+                    ),
+                )
+            )
+        except (OSError, ValueError) as error:
+            return Saved(None, f"{directory} could not be written: {error}")
+
+    def end(self, *, keep: bool) -> None:
+        """Record no more; the file goes unless it is kept."""
+        self.pause()
+        with self._lock:
+            if keep:
+                self._spool.leave()
+                return
+            self._spool.remove()
+            with contextlib.suppress(OSError):
+                # Nothing else is in it, unless another process is of the same run.
+                self._place.directory.rmdir()
+
+    def forked(self) -> None:
+        """In a child: neither file nor threads are its own."""
+        self._lock = threading.RLock()
+        self._spool.leave()
+        if self._host is not None:
+            # Else a recording of its own has readied the child.
+            self._host.forget()
+            recorder.forget()
+        self._host, self._others, self._compilations = None, {}, None
+
+    def _since_ns(self) -> int | None:
+        """Return when the first began of all that is kept, since 1970."""
+        oldest_ns = self._spool.oldest_ns()
+        return None if oldest_ns is None else self._recording.begin.wall_of(oldest_ns)
+
+    def _sampler(self) -> PythonSamplesCollector:
+        return PythonSamplesCollector(heard=self._notebook.hear_frames)
+
+    def _listen_to_compilers(self) -> None:
+        """Begin once the program has imported a framework that compiles."""
+        if self._compilations is None:
+            compilations = CompilationsCollector()
+            if compilations.available() is None:
+                self._compilations = compilations
+                self._begin(compilations)
+
+    def _begin(self, collector: Collector) -> None:
+        try:
+            collector.start(self._options, self._recording.begin)
+        except Exception as error:  # noqa: BLE001 - a collector's edge
+            self._fail(collector.name, error)
+
+    def _stopped(self, collector: Collector) -> Collected | None:
+        try:
+            return collector.stop()
+        except Exception as error:  # noqa: BLE001 - a collector's edge
+            self._fail(collector.name, error)
+            return None
+
+    def _store(self, name: str, collected: Collected | None) -> None:
+        if collected is not None and collected.xspace:
+            self._append(name, collected.xspace, 1)
+
+    def _store_fragment(self, name: str, flush: Callable[[], Fragment]) -> None:
+        try:
+            fragment = flush()
+        except Exception as error:  # noqa: BLE001 - a collector's edge
+            self._fail(name, error)
+            return
+        if fragment.xspace:
+            self._append(name, fragment.xspace, fragment.events)
+
+    def _append(self, name: str, xspace: bytes, events: int) -> None:
+        if whole_length(xspace) != len(xspace):
+            self._fail(name, ValueError("what it recorded is malformed"))
+            return
+        offsets_ps = decode_bytes(xspace).events.offset_ps
+        begin_ns = self.begun_ns
+        if len(offsets_ps):
+            begin_ns += int(offsets_ps.min()) // PS_PER_NS
+        self._spool.append(Fragment(xspace, events, begin_ns))
+
+    def _fail(self, name: str, error: Exception) -> None:
+        sentence = f"{name} did not record: {type(error).__name__}: {error}"
+        if sentence not in self.warnings:
+            self.warnings.append(sentence)

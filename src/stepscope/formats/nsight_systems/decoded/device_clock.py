@@ -1,0 +1,126 @@
+"""Whether the device's times are those of the host, and how far they are off.
+
+Two facts bound it from both sides: work begins after its launch call, and what a wait
+for a stream waited for has ended when the wait returns.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from stepscope.frozen import Frozen
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from stepscope.formats.nsight_systems.decoded.names import Names
+
+__all__ = ["APART_NS", "DeviceClock", "device_clocks", "moved"]
+
+#: Clocks that were aligned differ by some microseconds.
+APART_NS: Final = 1_000_000
+#: The bounds must lie as close as this for times to be moved.
+_PRECISE_NS: Final = 1_000_000
+#: As few waits, or as few launches, may be right by chance.
+_ENOUGH: Final = 10
+_STREAM: Final = "Stream Synchronize"
+_NO_WAIT: Final = "StreamWaitEvent"
+_KEY: Final = ("process", "device", "id")
+
+
+class DeviceClock(Frozen, frozen=True, kw_only=True):
+    """What waits and launches say of the clock of one device.
+
+    Attributes:
+        waits: Number of waits for a stream whose last work is known.
+        outlasted: Number of those that returned more than 1 ms before its end.
+        outlasted_ns: The longest such time; 0 where there is none.
+        late_ns: By how much the device's times run late, where both bounds agree on it
+            and it is more than 1 ms; negative where they run early. None otherwise.
+    """
+
+    waits: int
+    outlasted: int
+    outlasted_ns: int
+    late_ns: int | None
+
+
+def device_clocks(
+    work: pl.DataFrame, calls: pl.DataFrame, syncs: pl.DataFrame, names: Names
+) -> dict[int, DeviceClock]:
+    """Look at the clock of every device.
+
+    Args:
+        work: What ran on devices.
+        calls: The calls of the host.
+        syncs: What devices were waited for.
+        names: Numbers of names.
+    """
+    called = calls.select(
+        "process",
+        "correlation",
+        call="name",
+        called="start",
+        returned=pl.col("start") + pl.col("dur"),
+    )
+    done = (pl.col("start") + pl.col("dur")).alias("done")
+    known = work.select(*_KEY, "correlation", "start", done)
+    known = known.join(called, on=["process", "correlation"]).drop_nulls()
+    waits = syncs.filter(pl.col("name") == names.number(_STREAM))
+    waits = waits.with_columns(correlation=pl.col("correlationId"))
+    # Some releases write a stream's waits for events, which return at once, as such.
+    others = [at for at, name in enumerate(names.texts()) if _NO_WAIT in name]
+    waits = waits.join(
+        called.filter(pl.col("call").is_in(others)),
+        on=["process", "correlation"],
+        how="anti",
+    ).select(*_KEY, begun="start", ended=pl.col("start") + pl.col("dur"))
+    # Work of a stream ends in the order of its launches: that launched last before a
+    # wait has ended when the wait returns. Groups may be in any order.
+    last = waits.sort("begun").join_asof(
+        known.sort("returned"),
+        left_on="begun",
+        right_on="returned",
+        by=list(_KEY),
+        check_sortedness=False,
+    )
+    late = last.select("device", by=pl.col("done") - pl.col("ended")).drop_nulls()
+    found = {}
+    for device in known["device"].unique().sort().to_list():
+        beyond = late.filter(pl.col("device") == device)["by"]
+        began = known.filter(pl.col("device") == device).select(
+            pl.col("start") - pl.col("called")
+        )[:, 0]
+        outlasted = beyond.filter(beyond > APART_NS)
+        found[device] = DeviceClock(
+            waits=len(beyond),
+            outlasted=len(outlasted),
+            outlasted_ns=_most(outlasted),
+            late_ns=_late(beyond, began),
+        )
+    return found
+
+
+def moved(work: pl.DataFrame, clocks: Mapping[int, DeviceClock]) -> pl.DataFrame:
+    """Return what ran on devices in times of the host, where their clocks are known."""
+    late = {one: it.late_ns for one, it in clocks.items() if it.late_ns is not None}
+    if not late:
+        return work
+    by = pl.col("device").replace_strict(late, default=0, return_dtype=pl.Int64)
+    return work.with_columns(start=pl.col("start") - by)
+
+
+def _late(beyond: pl.Series, began: pl.Series) -> int | None:
+    """Return the middle of what waits and launches leave, where it is narrow."""
+    if min(len(beyond), len(began)) < _ENOUGH:
+        return None
+    least, most = _most(beyond), -_most(-began)
+    middle = (least + most) // 2
+    narrow = abs(most - least) <= _PRECISE_NS
+    return middle if narrow and abs(middle) > APART_NS else None
+
+
+def _most(values: pl.Series) -> int:
+    return int(values.max() or 0)  # type: ignore[arg-type]

@@ -1,0 +1,162 @@
+"""Recording running programs from the page: which ones, and how far a recording is.
+
+Only programs whose addresses the server was started with are recorded, one recording at
+a time, into the log directory that is served.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Final
+
+import msgspec
+
+from stepscope.errors import StepscopeError
+from stepscope.serve.errors import Refused
+
+if TYPE_CHECKING:
+    from stepscope.remote.outcome import HostOutcome, Outcome
+    from stepscope.report.plain import Plain
+
+__all__ = ["Capturing", "Wanted"]
+
+_LOG: Final = logging.getLogger(__name__)
+#: The recording and what was prepared for it are held in memory: an hour is too long.
+_LONGEST_MS: Final = 600_000
+#: Servers of programs refuse to begin later than a minute from now.
+_LATEST_MS: Final = 60_000
+_MOST_ATTEMPTS: Final = 10
+_MS_PER_S: Final = 1000
+
+_Level = Annotated[int, msgspec.Meta(ge=0, le=1)]
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be recorded; names and defaults are those of `stepscope capture`.
+
+    Attributes:
+        addresses: Addresses of the programs.
+        duration_ms: How long to record.
+        delay_ms: How much later to begin.
+        attempts: How often a program is asked that is busy or does not answer.
+        host_tracer_level: How much of the framework's ops.
+        device_tracer_level: Whether devices are recorded.
+        python_tracer_level: Whether calls of Python functions are recorded.
+    """
+
+    addresses: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
+    duration_ms: Annotated[int, msgspec.Meta(ge=1, le=_LONGEST_MS)] = 2000
+    delay_ms: Annotated[int, msgspec.Meta(ge=0, le=_LATEST_MS)] = 0
+    attempts: Annotated[int, msgspec.Meta(ge=1, le=_MOST_ATTEMPTS)] = 3
+    host_tracer_level: Annotated[int, msgspec.Meta(ge=0, le=3)] = 2
+    device_tracer_level: _Level = 1
+    python_tracer_level: _Level = 0
+
+
+#: Records what is wanted, and reports each program's outcome as it comes.
+Recorder = Callable[[Wanted, Callable[["HostOutcome"], None]], "Outcome"]
+
+
+class _Job:
+    """One recording, under way or over."""
+
+    def __init__(self, wanted: Wanted) -> None:
+        self.wanted = wanted
+        self.begun_s = time.monotonic()
+        self.hosts: list[HostOutcome] = []
+        self.run: str | None = None
+        self.problem: str | None = None
+        self.is_over = False
+
+
+class Capturing:
+    """Recordings that the page asks for.
+
+    Args:
+        addresses: Programs that may be recorded.
+        record: What records them.
+        landed: Is called when a recording has been written.
+    """
+
+    def __init__(
+        self,
+        addresses: tuple[str, ...],
+        record: Recorder,
+        landed: Callable[[], object],
+    ) -> None:
+        self.addresses = addresses
+        self._record = record
+        self._landed = landed
+        self._lock = threading.Lock()
+        self._job: _Job | None = None
+
+    def begin(self, wanted: Wanted) -> None:
+        """Begin to record in the background.
+
+        Raises:
+            Refused: An address is not among those that may be recorded, or a recording
+                is under way.
+        """
+        for address in wanted.addresses:
+            if address not in self.addresses:
+                raise Refused(
+                    403,
+                    "refused",
+                    f"{address!r} is none of the addresses that this server was "
+                    "started with. Name it with --capture",
+                )
+        with self._lock:
+            if self._job is not None and not self._job.is_over:
+                raise Refused(
+                    409, "recording", "a recording is under way. Ask when it is over"
+                )
+            job = self._job = _Job(wanted)
+        threading.Thread(
+            target=self._work, args=(job,), name="stepscope-capturing", daemon=True
+        ).start()
+
+    def _work(self, job: _Job) -> None:
+        try:
+            job.run = self._record(job.wanted, job.hosts.append).run
+        except (StepscopeError, OSError) as error:
+            job.problem = str(error)
+        except Exception:  # noqa: BLE001 - the edge of a thread: the page must hear of it
+            _LOG.exception("a recording failed")
+            job.problem = "this is a defect of stepscope; the server's log has it"
+        finally:
+            self._landed()
+            job.is_over = True
+
+    def told(self) -> Plain:
+        """Return what may be recorded, and how far the last recording is."""
+        job = self._job
+        return {
+            "addresses": list(self.addresses),
+            "job": None if job is None else _told(job),
+        }
+
+
+def _told(job: _Job) -> Plain:
+    return {
+        "state": "over" if job.is_over else "recording",
+        "addresses": list(job.wanted.addresses),
+        "duration_ms": job.wanted.duration_ms,
+        "delay_ms": job.wanted.delay_ms,
+        "elapsed_ms": int((time.monotonic() - job.begun_s) * _MS_PER_S),
+        "hosts": [
+            {
+                "address": one.address,
+                "state": one.state,
+                "text": one.text,
+                "bytes": one.bytes,
+                "attempts": one.attempts,
+                "seconds": one.seconds,
+            }
+            for one in job.hosts
+        ],
+        "run": job.run,
+        "problem": job.problem,
+    }

@@ -1,0 +1,1 @@
+"""A report as part of a run of an experiment tracker."""

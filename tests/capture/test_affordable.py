@@ -1,0 +1,180 @@
+"""A recording that costs too much records less: by clocks and steps that are given."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+import stepscope as ss
+from stepscope.capture.ground.affordable import StepCost, lowered
+from stepscope.capture.launching.notes import Note, read_notes
+from stepscope.capture.launching.plan import RunPlan
+from stepscope.capture.launching.window import Window
+from stepscope.capture.recording.session import current
+from stepscope.capture.schedule import Schedule
+from stepscope.errors import BadUsage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+def cost(before: list[float], within: list[float], limit: float = 1.0) -> StepCost:
+    found = StepCost(limit)
+    for step_s in before:
+        found.before(step_s)
+    for step_s in within:
+        found.within(step_s)
+    return found
+
+
+def test_the_first_recorded_step_and_single_slow_ones_do_not_count() -> None:
+    found = cost([0.1] * 5, [9.0, 0.1, 0.1, 5.0])
+    assert found.times == 1.0
+    assert not found.is_too_much
+
+
+def test_too_few_steps_say_nothing() -> None:
+    assert cost([0.1] * 2, [1.0] * 9).times is None
+    assert cost([0.1] * 9, [1.0] * 3).times is None
+
+
+def test_more_than_the_limit_is_too_much() -> None:
+    assert not cost([0.1] * 3, [0.2] * 4).is_too_much
+    assert cost([0.1] * 3, [0.201] * 4).is_too_much
+    assert not cost([0.1] * 3, [0.201] * 4, limit=2.0).is_too_much
+
+
+def test_short_steps_may_be_lengthened_by_a_busy_machine() -> None:
+    assert not cost([0.001] * 3, [0.05] * 4).is_too_much
+    assert cost([0.001] * 3, [0.052] * 4).is_too_much
+
+
+def test_python_calls_go_first_then_ops_then_nothing_is_left() -> None:
+    options = ss.ProfilerOptions(python_tracer_level=1, host_tracer_level=3)
+    first = lowered(options)
+    assert first is not None
+    assert (first.options.python_tracer_level, first.options.host_tracer_level) == (
+        (0, 3)
+    )
+    second = lowered(first.options)
+    assert second is not None
+    assert second.options.host_tracer_level == 1
+    assert lowered(second.options) is None
+
+
+def test_a_limit_is_a_number_from_0() -> None:
+    for wrong in (-1, "much", True):
+        with pytest.raises(BadUsage, match="max_slowdown"):
+            ss.ProfilerOptions(max_slowdown=wrong)  # type: ignore[arg-type]
+
+
+class Loop:
+    """A loop whose steps take as long as the options in force make them."""
+
+    def __init__(self, step_s: Callable[[ss.ProfilerOptions], float]) -> None:
+        self._step_s = step_s
+        self.now_s = 0.0
+
+    def clock(self) -> float:
+        return self.now_s
+
+    def passes(self) -> None:
+        session = current()
+        # Steps before a window are watched, with one reading of counters a second.
+        if session is None or session.options.counters_hz <= 1:
+            self.now_s += 0.1
+        else:
+            self.now_s += self._step_s(session.options)
+
+
+def windowed(
+    tmp_path: Path, step_s: Callable[[ss.ProfilerOptions], float], *, steps: int
+) -> Note:
+    """Run a window of six steps after five others; what its process noted."""
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    plan = RunPlan(
+        logdir=str(tmp_path / "logs"),
+        run="run",
+        notes=str(notes),
+        skip_steps=5,
+        steps=6,
+        max_s=1e9,
+        max_slowdown=1.0,
+        python_tracer_level=1,
+        python_sampling_hz=0.0,
+    )
+    loop = Loop(step_s)
+    window = Window(
+        plan,
+        begun=lambda: None,
+        left=lambda: None,
+        over=lambda: None,
+        now_s=loop.clock,
+    )
+    try:
+        for number in range(1, steps + 1):
+            window.step_begins(number)
+            loop.passes()
+    finally:
+        window.close()
+    (note,) = read_notes(str(notes))
+    return note
+
+
+def test_an_affordable_window_is_recorded_as_asked(tmp_path: Path) -> None:
+    note = windowed(tmp_path, lambda _: 0.19, steps=20)
+    assert (note.first, note.last) == (6, 11)
+    assert not [it for it in note.warnings if "max-slowdown" in it]
+
+
+def test_python_calls_that_cost_too_much_are_left_out(tmp_path: Path) -> None:
+    note = windowed(
+        tmp_path, lambda it: 0.5 if it.python_tracer_level else 0.11, steps=30
+    )
+    # Step 6 sets up, 7 to 9 are too slow: what is kept begins with 10.
+    assert (note.first, note.last) == (10, 15)
+    (said,) = (it for it in note.warnings if "max-slowdown" in it)
+    assert said == (
+        "recorded steps took 5.0 times as long as those before (--max-slowdown 1), so "
+        "calls of Python functions (python_tracer_level 0) were not recorded"
+    )
+    assert note.path is not None
+    profile = ss.open(note.path)
+    overview = profile.tool("overview_page")
+    assert [step.step for step in overview.steps] == [10, 11, 12, 13, 14, 15]
+    quality = profile.table(profile.hosts[0], "quality")
+    assert not isinstance(quality, ss.Unavailable)
+    assert any("--max-slowdown" in it for it in quality["message"])
+
+
+def test_where_nothing_is_left_to_leave_out_fewer_steps_are_recorded(
+    tmp_path: Path,
+) -> None:
+    note = windowed(tmp_path, lambda _: 1.0, steps=40)
+    assert (note.first, note.last) == (14, 17)
+    said = [it for it in note.warnings if "max-slowdown" in it]
+    assert len(said) == 3
+    assert "the steps that were left were not recorded" in said[-1]
+
+
+def test_the_next_round_of_a_schedule_records_less(tmp_path: Path) -> None:
+    loop = Loop(lambda it: 0.9 if it.python_tracer_level else 0.1)
+    options = ss.ProfilerOptions(
+        collectors=("host", "python_calls"), python_tracer_level=1, max_slowdown=2.0
+    )
+    profiler = Schedule(5, 0, 5, 3, logdir=tmp_path, options=options, now_s=loop.clock)
+    with profiler:
+        for _ in range(30):
+            loop.passes()
+            profiler.step()
+    said = [
+        [it for it in run.warnings if "max_slowdown" in it] for run in profiler.runs
+    ]
+    assert [len(it) for it in said] == [0, 1, 1]
+    assert "recorded steps took 9.0 times as long as others" in said[1][0]
+    for run in profiler.runs:
+        assert run.path is not None
+        assert len(ss.open(run.path).tool("overview_page").steps) == 5

@@ -1,0 +1,230 @@
+"""The flight recorder: what goes wrong is written and named, and nothing else changes.
+
+Programs of `flight_program.py` wait until the recorder has seen what was planted, so
+that a busy machine only makes them longer.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import stepscope as ss
+import stepscope._core.recorder as annotations
+from stepscope.capture.flight.notebook import Notebook
+from stepscope.capture.flight.ring import Ring
+from stepscope.errors import BadUsage
+
+PROGRAM = Path(__file__).with_name("flight_program.py")
+LIMIT_S = 180
+
+
+def ran(logdir: object, how: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, PROGRAM, str(logdir), how],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=LIMIT_S,
+    )
+
+
+def runs(logdir: Path) -> list[Path]:
+    return sorted(logdir.rglob("*.xplane.pb"))
+
+
+def step_numbers(path: Path) -> list[int | None]:
+    return [step.step for step in ss.open(path).tool("overview_page").steps]
+
+
+def test_a_slow_step_is_written_and_what_it_waited_for_is_said(tmp_path: Path) -> None:
+    done = ran(tmp_path, "slow")
+    assert done.returncode == 0
+    (line,) = (it for it in done.stderr.splitlines() if "train 40 took" in it)
+    assert line.startswith("stepscope: slow step: train 40 took 1.5")
+    assert "flight_program.py" in line
+    assert "stall" in line
+    path = Path(line.partition("written to ")[2])
+    assert 40 in step_numbers(path)
+    assert list(tmp_path.rglob("*.part")) == []
+
+
+def test_a_hang_is_written_with_where_the_program_is(tmp_path: Path) -> None:
+    done = ran(tmp_path, "hang")
+    (line,) = (it for it in done.stderr.splitlines() if "hang" in it)
+    assert "the last one was train 39" in line
+    assert "stuck" in line
+    assert 39 in step_numbers(Path(line.partition("written to ")[2]))
+
+
+def test_the_signal_is_heard_while_the_main_thread_waits(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, PROGRAM, str(tmp_path), "signal"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as program:
+        assert program.stdout is not None
+        assert program.stdout.readline() == f"{sum(range(40))}\n"
+        assert program.stdout.readline() == "ready\n"
+        program.send_signal(signal.SIGUSR2)
+        _, said = program.communicate(timeout=LIMIT_S)
+    assert program.returncode == 0
+    assert "signal: a signal asked for it" in said
+
+
+@pytest.mark.parametrize("how", ["exception", "exit", "fork"])
+def test_output_and_status_are_those_without_it(how: str, tmp_path: Path) -> None:
+    with_it, without = ran(tmp_path, how), ran("-", how)
+    assert (with_it.returncode, with_it.stdout) == (without.returncode, without.stdout)
+    assert with_it.stderr.splitlines()[-1:] == without.stderr.splitlines()[-1:] or (
+        how == "fork"
+    )
+
+
+def test_before_an_exception_ends_the_program_its_steps_are_written(
+    tmp_path: Path,
+) -> None:
+    done = ran(tmp_path, "exception")
+    assert "ended by ValueError: the loss is not a number" in done.stderr
+    assert done.stderr.splitlines()[-1] == "ValueError: the loss is not a number"
+    named = next(it for it in done.stderr.splitlines() if "exception:" in it)
+    assert step_numbers(Path(named.partition("written to ")[2])) == list(range(40))
+
+
+def test_without_a_fault_nothing_is_left(tmp_path: Path) -> None:
+    with ss.flight_recorder(tmp_path):
+        for step in range(5):
+            with ss.StepTrace(step):
+                pass
+    assert [it for it in tmp_path.rglob("*") if it.is_file()] == []
+    assert not annotations.enabled()
+
+
+def test_what_a_forked_child_does_is_not_in_it(tmp_path: Path) -> None:
+    assert ran(tmp_path, "fork").returncode == 0
+    (path,) = runs(tmp_path)
+    assert step_numbers(path) == list(range(40))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the clock is Linux's")
+def test_a_kill_loses_the_last_second_at_most(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, PROGRAM, str(tmp_path), "kill"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as program:
+        assert program.stdout is not None
+        ended: dict[int, int] = {}
+        until_s = time.monotonic() + 4
+        while time.monotonic() < until_s:
+            number, at = program.stdout.readline().split()
+            ended[int(number)] = int(at)
+        killed_ns = time.monotonic_ns()
+        program.kill()
+        program.wait()
+    (left,) = tmp_path.rglob("*.xplane.pb.part")
+    found = step_numbers(left)
+    assert found == list(range(len(found)))
+    # One second between two flushes, and what a busy machine may add to it.
+    patience_ns = 1_500_000_000
+    kept = [it for it, at in ended.items() if at < killed_ns - 10**9 - patience_ns]
+    assert kept
+    assert set(kept) <= set(found)
+
+
+def test_it_gives_way_to_a_recording_and_goes_on_after_it(tmp_path: Path) -> None:
+    def loop(first: int) -> None:
+        for step in range(first, first + 5):
+            with ss.StepTrace(step):
+                time.sleep(0.001)
+
+    with ss.flight_recorder(tmp_path / "flight") as recorder:
+        loop(0)
+        with ss.Profile(tmp_path / "profile") as profile:
+            loop(5)
+        loop(10)
+        written = recorder.dump()
+    assert written.path is not None
+    assert profile.path is not None
+    assert step_numbers(profile.path) == [5, 6, 7, 8, 9]
+    assert step_numbers(written.path) == [0, 1, 2, 3, 4, 10, 11, 12, 13, 14]
+    # Also what came before a dump is in the next.
+    assert recorder.written == (written,)
+
+
+def test_the_ring_keeps_the_last_and_begins_with_it(tmp_path: Path) -> None:
+    ring = Ring(tmp_path, ss.ProfilerOptions(), Notebook(), max_bytes=2**20)
+    ring.resume()
+    steps = 0
+    for _ in range(30):
+        for _ in range(4000):
+            now = annotations.now()
+            annotations.keep("train", now, now + 100, step_num=steps, _r=1)
+            steps += 1
+        ring.flush()
+    ring.look()
+    (part,) = tmp_path.rglob("*.part")
+    assert part.stat().st_size <= 2**20
+    # As a kill would leave it.
+    assert step_numbers(part)[-1] == steps - 1
+    saved = ring.save("asked for")
+    ring.end(keep=False)
+    assert saved.path is not None
+    profile = ss.open(saved.path)
+    found = step_numbers(saved.path)
+    assert found[-1] == steps - 1
+    assert found == list(range(steps - len(found), steps))
+    assert 0 < len(found) < steps
+    environment = profile.trace(profile.hosts[0]).table("environment")
+    assert not isinstance(environment, ss.Unavailable)
+    # The profile begins with the first that is kept, not with the ring.
+    assert 0 <= environment["begin_ps"][0] < 10**6
+
+
+def test_a_second_one_and_numbers_that_cannot_be_are_refused(tmp_path: Path) -> None:
+    for wrong in ({"slower_than": 1.0}, {"hang_s": 0}, {"most": 0}, {"ring_bytes": 9}):
+        with pytest.raises(BadUsage, match="cannot be; give"):
+            ss.flight_recorder(tmp_path, **wrong)
+    with (
+        ss.flight_recorder(tmp_path),
+        pytest.raises(BadUsage, match="has a flight recorder already"),
+    ):
+        ss.flight_recorder(tmp_path)
+
+
+def test_no_more_than_so_many_are_written(tmp_path: Path) -> None:
+    with ss.flight_recorder(tmp_path, most=1) as recorder:
+        for _ in range(2):
+            recorder._write("slow step", "planted")
+    assert len(runs(tmp_path)) == 1
+
+
+def test_the_example_writes_the_step_that_waits_for_its_batch(
+    repository: Path, tmp_path: Path
+) -> None:
+    done = subprocess.run(
+        [sys.executable, repository / "examples" / "flight_recorder.py", tmp_path],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=LIMIT_S,
+    )
+    line = next(it for it in done.stdout.splitlines() if "train 45 " in it)
+    assert "in next_batch" in line
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
+def test_memory_stays_flat_over_two_million_steps(tmp_path: Path) -> None:
+    done = ran(tmp_path, "flat")
+    resident = json.loads(done.stdout)
+    before, after = max(resident[:4]), max(resident[4:])
+    assert after - before < 8 * 2**20, resident

@@ -1,0 +1,164 @@
+"""Which steps are slow, and what they waited for: by hand-made steps and rows."""
+
+from __future__ import annotations
+
+from array import array
+
+import pytest
+
+from stepscope.capture.collectors.sampled_frames import Frame
+from stepscope.capture.flight.notebook import Notebook, Span, own_times
+from stepscope.capture.flight.sentences import of_exception, of_hang, of_slow_step
+from stepscope.capture.flight.watch import Slow, Step, StepWatch
+from stepscope.capture.ground.encoding import Rows
+
+MS = 1_000_000
+THREAD = 7
+
+
+def loop(watch: StepWatch, durations_ms: list[float]) -> list[int]:
+    """Numbers of the steps that are slow."""
+    at, slow = 0, []
+    for number, dur in enumerate(durations_ms):
+        end = at + int(dur * MS)
+        if watch.ended(Step(number, "train", at, end, THREAD)) is not None:
+            slow.append(number)
+        at = end
+    return slow
+
+
+def watching(slower_than: float = 1.5) -> StepWatch:
+    return StepWatch(slower_than, 10.0, now_ns=0)
+
+
+def test_a_stall_is_slow() -> None:
+    assert loop(watching(), [20.0] * 30 + [40.0] + [20.0] * 10) == [30]
+
+
+def test_the_first_steps_and_a_cooldown_are_exempt() -> None:
+    durations = [900.0, *[20.0] * 29, 40.0, *[20.0] * 10, 60.0, *[20.0] * 60, 60.0]
+    assert loop(watching(), durations) == [30, 102]
+
+
+def test_a_far_worse_step_counts_within_the_cooldown() -> None:
+    assert loop(watching(), [20.0] * 30 + [40.0, 20.0, 81.0]) == [30, 32]
+
+
+def test_steps_that_differ_anyway_have_no_slow_one() -> None:
+    assert loop(watching(), [10.0, 30.0] * 40) == []
+
+
+def test_a_lasting_change_is_written_once_and_then_usual() -> None:
+    assert loop(watching(), [20.0] * 80 + [40.0] * 300) == [80]
+
+
+def test_less_than_a_turn_of_the_scheduler_is_not_slow() -> None:
+    assert loop(watching(), [0.1] * 50 + [5.0]) == []
+    assert loop(watching(), [0.1] * 50 + [5.2]) == [50]
+
+
+def test_loops_of_other_names_have_a_median_of_their_own() -> None:
+    watch = watching()
+    for number in range(30):
+        assert watch.ended(Step(number, "train", 0, 20 * MS, THREAD)) is None
+        assert watch.ended(Step(number, "test", 0, 200 * MS, THREAD)) is None
+
+
+def test_silence_is_a_hang_once() -> None:
+    watch = watching()
+    assert not watch.hangs(10**12)
+    loop(watch, [20.0])
+    assert not watch.hangs(20 * MS + 9_999 * MS)
+    assert watch.hangs(20 * MS + 10_000 * MS)
+    assert not watch.hangs(10**12)
+    watch.ended(Step(1, "train", 10**12, 10**12 + 1, THREAD))
+    watch.goes_on(2 * 10**12)
+    assert not watch.hangs(2 * 10**12 + 9_000 * MS)
+    assert watch.hangs(2 * 10**12 + 10_000 * MS)
+
+
+def test_a_stretch_is_divided_among_the_innermost() -> None:
+    spans = [Span(10, 90, "outer"), Span(20, 50, "inner"), Span(95, 200, "next")]
+    found = own_times(spans, 0, 100)
+    assert found == {"": 15, "outer": 50, "inner": 30, "next": 5}
+    assert sum(found.values()) == 100
+
+
+def rows(*events: tuple[str, int, int, dict[str, object]]) -> Rows:
+    names, begins, ends, stats = zip(*events, strict=True)
+    return Rows(
+        list(names),
+        array("q", begins),
+        array("q", ends),
+        array("q", [THREAD] * len(names)),
+        list(stats),
+    )
+
+
+def load() -> None:
+    """A function to be met on a stack."""
+
+
+def noted() -> tuple[Notebook, Step]:
+    """Ten steps of 20 ms, 4 of them loading; the last one of 60 ms loads for 43."""
+    notebook = Notebook()
+    for number in range(11):
+        at = number * 20 * MS
+        end = at + (20 if number < 10 else 60) * MS
+        loads = 4 if number < 10 else 43
+        step: dict[str, object] = {"step_num": number, "_r": 1}
+        notebook.hear(rows(("load", at, at + loads * MS, {}), ("train", at, end, step)))
+    steps = notebook.new_steps()
+    assert [step.number for step in steps] == list(range(11))
+    return notebook, steps[-1]
+
+
+def test_a_slow_step_waited_for_what_took_longer_than_usual() -> None:
+    notebook, last = noted()
+    assert notebook.parts(last) == {"load": 43 * MS, "": 17 * MS}
+    assert notebook.usual_parts(last) == {"load": 4 * MS, "": 16 * MS}
+    frame = Frame(load.__code__, THREAD, 200 * MS, 243 * MS)
+    notebook.hear_frames([frame])
+    line = load.__code__.co_firstlineno
+    assert of_slow_step(Slow(last, 20 * MS), notebook) == (
+        "train 10 took 60.0 ms, 3.0 times the median of 20.0 ms: 39.0 ms longer than "
+        f"usual in load, mostly in $test_flight_watch.py:{line} load"
+    )
+
+
+def test_time_outside_of_annotations_is_said_to_be_that() -> None:
+    notebook, last = noted()
+    slow = Slow(last._replace(begin_ns=243 * MS, end_ns=260 * MS), 5 * MS)
+    assert "longer than usual outside of any annotation" in of_slow_step(slow, notebook)
+
+
+def test_a_hang_says_which_step_was_last_and_where_the_program_is() -> None:
+    notebook, last = noted()
+    notebook.hear_frames([Frame(load.__code__, THREAD, 255 * MS, 9_000 * MS)])
+    said = of_hang(
+        last, notebook, main_thread=1, since_ns=last.end_ns, now_ns=9_260 * MS
+    )
+    assert said.startswith("no step has ended for 9.00 s; the last one was train 10. ")
+    assert said.endswith("load")
+    assert "its thread was mostly in" in said
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (ValueError("bad\nworse"), "ended by ValueError: bad"),
+        (RuntimeError(), "ended by RuntimeError"),
+    ],
+)
+def test_an_exception_is_named_with_its_first_line(error: Exception, said: str) -> None:
+    assert of_exception(error, None) == said
+
+
+def test_what_a_notebook_holds_is_bounded() -> None:
+    notebook = Notebook()
+    for number in range(3000):
+        notebook.hear(
+            rows(*[("train", 0, 1, {"step_num": number, "_r": 1}) for _ in range(16)])
+        )
+    assert len(notebook.new_steps()) == 16_384
+    assert notebook.new_steps() == []
