@@ -39,9 +39,10 @@ CLEAN_EVERY = 5
 #: Where an annotation is handed on to a framework: where that fails nothing is lost,
 #: because the annotation is kept on our side.
 HANDING_ON = "_annotation"
-#: Calls that clean up and cannot fail in truth: `Event.set`, `list.remove`, and what
-#: Python calls whenever an object goes. Without them nothing can be promised.
-NEVER_FAIL = {"set", "remove", "list.remove", "_remove"}
+#: Calls that clean up and cannot fail in truth: `Event.set`, `list.remove`,
+#: `HostCollector.forget`, which only removes from a list, and what Python calls
+#: whenever an object goes. Without them nothing can be promised.
+NEVER_FAIL = {"set", "remove", "list.remove", "forget", "_remove"}
 
 
 def rounds(train: Train) -> tuple[int, list[str]]:

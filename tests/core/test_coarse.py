@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 if TYPE_CHECKING:
@@ -77,7 +77,8 @@ def drawn(
     """The slices of a window, in just the room that the contract of tiles asks for."""
     begin, end, bucket = window
     lanes = len(rows.edges) - 1
-    room = min(len(rows.start), lanes * (2 * (max(0, end - begin) // bucket) + 1))
+    buckets = -(-max(0, end - begin) // bucket)
+    room = min(len(rows.start), lanes * (2 * buckets + 1))
     out = np.full((7, room), -9, np.int64)
     count = kernels.fold_slices(
         *(rows.start, rows.dur, rows.rows, rows.edges), *folded, *window, out
@@ -108,6 +109,8 @@ def walked(
     return list(zip(*out[:, :count].tolist(), strict=True))
 
 
+# A cut bucket with a slice of short spans and one of a wide span.
+@example(lanes=[[(0, 0), (0, 2)]], origin=0, level=0, bucket=2, first=0, buckets=1)
 @given(
     lanes=LANES,
     origin=st.integers(-600, 100),

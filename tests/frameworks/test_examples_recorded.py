@@ -91,7 +91,17 @@ def test_an_example_records_its_steps_and_its_framework(
     assert xprof_steps(path) == [*example.steps]
 
 
+#: Examples that other tests run, and where.
+ELSEWHERE = {
+    "plain_python.py": "capture/test_plain_example.py",
+    "flight_recorder.py": "capture/test_flight_recorder.py",
+    "logged_to_trackers.py": "frameworks/test_trackers.py",
+}
+
+
 def test_every_example_is_run_by_a_test() -> None:
-    """The one that needs no framework runs with the tests of recording."""
     programs = {path.name for path in EXAMPLES.glob("*.py")}
-    assert programs == {run.program for run in RUNS.values()} | {"plain_python.py"}
+    assert programs == {run.program for run in RUNS.values()} | set(ELSEWHERE)
+    tests = Path(__file__).resolve().parents[1]
+    for program, test in ELSEWHERE.items():
+        assert program in (tests / test).read_text(), program

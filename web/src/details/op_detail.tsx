@@ -34,7 +34,7 @@ export function OpDetail() {
     <section class="panel detail" aria-label="Op in detail">
       <p>
         <button onClick={() => change({ op: "", scope: "" }, { push: true })}>All ops</button>{" "}
-        <a href={link({ page: "trace_viewer", ...(op ? { op } : { q: scope ?? "" }) })}>Its events in Trace</a>
+        <a href={link({ page: "trace_viewer", q: op || (scope ?? "") })}>Its events in Trace</a>
       </p>
       <ToolPage tool="framework_op_stats" what="the calls of this op, with their kernels and copies" options={options}>
         {(data) => <Detail data={data as OpDetailResult} options={options} />}

@@ -71,21 +71,21 @@ function Model({ data }: { data: RooflineModelResult }) {
         of the time of {TABLES[by]} it is not known how much was computed or moved. {number(drawn.length)} of {number(rows.length)} are
         drawn; the table holds the others too, such as those that compute nothing.
       </p>
+      <p>
+        <label>
+          Show{" "}
+          <select value={by} onChange={(event) => change({ by: event.currentTarget.value })}>
+            {Object.entries(TABLES).map(([name, title]) => (
+              <option key={name} value={name}>
+                {title}
+              </option>
+            ))}
+          </select>
+        </label>
+      </p>
       <Chart
         title="Operations per second by operations per byte"
         summary="A circle is an op or kernel, its area the share of the time; full: measured by counters, hollow: from shapes and bytes. The lines are what the device allows."
-        controls={
-          <label>
-            Show{" "}
-            <select value={by} onChange={(event) => change({ by: event.currentTarget.value })}>
-              {Object.entries(TABLES).map(([name, title]) => (
-                <option key={name} value={name}>
-                  {title}
-                </option>
-              ))}
-            </select>
-          </label>
-        }
         table={table}
       >
         <Roofline
