@@ -65,8 +65,8 @@ class Pattern(Generic[AnyStr]):
 def ascii_only(pattern: str) -> str:
     """Let classes of letters and digits in a pattern of polars be those of ASCII.
 
-    Names of ops and events have no others, and polars takes up to two milliseconds to
-    compile a pattern with those of all of Unicode.
+    What frameworks and runtimes call their own has no others, and polars takes up to
+    two milliseconds to compile a pattern with those of all of Unicode.
     """
     return (
         pattern.replace(r"\w", "[0-9A-Za-z_]")

@@ -1,8 +1,4 @@
-"""What `stepscope report` does once its options are read.
-
-What only comparisons, promises, explanations and Markdown need is imported for them: a
-plain report takes little longer than its imports.
-"""
+"""What `stepscope report` does once its options are read."""
 
 from __future__ import annotations
 
@@ -12,9 +8,22 @@ from stepscope.cli.forms import REPORT_FORMS
 from stepscope.cli.output import check_free, deliver
 from stepscope.cli.progress import progress
 from stepscope.cli.terminal import draw, is_terminal, text_width
+from stepscope.compare.comparison import compare
+from stepscope.compare.measured import measured
+from stepscope.compare.store import (
+    answered,
+    promise_file,
+    read_promises,
+    write_promises,
+)
 from stepscope.errors import BadUsage
 from stepscope.report import to_json, to_text
 from stepscope.report.compose import STAGES, compose, explain, judge
+from stepscope.report.outline import as_markdown, as_text
+from stepscope.report.outline.comparison import comparison_outline
+from stepscope.report.outline.explanation import explanation_outline
+from stepscope.report.outline.promises import answers_outline
+from stepscope.report.outline.whole import report_outline
 from stepscope.report.page import plain_text
 from stepscope.session import open_profile
 from stepscope.thresholds import THRESHOLDS
@@ -66,7 +75,10 @@ def answer(asked: Request) -> int:
     """Report on one profile, or compare it, and return the exit status."""
     _check(asked)
     check_free(asked.output, force=asked.force)
-    kept_in = _readable_promises(asked.paths[0]) if asked.store else None
+    # A damaged file is found before anything is worked out.
+    kept_in = promise_file(asked.paths[0]) if asked.store else None
+    if kept_in is not None:
+        read_promises(kept_in)
     if asked.explain is not None:
         _explain(asked, asked.explain)
     elif asked.against:
@@ -103,15 +115,6 @@ def _check(asked: Request) -> None:
         raise BadUsage(message)
 
 
-def _readable_promises(path: str) -> Path:
-    """Return the file of promises; a damaged one is found before all other work."""
-    from stepscope.compare.store import promise_file, read_promises  # noqa: PLC0415
-
-    kept_in = promise_file(path)
-    read_promises(kept_in)
-    return kept_in
-
-
 def _report(asked: Request, kept_in: Path | None) -> None:
     with progress(1 + STAGES) as shown:
         shown.stage("Reading")
@@ -119,35 +122,22 @@ def _report(asked: Request, kept_in: Path | None) -> None:
         document = compose(profile, shown)
     answers = None
     if kept_in is not None:
-        from stepscope.compare.measured import measured  # noqa: PLC0415
-
         answers = _kept(asked, kept_in, measured(profile, document.findings))
     kept = _kept_outline(kept_in, answers)
     if asked.form == "json":
         beside = _as_json(kept_in, answers)
         deliver(to_json.render_document(document, beside), asked.output)
     elif asked.form == "markdown":
-        from stepscope.report.outline import as_markdown  # noqa: PLC0415
-        from stepscope.report.outline.whole import report_outline  # noqa: PLC0415
-
         outline = (*report_outline(document), *kept)
         deliver(as_markdown.render(outline), asked.output)
     else:
         lines = to_text.render(document, width=text_width())
         if kept:
-            from stepscope.report.outline import as_text  # noqa: PLC0415
-
             lines += as_text.render(kept, width=text_width())
         show(lines, asked.output)
 
 
 def _compare(asked: Request, kept_in: Path | None) -> None:
-    from stepscope.compare.comparison import compare  # noqa: PLC0415
-    from stepscope.compare.measured import measured  # noqa: PLC0415
-    from stepscope.report.outline.comparison import (  # noqa: PLC0415
-        comparison_outline,
-    )
-
     with progress(4) as shown:
         shown.stage("Reading")
         base, new = (open_profile(*one) for one in (asked.against, asked.paths))
@@ -169,10 +159,6 @@ def _compare(asked: Request, kept_in: Path | None) -> None:
 
 
 def _explain(asked: Request, rule: str) -> None:
-    from stepscope.report.outline.explanation import (  # noqa: PLC0415
-        explanation_outline,
-    )
-
     with progress(3) as shown:
         shown.stage("Reading")
         profile = open_profile(*asked.paths, kernels=asked.kernels)
@@ -185,8 +171,6 @@ def _explain(asked: Request, rule: str) -> None:
 
 
 def _show_outline(outline: Outline, asked: Request) -> None:
-    from stepscope.report.outline import as_markdown, as_text  # noqa: PLC0415
-
     if asked.form == "markdown":
         deliver(as_markdown.render(outline), asked.output)
     else:
@@ -199,12 +183,6 @@ def _findings(profile: ProfileData) -> tuple[Finding, ...]:
 
 def _kept(asked: Request, kept_in: Path, run: Measured) -> tuple[Answer, ...]:
     """Answer for earlier promises, and keep those of this run."""
-    from stepscope.compare.store import (  # noqa: PLC0415
-        answered,
-        read_promises,
-        write_promises,
-    )
-
     after, answers = answered(
         # Another report may have written meanwhile.
         read_promises(kept_in),
@@ -219,8 +197,6 @@ def _kept(asked: Request, kept_in: Path, run: Measured) -> tuple[Answer, ...]:
 def _kept_outline(kept_in: Path | None, answers: tuple[Answer, ...] | None) -> Outline:
     if kept_in is None or answers is None:
         return ()
-    from stepscope.report.outline.promises import answers_outline  # noqa: PLC0415
-
     return answers_outline(answers, str(kept_in))
 
 

@@ -166,12 +166,9 @@ def loose_run(remote: RemoteDirectory) -> Run | None:
 
 def _open(runs: Sequence[Run]) -> tuple[str, dict[str, TraceData]]:
     hosts = distinct_hosts(runs)
-    if len(hosts) == 1:
-        outcomes = [_attempt(hosts[0])]
-    else:
-        workers = min(len(hosts), os.cpu_count() or 1)
-        with ThreadPoolExecutor(max_workers=workers) as pool:
-            outcomes = list(pool.map(_attempt, hosts))
+    workers = min(len(hosts), os.cpu_count() or 1)
+    with ThreadPoolExecutor(max_workers=workers) as pool:
+        outcomes = list(pool.map(_attempt, hosts))
     failures = [outcome for outcome in outcomes if isinstance(outcome, BadInput)]
     if len(failures) == len(outcomes):
         raise failures[0]

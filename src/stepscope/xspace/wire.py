@@ -32,18 +32,14 @@ def fields_of(message: bytes | memoryview) -> Iterator[tuple[int, int | memoryvi
     view = memoryview(message)
     at, end = 0, len(view)
     while at < end:
-        # Nearly all tags, lengths and numbers have one byte, which needs no call.
+        # Nearly all tags and lengths have one byte, which needs no call.
         tag = view[at]
         at += 1
         if tag > _LAST_OF_ONE_BYTE:
             tag, at = _varint(view, at - 1)
         wire = tag & 7
         if wire == _VARINT:
-            if at < end and view[at] <= _LAST_OF_ONE_BYTE:
-                value = view[at]
-                at += 1
-            else:
-                value, at = _varint(view, at)
+            value, at = _varint(view, at)
             yield tag >> 3, value
         elif wire == _LENGTH:
             if at < end and view[at] <= _LAST_OF_ONE_BYTE:

@@ -89,8 +89,7 @@ class Side(Frozen, frozen=True):
 
 def host_side(profile: ProfileData) -> Side:
     """Merge the host ops of all hosts of a profile."""
-    key = ("ops", "host", profile.hosts)
-    return profile.kept(key, lambda: _host_side(profile))
+    return profile.kept(_host_side)
 
 
 def _host_side(profile: ProfileData) -> Side:
@@ -121,8 +120,7 @@ def _host_side(profile: ProfileData) -> Side:
 
 def device_side(profile: ProfileData) -> Side:
     """Merge the device ops of all hosts and devices of a profile."""
-    key = ("ops", "device", profile.hosts)
-    return profile.kept(key, lambda: _device_side(profile))
+    return profile.kept(_device_side)
 
 
 def _device_side(profile: ProfileData) -> Side:

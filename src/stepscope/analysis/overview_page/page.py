@@ -381,7 +381,7 @@ def _step_times(measured: MeasuredRun, options: Options) -> StepTimes:
         if host.windows.has_steps
         for step in step_list(host)
     )
-    summary, missing = _summary(measured, options)
+    summary, missing = _summary(measured.hosts, options, measured.matching)
     return StepTimes(steps, summary, missing)
 
 
@@ -392,18 +392,17 @@ def _each_host(
         HostSummary(
             host=host.host,
             step_detection=_detection(run, host),
-            summary=summary_of(run, [host], excluded_flags=options.exclude_flags)[0],
+            summary=summary_of([host], excluded_flags=options.exclude_flags)[0],
         )
         for host in hosts
     )
 
 
 def _summary(
-    measured: MeasuredRun, options: Options
+    hosts: Sequence[HostSteps], options: Options, matching: StepMatching
 ) -> tuple[StepSummary, tuple[Missing, ...]]:
-    run, hosts, matching = measured.run, measured.hosts, measured.matching
     if matching.in_lock_step:
-        return summary_of(run, hosts, excluded_flags=options.exclude_flags)
+        return summary_of(hosts, excluded_flags=options.exclude_flags)
     fields = (
         "step_time_ms",
         "batch_time_ms",

@@ -103,9 +103,7 @@ def host_steps(
         host: Which of its hosts.
         marker: Only the steps of this marker name (train, test, …).
     """
-    return profile.kept(
-        ("host_steps", host, marker), lambda: _host_steps(profile, host, marker)
-    )
+    return profile.kept(_host_steps, host, marker)
 
 
 def _host_steps(

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from stepscope.analysis.steps.rows import HostSteps
-    from stepscope.derive.profile_data import ProfileData
     from stepscope.derive.steps.chosen import Steps
 
 __all__ = [
@@ -214,24 +213,14 @@ def _ms(ps: int | None) -> float | None:
 
 
 def summary_of(
-    run: ProfileData, hosts: Sequence[HostSteps], *, excluded_flags: Sequence[str] = ()
+    hosts: Sequence[HostSteps], *, excluded_flags: Sequence[str] = ()
 ) -> tuple[StepSummary, tuple[Missing, ...]]:
     """Summarise the closed windows of the hosts; the open one if there is no other.
 
     Args:
-        run: The run that the hosts belong to.
         hosts: The hosts to average.
         excluded_flags: Windows with one of these flags are left out.
     """
-    return run.kept(
-        ("summary", tuple(hosts), tuple(excluded_flags)),
-        lambda: _summary_of(hosts, excluded_flags),
-    )
-
-
-def _summary_of(
-    hosts: Sequence[HostSteps], excluded_flags: Sequence[str]
-) -> tuple[StepSummary, tuple[Missing, ...]]:
     rows = pl.concat([measured_rows(host, excluded_flags) for host in hosts])
     united = pl.concat([measured_any_device(host, excluded_flags) for host in hosts])
     walls = rows.group_by("host", "window", maintain_order=True).agg(

@@ -87,8 +87,7 @@ def instruction_costs(*, hlo_ops: pl.DataFrame) -> pl.DataFrame:
     Returns:
         Columns `INSTRUCTION_COSTS`, one row per row of `hlo_ops`.
     """
-    flops: list[int | None] = []
-    accessed: list[int | None] = []
+    rows: list[tuple[int | None, int | None]] = []
     wanted = hlo_ops.select("program", *_Instruction._fields)
     # Few shapes occur in a program, each many times.
     tensors = cache(_tensors)
@@ -97,13 +96,11 @@ def instruction_costs(*, hlo_ops: pl.DataFrame) -> pl.DataFrame:
             _Instruction(*row) for row in program.drop("program").iter_rows()
         ]
         costs = _Program(instructions, tensors)
-        flops += [costs.flops(one) for one in instructions]
-        accessed += [costs.accessed(one) for one in instructions]
+        rows += [(costs.flops(one), costs.accessed(one)) for one in instructions]
     # Groups keep the order of the table only where programs are not interleaved.
     order = hlo_ops.with_row_index("row").group_by("program", maintain_order=True)
     places = order.agg("row").explode("row")["row"]
-    columns = dict(zip(INSTRUCTION_COSTS, (flops, accessed), strict=True))
-    found = pl.DataFrame(columns, schema=INSTRUCTION_COSTS)
+    found = pl.DataFrame(rows, schema=INSTRUCTION_COSTS, orient="row")
     return found.with_columns(places.alias("row")).sort("row").drop("row")
 
 

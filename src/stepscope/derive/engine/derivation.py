@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING
 
@@ -62,19 +63,17 @@ def declared(
 def _read(function: Callable[..., object]) -> Derivation:
     name = function.__name__
     inputs: dict[str, bool] = {}
-    # Read of the code itself: `inspect.signature` takes as long as all else here.
-    code = function.__code__
-    others, names = code.co_argcount, code.co_varnames
-    if others:
-        raise TypeError(f"{name}: its parameter {names[0]!r} is not keyword-only")
-    for parameter in names[: code.co_kwonlyargcount]:
-        annotation = function.__annotations__.get(parameter)
-        if not isinstance(annotation, str):
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind is not parameter.KEYWORD_ONLY:
             raise TypeError(
-                f"{name}: the annotation of {parameter!r} is not kept as text; "
+                f"{name}: its parameter {parameter.name!r} is not keyword-only"
+            )
+        if not isinstance(parameter.annotation, str):
+            raise TypeError(
+                f"{name}: the annotation of {parameter.name!r} is not kept as text; "
                 "begin the module with `from __future__ import annotations`"
             )
-        inputs[parameter] = _names_unavailable(annotation)
+        inputs[parameter.name] = _names_unavailable(parameter.annotation)
     return Derivation(name, inputs, function)
 
 

@@ -89,12 +89,12 @@ def typical(rows: pl.DataFrame) -> pl.DataFrame:
     Args:
         rows: One row per window or more, with `open_end` and `flags`.
     """
-    shared = pl.col("flags").list.set_intersection(list(LEFT_OUT))
-    found = rows.select(
-        closed=~pl.col("open_end"), usual=~pl.col("open_end") & (shared.list.len() == 0)
-    )
-    kept = found["usual"] if found["usual"].any() else found["closed"]
-    return rows if kept.sum() in (0, len(rows)) else rows.filter(kept)
+    closed = rows.filter(~pl.col("open_end"))
+    apart = pl.col("flags").list.set_intersection(list(LEFT_OUT)).list.len() > 0
+    for kept in (closed.filter(~apart), closed):
+        if len(kept):
+            return kept
+    return rows
 
 
 def windows(

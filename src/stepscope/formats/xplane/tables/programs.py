@@ -58,11 +58,8 @@ def read_programs(recording: Recording) -> Programs:
         for program, module, instructions in programs
         for instruction in instructions
     ]
-    # Columns are declared in the order of the instruction's fields. By column, since
-    # polars takes much longer to read values row by row.
-    schema = HLO_OPS.dtypes()
-    columns = zip(*rows, strict=True) if rows else ((),) * len(schema)
-    ops = pl.DataFrame(dict(zip(schema, columns, strict=True)), schema=schema)
+    # Columns are declared in the order of the instruction's fields.
+    ops = pl.DataFrame(rows, schema=HLO_OPS.dtypes(), orient="row")
     return Programs(ops, malformed)
 
 
