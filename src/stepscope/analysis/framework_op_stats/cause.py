@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
@@ -134,8 +133,7 @@ class Cause(msgspec.Struct, frozen=True, kw_only=True):
     untested_us: float | None
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Parts:
+class Parts(Frozen, frozen=True):
     """The disjoint parts on the devices of one host.
 
     Attributes:

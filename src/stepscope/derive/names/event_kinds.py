@@ -8,7 +8,6 @@ derivations that read this one first.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum, IntFlag
 from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -357,8 +356,7 @@ _NOT_AN_OP: Final = (
 _EAGER_OP: Final = r"^EagerLocalExecute: (.+)$"
 
 
-@dataclass(frozen=True, slots=True)
-class EventKinds:
+class EventKinds(Frozen, frozen=True):
     """One entry per row of `event_types`; arrays over types.
 
     Attributes:

@@ -9,7 +9,6 @@ Definition: docs/how-steps-are-found.md#steps-that-nobody-announced.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
@@ -54,8 +53,7 @@ class _Calls(Frozen, frozen=True, eq=True):
 _NONE: Final = _Calls(np.empty(0, np.int64), np.empty(0, np.int64))
 
 
-@dataclass(frozen=True, eq=False)
-class StepEvidence:
+class StepEvidence(Frozen, frozen=True, dict=True):
     """The tables in which edges of steps and calls around them are looked up."""
 
     tracks: pl.DataFrame
