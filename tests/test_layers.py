@@ -20,6 +20,7 @@ BASE = {
     "data_sheets",
     "errors",
     "frozen",
+    "patterns",
     "units",
     "hardware",
     "rundir",

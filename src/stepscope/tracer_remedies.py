@@ -7,9 +7,11 @@ declared alternative is said instead.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
+
+from stepscope.frozen import Frozen
 
 __all__ = [
     "RECORD_ALLOCATIONS",
@@ -45,7 +47,7 @@ class Tracers(msgspec.Struct, frozen=True, kw_only=True):
     python: int | None = None
 
 
-class _Wanted(NamedTuple):
+class _Wanted(Frozen, frozen=True, eq=True):
     """A tracer from a level on, in words."""
 
     tracer: str
@@ -57,7 +59,7 @@ class _Wanted(NamedTuple):
         return level is not None and level >= self.level
 
 
-class _Asking(NamedTuple):
+class _Asking(Frozen, frozen=True, eq=True):
     """A remedy that asks for tracers.
 
     Attributes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -126,8 +125,7 @@ class _Ops(Frozen, frozen=True):
         return 2 * int(self.mostly_in(spans).sum()) > int(self.kind.max(initial=-1)) + 1
 
 
-@dataclass(frozen=True)
-class FunctionRuns:
+class FunctionRuns(Frozen, frozen=True):
     """When functions ran inside the judged steps of a host without devices.
 
     It is no group of numbers: what a rule asks for is worked out then.

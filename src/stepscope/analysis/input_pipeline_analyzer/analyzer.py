@@ -273,7 +273,7 @@ def _alone(
     host: HostSteps, steps: DeviceSide, work: HostSide, options: Options
 ) -> HostInput:
     share = steps.shares[host.host]
-    counted = measured_rows(host.rows, options.exclude_flags)["window"].n_unique()
+    counted = measured_rows(host, options.exclude_flags)["window"].n_unique()
     return HostInput(
         host=host.host,
         verdict=share.verdict,

@@ -9,7 +9,7 @@ Definition: docs/definitions/host-time.md#classes.
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -120,7 +120,7 @@ _KINDS: Final = ACTIVITY_KINDS.categories.to_list()
 _THREAD: Final = TRACK_KINDS.categories.to_list().index("thread")
 
 
-class EventGroups(NamedTuple):
+class EventGroups(Frozen, frozen=True, eq=True):
     """Host events to which the producer gave a step group.
 
     Attributes:

@@ -9,9 +9,8 @@ Definition: docs/how-steps-are-found.md#steps-that-nobody-announced.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
@@ -20,6 +19,7 @@ from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.names.event_kinds import EventFlag, HostClass
 from stepscope.derive.repetition.sequences import program_threads
 from stepscope.derive.steps.launches import PROGRAM_CALLS, is_outermost
+from stepscope.frozen import Frozen
 from stepscope.trace.device_activity import ACTIVITY_KINDS
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ _INSTANCE: Final = r"^(.*?)[_.# ]*\d+$"
 _PART: Final = r"(?i)(?:^|[^a-z])(?:layers?|blocks?|stage|encoder|decoder)[_.# ]*\d+$"
 
 
-class _Calls(NamedTuple):
+class _Calls(Frozen, frozen=True, eq=True):
     """Calls of one thread, one after another."""
 
     start_ps: NDArray[np.int64]
@@ -53,8 +53,7 @@ class _Calls(NamedTuple):
 _NONE: Final = _Calls(np.empty(0, np.int64), np.empty(0, np.int64))
 
 
-@dataclass(frozen=True, eq=False)
-class StepEvidence:
+class StepEvidence(Frozen, frozen=True, dict=True):
     """The tables in which edges of steps and calls around them are looked up."""
 
     tracks: pl.DataFrame

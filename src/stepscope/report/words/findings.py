@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from stepscope.advice.finding import STATUSES
 from stepscope.advice.registry import RULES
+from stepscope.frozen import Frozen
 from stepscope.report.words.names import listed, ms, percent, range_ms, us
 from stepscope.units import PS_PER_MS, duration_text
 
@@ -142,7 +143,7 @@ def lead_sentence(finding: Finding) -> str:
     return _first((*words.lead, *text[0]), known) or headline(finding)
 
 
-class _Told(NamedTuple):
+class _Told(Frozen, frozen=True, eq=True):
     """A number in words; a placeholder may bring a word of its own for zero."""
 
     text: str

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
 
+from stepscope.patterns import Pattern
 from stepscope.report.words.findings import lead_sentence, part_words
 from stepscope.report.words.names import OWNER_WORDS, percent
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["first_sentence"]
 
 #: What distinguishes one node of a graph from another of the same op.
-_NUMBER: Final = re.compile(r"_\d+$")
+_NUMBER: Final = Pattern(r"_\d+$")
 
 
 def first_sentence(lead: Lead, findings: Sequence[Finding]) -> str:

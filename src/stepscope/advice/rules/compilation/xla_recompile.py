@@ -5,7 +5,6 @@ Definition: docs/advice/xla_recompile.md.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -23,6 +22,7 @@ from stepscope.advice.rule import Rule
 from stepscope.advice.signals.launches.compilations import FIRST_STEPS, compile_signals
 from stepscope.advice.verdict import promise_of
 from stepscope.advice.words import WAITING, Words
+from stepscope.patterns import Pattern
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["RULE", "evaluate"]
 
 _OWNED: Final = Owned(parts={"compile": ("compile",)}, host=True, seen=("compile",))
-_SHAPES: Final = re.compile(r"(?i)\bsizes?\b|shape|stride|\bdim")
+_SHAPES: Final = Pattern(r"(?i)\bsizes?\b|shape|stride|\bdim")
 _ACTIONS: Final = (
     Action(
         cause="any",

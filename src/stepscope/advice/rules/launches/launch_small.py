@@ -5,7 +5,7 @@ Definition: docs/advice/launch_small.md.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.finding import Action, Fact, Finding, Part, Severity
 from stepscope.advice.item import Item
@@ -21,6 +21,7 @@ from stepscope.advice.signals.shares import account_signals
 from stepscope.advice.signals.step_series import StepSeries
 from stepscope.advice.verdict import judge
 from stepscope.advice.words import Words
+from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_US
 
@@ -110,7 +111,7 @@ _ITEM: Final = Item(
 )
 
 
-class _Work(NamedTuple):
+class _Work(Frozen, frozen=True, eq=True):
     """The kernels of a device, the tiny groups, and below what mean a group is."""
 
     every: tuple[WorkGroup, ...]

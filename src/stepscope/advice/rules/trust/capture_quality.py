@@ -5,7 +5,7 @@ Definition: docs/advice/capture_quality.md.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.finding import (
     Action,
@@ -22,6 +22,7 @@ from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.shares import account_signals
 from stepscope.advice.signals.trust.capture import capture_signals
 from stepscope.advice.words import Words
+from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS, PS_PER_US
 
@@ -197,7 +198,7 @@ _WORDS: Final = Words(
 )
 
 
-class _Flaw(NamedTuple):
+class _Flaw(Frozen, frozen=True, eq=True):
     """Something that the recording lacks.
 
     Attributes:
