@@ -211,7 +211,7 @@ def test_a_listed_device_without_activity_is_a_silent_one() -> None:
     lines = [
         line for line in together(fetch_us=3_000.0) if not line[0].startswith("gpu")
     ]
-    found = findings(lines, devices={0: blueprint.A100})
+    found = dict(findings(lines, devices={0: blueprint.A100}))
     quality = found.pop("capture.quality")
     assert (quality.status, quality.note) == ("fail", "silent")
     # What is known of the recording itself can be told.

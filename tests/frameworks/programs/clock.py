@@ -1,7 +1,9 @@
 """The size that a program is told, and when its steps began by its own clock.
 
 PROGRAM_STEPS, PROGRAM_ROWS and PROGRAM_SEED say the size; into the file that
-PROGRAM_CLOCK names goes a JSON list of the seconds at which steps began.
+PROGRAM_CLOCK names goes a JSON list of the seconds at which steps began. Into the one
+that PROGRAM_WAITS names go the seconds for which the program had until then been ready
+to run and had no processor, as Linux counts them.
 """
 
 from __future__ import annotations
@@ -15,6 +17,8 @@ from pathlib import Path
 STEPS = int(os.environ.get("PROGRAM_STEPS", "24"))
 SEED = int(os.environ.get("PROGRAM_SEED", "0"))
 _BEGUN: list[float] = []
+_WAITED: list[float] = []
+_SCHEDULED = Path("/proc/self/schedstat")
 
 
 def rows_or(usual: int) -> int:
@@ -24,12 +28,14 @@ def rows_or(usual: int) -> int:
 
 def step_begins() -> None:
     _BEGUN.append(time.perf_counter())
+    if "PROGRAM_WAITS" in os.environ and _SCHEDULED.exists():
+        _WAITED.append(int(_SCHEDULED.read_text().split()[1]) / 1e9)
 
 
 def _write() -> None:
-    if _BEGUN:
-        Path(os.environ["PROGRAM_CLOCK"]).write_text(json.dumps(_BEGUN))
+    for name, seconds in (("PROGRAM_CLOCK", _BEGUN), ("PROGRAM_WAITS", _WAITED)):
+        if name in os.environ and seconds:
+            Path(os.environ[name]).write_text(json.dumps(seconds))
 
 
-if "PROGRAM_CLOCK" in os.environ:
-    atexit.register(_write)
+atexit.register(_write)
