@@ -41,6 +41,17 @@ def test_a_little_hidden_time_is_none(
 
 
 @pytest.mark.parametrize(
+    ("longest_us", "status"), [(6, "pass"), (49, "pass"), (51, "fail")]
+)
+def test_pauses_between_queued_kernels_are_no_missing_work(
+    signals_of: Any, shares: Any, longest_us: int, status: str
+) -> None:
+    ranges = {("queued", "inside"): [(0, 5 * US), (MS, MS + longest_us * US)]}
+    account = shares(queued=0.8, fields={"ranges": ranges})
+    assert evaluate(signals_of(account), THRESHOLDS).status == status
+
+
+@pytest.mark.parametrize(
     ("error_us", "gaps", "severity"),
     [
         # 12 steps of 10 ms: 120 stretches that may be 50 µs off are 5 % of them.

@@ -26,7 +26,7 @@ from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS, PS_PER_US
 
 if TYPE_CHECKING:
-    from stepscope.advice.signals.shares import AccountSignals
+    from stepscope.advice.signals.shares import AccountSignals, StepShares
     from stepscope.advice.signals.signal import Signals
     from stepscope.advice.signals.trust.capture import CaptureSignals
     from stepscope.thresholds import Thresholds
@@ -213,6 +213,9 @@ class _Flaw(NamedTuple):
     owner: str | None = None
 
 
+#: Queued kernels of one stream begin this much later at most, or wait so long for
+#: another stream.
+_PAUSE_PS: Final = 50 * PS_PER_US
 #: Flaws that leave nothing of an account: they say more than any time in it.
 _WHOLE: Final = frozenset({"silent", "devices", "clocks"})
 #: Owners that must be known for time without an owner to be a flaw of the record.
@@ -273,12 +276,21 @@ def _owned(
     flaws = []
     for owner, limit in limits:
         percent = shares.percent(owner)
-        if percent >= limit:
+        if percent >= limit and not (owner == "queued" and _pauses(shares)):
             severity: Severity = "critical" if percent >= grave else "warn"
             lost = owner == "unexplained" and capture.damaged
             word = "damaged" if lost else owner
             flaws.append(_Flaw(word, severity, percent, owner))
     return flaws
+
+
+def _pauses(shares: StepShares) -> bool:
+    """Return whether a device with queued work made only pauses between kernels.
+
+    No work is missing in these: a graph that was not recorded leaves a longer hole.
+    """
+    longest = [one.end_ps - one.start_ps for one in shares.evidence("queued")]
+    return bool(longest) and max(longest) < _PAUSE_PS
 
 
 def _counted(
