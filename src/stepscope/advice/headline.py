@@ -53,6 +53,9 @@ class Lead(msgspec.Struct, frozen=True, kw_only=True):
         caller: The program's function that calls most of that time; null where there
             is none, and for findings.
         unavailable: Why there is nothing to say; null where there is.
+        hosts: Number of hosts in the account, of which this is the judged one.
+        devices: Number of the judged host's devices in the account.
+        stepped: Whether the share is of steps; else it is of the whole recording.
     """
 
     kind: LeadKind
@@ -65,6 +68,9 @@ class Lead(msgspec.Struct, frozen=True, kw_only=True):
     parts: tuple[Part, ...] = ()
     caller: Part | None = None
     unavailable: Unavailable | None = None
+    hosts: int = 1
+    devices: int = 1
+    stepped: bool = True
 
 
 def costliest(findings: Sequence[Finding]) -> Finding | None:
@@ -109,6 +115,23 @@ def lead(findings: Sequence[Finding], signals: Signals, thresholds: Thresholds) 
         if first is not None:
             return _of_finding(first)
         return Lead(kind="nothing", unavailable=found)
+    said = _chosen(findings, found, first, thresholds)
+    labels = [one.host for one in found.shares]
+    return msgspec.structs.replace(
+        said,
+        hosts=len(set(labels)),
+        devices=max(labels.count(said.host or ""), 1),
+        stepped=found.judged().step_source is not None,
+    )
+
+
+def _chosen(
+    findings: Sequence[Finding],
+    found: AccountSignals,
+    first: Finding | None,
+    thresholds: Thresholds,
+) -> Lead:
+    """Choose what is said first of an account."""
     shares = found.judged()
     grave = first is not None and _cost(first)[0]
     idle = None if grave else _unfound(findings, shares, thresholds)

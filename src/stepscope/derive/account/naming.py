@@ -22,7 +22,7 @@ from stepscope.derive.step_time.host_codes import STICKY, HostCode
 from stepscope.derive.step_time.threads import EVIDENCE
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
-from stepscope.units import PS_PER_US
+from stepscope.units import PS_PER_MS, PS_PER_US
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -107,6 +107,8 @@ class Name(NamedTuple):
 
 
 _NO_DETAIL: Final = -1
+#: A launch call that lasts longer than this is named, not counted as latency.
+_LONG_CALL_PS: Final = PS_PER_MS
 #: Shorter events than this do not say where the program was.
 _NEIGHBOUR_PS: Final = 100 * PS_PER_US
 
@@ -167,6 +169,8 @@ class Naming(Frozen, frozen=True):
         left = spans
         if owner == "launch":
             way = left & device.latency
+            # A call that lasts far longer than a launch does something else as well.
+            way = way - self._long_calls(device, way)
             found += [(LAUNCH_LATENCY, way.length_ps)] if len(way) else []
             left = left - way
         for track in self.in_order(device):
@@ -188,6 +192,18 @@ class Naming(Frozen, frozen=True):
         if len(left):
             found += self.rest(owner, left, on_device=device.device is not None)
         return found
+
+    def _long_calls(self, device: DeviceAccount, spans: Spans) -> Spans:
+        """Return where launch calls that take long meet a set."""
+        found = []
+        for track in self.in_order(device) if len(spans) else ():
+            if not self.classes.has(track, HostCode.LAUNCH):
+                continue
+            at = self._meeting(track, spans, [HostCode.LAUNCH])
+            long = at[self.classes.rows.dur_ps[at] >= _LONG_CALL_PS]
+            start = self.classes.rows.start_ps[long]
+            found.append(Spans.from_events(start, self.classes.rows.dur_ps[long]))
+        return spans & Spans.union_of(found)
 
     def tasks_of_ops(self, device: DeviceAccount, owner: str, spans: Spans) -> Spans:
         """Return where a pool has tasks of the ops, which whoever called these awaits.
@@ -470,7 +486,7 @@ def naming(
     # What only hands work on says nothing of where the program was.
     passing = np.isin(
         event_kinds.host_class,
-        (HostClass.SYNC, HostClass.READ_BACK, HostClass.LAUNCH),
+        (HostClass.SYNC, HostClass.READ_BACK, HostClass.LAUNCH, HostClass.API),
     )
     frames = None if isinstance(function_frames, Unavailable) else function_frames
     framed = [] if frames is None else np.unique(frames.track).tolist()

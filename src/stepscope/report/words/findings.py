@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
@@ -130,7 +131,8 @@ def headline(finding: Finding) -> str:
     text = words.texts.get((finding.status, finding.note), plain)
     known = _known(finding, words)
     told = [_first(alternatives, known) for alternatives in text]
-    return " ".join(sentence for sentence in told if sentence is not None)
+    said = " ".join(sentence for sentence in told if sentence is not None)
+    return _of_whole(finding, said)
 
 
 def lead_sentence(finding: Finding) -> str:
@@ -139,7 +141,19 @@ def lead_sentence(finding: Finding) -> str:
     known = _known(finding, words)
     plain = words.texts[finding.status, None]
     text = words.texts.get((finding.status, finding.note), plain)
-    return _first((*words.lead, *text[0]), known) or headline(finding)
+    first = _first((*words.lead, *text[0]), known)
+    return headline(finding) if first is None else _of_whole(finding, first)
+
+
+def _of_whole(finding: Finding, text: str) -> str:
+    """Speak of the recording where there are no steps that a share could be of."""
+    of_steps = finding.ms_per_step is not None or not finding.owners
+    return text if of_steps else of_recording(text)
+
+
+def of_recording(text: str) -> str:
+    """Write of the recording what was written of a step."""
+    return re.sub(r"\bof the step\b", "of the recording", text)
 
 
 class _Told(NamedTuple):
