@@ -9,6 +9,7 @@ import pytest
 from stepscope.advice.rules.trust.capture_quality import evaluate
 from stepscope.advice.signals.device import DeviceSignals
 from stepscope.thresholds import THRESHOLDS
+from stepscope.unavailable import Unavailable
 
 MS, US = 1_000_000_000, 1_000_000
 
@@ -137,6 +138,15 @@ def test_a_device_whose_work_was_not_recorded_is_the_gravest_flaw(
         "critical",
         "silent",
     )
+
+
+def test_work_that_is_not_understood_was_recorded(signals_of: Any, shares: Any) -> None:
+    """Recording it once more would not help."""
+    why = Unavailable(code="UNKNOWN_DEVICE", reason="MTIA.", remedy="Report it.")
+    unread = DeviceSignals(recorded="silent", reason=why)
+    finding = evaluate(signals_of(shares(device=None), device=unread), THRESHOLDS)
+    assert (finding.severity, finding.note) == ("critical", "unread")
+    assert not [one for one in finding.actions if one.cause == "silent"]
 
 
 def test_the_gravest_flaw_stands_first_and_the_others_beside_it(

@@ -9,7 +9,6 @@ import polars as pl
 import pytest
 from tests.support.traces import blueprint
 
-from stepscope.derive.account.owned_time import Account, account
 from stepscope.derive.consistency import consistency
 from stepscope.derive.step_time.input_between_steps import (
     InputBetweenSteps,
@@ -447,44 +446,6 @@ def test_windows_of_a_stored_line_are_the_stored_spans() -> None:
 
 
 # Which step an activity belongs to.
-
-
-def in_turn(begins: tuple[float, ...]) -> list[tuple[Any, ...]]:
-    """One step that device k runs for 100 from begins[k] on, 60 of it a kernel."""
-    return [
-        line
-        for device, at in enumerate(begins)
-        for line in (
-            (f"gpu:{device}/7(Compute)", "gemm", at, 60, {"group_id": 0}),
-            (f"gpu:{device}/Steps", "0", at, 100, {"group_id": 0}),
-        )
-    ]
-
-
-def test_parts_of_a_step_that_a_hole_divides_are_no_one_period() -> None:
-    """Two devices whose parts lie 5 ms apart did not work on the step together."""
-    run = profile(in_turn((0, 5_100)))
-    found = run.derived("vm", windows)
-    assert isinstance(found, Windows)
-    assert spans_us(found) == [(0, 100)]
-    (note,) = [
-        one for one in run.derived("vm", consistency) if one.kind == "steps_apart"
-    ]
-    assert "5 ms apart" in note.message
-    assert "device 1 lies outside" in note.message
-    owned = run.derived("vm", account)
-    assert isinstance(owned, Account)
-    # The other device did nothing in this window: it says nothing of the step.
-    assert [one.device for one in owned.devices] == [0]
-
-
-def test_devices_that_take_turns_work_on_one_step() -> None:
-    run = profile(in_turn((0, 100, 250)))
-    found = run.derived("vm", windows)
-    assert isinstance(found, Windows)
-    assert spans_us(found) == [(0, 350)]
-    kinds = {one.kind for one in run.derived("vm", consistency)}
-    assert "steps_apart" not in kinds
 
 
 def steps_of_activity(lines: list[tuple[Any, ...]]) -> list[int]:

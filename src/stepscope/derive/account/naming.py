@@ -115,6 +115,7 @@ _NEIGHBOUR_PS: Final = 100 * PS_PER_US
 UNNAMED: Final = Name(None)
 LAUNCH_LATENCY: Final = Name("launch latency")
 _BETWEEN_OPS: Final = Name("Python between ops")
+_BETWEEN_LAUNCHES: Final = Name("between launches")
 _FROM_STEP_TO_STEP: Final = Name("from one step's range to the next")
 _POOL_TASKS: Final = Name("tasks of thread pools")
 
@@ -136,6 +137,7 @@ class Naming(Frozen, frozen=True):
         marks: By row of event_types: whether it marks steps, which names nothing.
         passing: By row of event_types: whether it only hands work on.
         types: Row of event_types by row of events.
+        has_ops: Whether any op of a framework was recorded.
         threads: Rows of tracks of the host's threads, those that drive steps first.
         program: The thread that runs the program itself; None where there is none.
         function_tracks: Rows of tracks with functions, the program's own first.
@@ -148,6 +150,7 @@ class Naming(Frozen, frozen=True):
     marks: NDArray[np.bool_]
     passing: NDArray[np.bool_]
     types: NDArray[np.int32]
+    has_ops: bool
     threads: tuple[int, ...]
     program: int | None
     function_tracks: tuple[int, ...]
@@ -375,7 +378,8 @@ class Naming(Frozen, frozen=True):
     ) -> list[tuple[Name, int]]:
         """Name what neither events of the owner nor functions name."""
         if owner == "launch":
-            return [(_BETWEEN_OPS, spans.length_ps)]
+            between = _BETWEEN_OPS if self.has_ops else _BETWEEN_LAUNCHES
+            return [(between, spans.length_ps)]
         if owner in _NAMED_AS:
             return self._by_ops(_NAMED_AS[owner], spans)
         if owner == "host_compute":
@@ -501,6 +505,7 @@ def naming(
         marks=names.is_in(list(marker_names(steps))).to_numpy(),
         passing=passing | event_kinds.has(EventFlag.ALLOCATOR | EventFlag.THREADPOOL),
         types=types,
+        has_ops=bool(event_kinds.is_op().any()),
         threads=threads,
         program=program,
         function_tracks=tuple(

@@ -9,7 +9,7 @@ import msgspec
 
 from stepscope.advice.finding import STATUSES
 from stepscope.advice.registry import RULES
-from stepscope.report.words.names import listed, ms, percent, range_ms, us
+from stepscope.report.words.names import listed, ms, percent, plain_name, range_ms, us
 from stepscope.units import PS_PER_MS, duration_text
 
 if TYPE_CHECKING:
@@ -241,7 +241,7 @@ def _function(parts: tuple[Part, ...]) -> str | None:
 
 def part_words(part: Part) -> str:
     """Write a name with its file and line."""
-    name = f"`{part.name}`" if part.function is not None else part.name
+    name = f"`{part.name}`" if part.function is not None else plain_name(part.name)
     if part.file is not None:
         place = part.file.replace("\\", "/").rpartition("/")[2]
         name += f" ({place})" if part.line is None else f" ({place}:{part.line})"
@@ -271,10 +271,22 @@ def names(finding: Finding) -> str | None:
     return "; ".join(parts) or None
 
 
+#: Below this part of its own time a finding has left the gain to another one.
+_REST: Final = 0.02
+
+
 def gain(finding: Finding) -> str | None:
-    """Write what a change would save."""
+    """Write what a change would save.
+
+    A zero is no promise: other work is in the way, or another finding has the gain.
+    """
     if finding.saving_ms is None:
         return None
+    effect = finding.ms_per_step or 0.0
+    if finding.explained_by is not None and finding.saving_ms.high < _REST * effect:
+        return f"counted with that of {finding.explained_by}"
+    if finding.saving_ms.high <= 0:
+        return "none by itself: other work holds the step up meanwhile"
     return f"{range_ms(finding.saving_ms.low, finding.saving_ms.high)} a step"
 
 

@@ -89,6 +89,12 @@ _ACTIONS: Final = (
         text="Let the device tracer run, and record again.",
     ),
     Action(
+        cause="unread",
+        framework="any",
+        text="Judge the device's own work with the profiler of its vendor, and report "
+        "the file's kind.",
+    ),
+    Action(
         cause="clocks",
         framework="any",
         text="Record host and device with one profiler in one recording, and leave the "
@@ -149,6 +155,14 @@ _WORDS: Final = Words(
         ("fail", "silent"): (
             ("A device was used, and none of its work was recorded.",),
         ),
+        ("fail", "unread"): (
+            (
+                (
+                    "The work of a device was recorded in a way that is not "
+                    "understood: what follows is the host's side only."
+                ),
+            ),
+        ),
         ("fail", "clocks"): (
             (
                 (
@@ -188,6 +202,7 @@ _WORDS: Final = Words(
         "damaged": "a damaged file",
         "devices": "most devices without records",
         "silent": "a device without records",
+        "unread": "a device whose records are not understood",
         "clocks": "clocks that differ",
         "lost": "lost records",
         "dropped": "dropped records",
@@ -217,7 +232,7 @@ class _Flaw(NamedTuple):
 #: another stream.
 _PAUSE_PS: Final = 50 * PS_PER_US
 #: Flaws that leave nothing of an account: they say more than any time in it.
-_WHOLE: Final = frozenset({"silent", "devices", "clocks"})
+_WHOLE: Final = frozenset({"silent", "unread", "devices", "clocks"})
 #: Owners that must be known for time without an owner to be a flaw of the record.
 _OF_HOST: Final = ("host_compute", "profiler")
 _OF_DEVICE: Final = ("queued", "launch", "profiler")
@@ -301,8 +316,10 @@ def _counted(
 ) -> list[_Flaw]:
     """Return the flaws that counts of records show."""
     flaws = []
-    if signals.of(device_signals).recorded == "silent":
-        flaws.append(_Flaw("silent", "critical"))
+    device = signals.of(device_signals)
+    if device.recorded == "silent":
+        unread = device.reason is not None and device.reason.code == "UNKNOWN_DEVICE"
+        flaws.append(_Flaw("unread" if unread else "silent", "critical"))
     if capture.copying and 2 * capture.computing < capture.devices:
         flaws.append(_Flaw("devices", "critical"))
     clocks = _clock_percent(found)
