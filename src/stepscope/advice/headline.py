@@ -212,12 +212,23 @@ def _is_minor(finding: Finding, shares: StepShares, thresholds: Thresholds) -> b
     """
     if finding.stage == 0 and finding.share_percent is None:
         return finding.severity != "critical"
-    if finding.saving_ms is None or shares.device is None:
+    gain = _gain_percent(finding, shares)
+    if gain is None or shares.device is None:
         return False
-    step_ms = shares.total_ps / max(len(shares.window_ps), 1) / 1e9
-    gain = 100 * finding.saving_ms.high / step_ms if step_ms else 0.0
     busy = shares.percent(*_COMPUTE)
     return busy >= thresholds.device_bound.value and gain < thresholds.minor_gain.value
+
+
+def _gain_percent(finding: Finding, shares: StepShares) -> float | None:
+    """Return the most that a finding can gain, in percent; None where it is unknown.
+
+    Without steps no gain is promised: it is idle time at most.
+    """
+    if finding.saving_ms is None:
+        waits = bool(finding.owners) and set(finding.owners) <= set(IDLE_OWNERS)
+        return finding.share_percent if waits and finding.stage != 0 else None
+    step_ms = shares.total_ps / max(len(shares.window_ps), 1) / 1e9
+    return 100 * finding.saving_ms.high / step_ms if step_ms else 0.0
 
 
 def _of_step(shares: StepShares, thresholds: Thresholds) -> Lead:
