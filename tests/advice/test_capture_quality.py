@@ -53,6 +53,29 @@ def test_pauses_between_queued_kernels_are_no_missing_work(
 
 
 @pytest.mark.parametrize(
+    ("from_ms", "steps", "cause"),
+    [
+        # Of 120 ms: what was launched before the recording may have run until then.
+        (1, None, "queued_before"),
+        (60, None, "queued"),
+        (1, "marker", "queued"),
+    ],
+)
+def test_a_recording_that_begins_with_a_busy_device_is_begun_later(
+    signals_of: Any, shares: Any, from_ms: int, steps: str | None, cause: str
+) -> None:
+    fields = {
+        "ranges": {("queued", "inside"): [(from_ms * MS, (from_ms + 50) * MS)]},
+        "bounds": ((0, 120 * MS),),
+        "step_source": steps,
+    }
+    account = shares(queued=4.0, fields=fields)
+    finding = evaluate(signals_of(account), THRESHOLDS)
+    assert finding.note == "queued"
+    assert [one.cause for one in finding.actions] == [cause]
+
+
+@pytest.mark.parametrize(
     ("error_us", "gaps", "severity"),
     [
         # 12 steps of 10 ms: 120 stretches that may be 50 µs off are 5 % of them.

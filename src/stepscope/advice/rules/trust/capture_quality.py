@@ -36,6 +36,13 @@ __all__ = ["RULE", "evaluate"]
 
 _ACTIONS: Final = (
     Action(
+        cause="queued_before",
+        framework="any",
+        text="Wait for the device before the recording begins: it may still have "
+        "worked on what was launched earlier. Else record with the nodes of replayed "
+        "graphs traced one by one.",
+    ),
+    Action(
         cause="queued",
         framework="any",
         text="Record with the nodes of replayed graphs traced one by one, or once "
@@ -231,6 +238,8 @@ class _Flaw(NamedTuple):
 #: Queued kernels of one stream begin this much later at most, or wait so long for
 #: another stream.
 _PAUSE_PS: Final = 50 * PS_PER_US
+#: Part of a recording that is its begin.
+_BEGIN: Final = 0.05
 #: Flaws that leave nothing of an account: they say more than any time in it.
 _WHOLE: Final = frozenset({"silent", "unread", "devices", "clocks"})
 #: Owners that must be known for time without an owner to be a flaw of the record.
@@ -297,6 +306,15 @@ def _owned(
             word = "damaged" if lost else owner
             flaws.append(_Flaw(word, severity, percent, owner))
     return flaws
+
+
+def _is_at_the_begin(shares: StepShares) -> bool:
+    """Return whether a recording without steps begins with the wait of queued work."""
+    longest = shares.evidence("queued")[:1]
+    if shares.step_source is not None or not longest or not shares.bounds:
+        return False
+    begin, end = shares.bounds[0]
+    return longest[0].start_ps - begin < _BEGIN * (end - begin)
 
 
 def _pauses(shares: StepShares) -> bool:
@@ -391,13 +409,15 @@ def _finding(
             action
             for flaw in flaws
             for action in _ACTIONS
-            if action.cause == _remedy(flaw.word, capture)
+            if action.cause == _remedy(flaw.word, capture, shares)
         ),
     )
 
 
-def _remedy(word: str, capture: CaptureSignals) -> str:
+def _remedy(word: str, capture: CaptureSignals, shares: StepShares) -> str:
     """Return the cause whose action removes a flaw, given what was in force."""
+    if word == "queued" and _is_at_the_begin(shares):
+        return "queued_before"
     if word == "unexplained" and capture.functions:
         return "annotate"
     return "lost" if word == "dropped" else word
