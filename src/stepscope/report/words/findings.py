@@ -30,6 +30,7 @@ __all__ = [
     "limit_words",
     "names",
     "number_words",
+    "of_recording",
     "numbers",
     "part_words",
     "pattern",
