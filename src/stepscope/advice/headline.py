@@ -53,6 +53,9 @@ class Lead(msgspec.Struct, frozen=True, kw_only=True):
         caller: The program's function that calls most of that time; null where there
             is none, and for findings.
         unavailable: Why there is nothing to say; null where there is.
+        hosts: Number of hosts in the account, of which this is the judged one.
+        devices: Number of the judged host's devices in the account.
+        stepped: Whether the share is of steps; else it is of the whole recording.
     """
 
     kind: LeadKind
@@ -65,6 +68,9 @@ class Lead(msgspec.Struct, frozen=True, kw_only=True):
     parts: tuple[Part, ...] = ()
     caller: Part | None = None
     unavailable: Unavailable | None = None
+    hosts: int = 1
+    devices: int = 1
+    stepped: bool = True
 
 
 def costliest(findings: Sequence[Finding]) -> Finding | None:
@@ -109,6 +115,23 @@ def lead(findings: Sequence[Finding], signals: Signals, thresholds: Thresholds) 
         if first is not None:
             return _of_finding(first)
         return Lead(kind="nothing", unavailable=found)
+    said = _chosen(findings, found, first, thresholds)
+    labels = [one.host for one in found.shares]
+    return msgspec.structs.replace(
+        said,
+        hosts=len(set(labels)),
+        devices=max(labels.count(said.host or ""), 1),
+        stepped=found.judged().step_source is not None,
+    )
+
+
+def _chosen(
+    findings: Sequence[Finding],
+    found: AccountSignals,
+    first: Finding | None,
+    thresholds: Thresholds,
+) -> Lead:
+    """Choose what is said first of an account."""
     shares = found.judged()
     grave = first is not None and _cost(first)[0]
     idle = None if grave else _unfound(findings, shares, thresholds)
@@ -189,12 +212,23 @@ def _is_minor(finding: Finding, shares: StepShares, thresholds: Thresholds) -> b
     """
     if finding.stage == 0 and finding.share_percent is None:
         return finding.severity != "critical"
-    if finding.saving_ms is None or shares.device is None:
+    gain = _gain_percent(finding, shares)
+    if gain is None or shares.device is None:
         return False
-    step_ms = shares.total_ps / max(len(shares.window_ps), 1) / 1e9
-    gain = 100 * finding.saving_ms.high / step_ms if step_ms else 0.0
     busy = shares.percent(*_COMPUTE)
     return busy >= thresholds.device_bound.value and gain < thresholds.minor_gain.value
+
+
+def _gain_percent(finding: Finding, shares: StepShares) -> float | None:
+    """Return the most that a finding can gain, in percent; None where it is unknown.
+
+    Without steps no gain is promised: it is idle time at most.
+    """
+    if finding.saving_ms is None:
+        waits = bool(finding.owners) and set(finding.owners) <= set(IDLE_OWNERS)
+        return finding.share_percent if waits and finding.stage != 0 else None
+    step_ms = shares.total_ps / max(len(shares.window_ps), 1) / 1e9
+    return 100 * finding.saving_ms.high / step_ms if step_ms else 0.0
 
 
 def _of_step(shares: StepShares, thresholds: Thresholds) -> Lead:

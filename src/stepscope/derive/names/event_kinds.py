@@ -66,7 +66,8 @@ class HostClass(IntEnum):
     ran. `BLOCKING` is a call that mostly waits for what other threads do for it.
     `PROFILER` is the recording's own work, `OUTPUT` writes checkpoints or summaries,
     `GARBAGE` is a garbage collection, and `READ_BACK` hands a result of the device to
-    the program, which waits until it is there.
+    the program, which waits until it is there. `API` is any other call of the runtime
+    of a device: launches, allocations, queries.
 
     Definition: docs/definitions/host-time.md#classes.
     """
@@ -88,6 +89,7 @@ class HostClass(IntEnum):
     OUTPUT = 14
     GARBAGE = 15
     READ_BACK = 16
+    API = 17
 
 
 class EventFlag(IntFlag):
@@ -191,6 +193,7 @@ _CLASS_RULES: Final = (
         r"|^(?:BlockUntilReady|BlockHostUntilReady)|Buffer::Await$"
         r"|\(wait for completion\)$",
     ),
+    _ClassRule(HostClass.API, r"^(?:cu|cuda|hip)[A-Z]\w*$"),
     _ClassRule(HostClass.READ_BACK, r"^np\.asarray\(jax\.Array\)$"),
     _ClassRule(HostClass.EXECUTOR, r"^ExecutorState::Process"),
     _ClassRule(HostClass.DATASET, r"^Iterator::|^Iterator$"),

@@ -263,6 +263,9 @@ class HostEvents(Frozen, frozen=True):
         # Beside a device, executor and executables only hand out its work.
         handing_out = HostCode.HOST_COMPUTE if launching.no_device else HostCode.LAUNCH
         of_class[[HostClass.EXECUTOR, HostClass.EXECUTABLE]] = handing_out
+        # What a device is set up and asked by is on the way to its next launch.
+        if not launching.no_device:
+            of_class[HostClass.API] = HostCode.LAUNCH
         # Without a device the host is what the program runs on: handing out ops is its
         # work too.
         of_class[HostClass.DISPATCH] = (

@@ -359,7 +359,8 @@ def _flagged(found: Sequence[Step], width: int) -> list[Line]:
     return wrapped(" · ".join(words), width, indent=2, role="dim") if words else []
 
 
-def _numbers(numbers: Sequence[str]) -> str:
+def _numbers(of_hosts: Sequence[str]) -> str:
+    numbers = list(dict.fromkeys(of_hosts))
     if len(numbers) > _MOST_NUMBERS:
         return f"{len(numbers)} steps"
     return f"{'step' if len(numbers) == 1 else 'steps'} {', '.join(numbers)}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stepscope.patterns import Pattern
-from stepscope.report.words.findings import lead_sentence, part_words
+from stepscope.report.words.findings import lead_sentence, of_recording, part_words
 from stepscope.report.words.names import OWNER_WORDS, percent
 
 if TYPE_CHECKING:
@@ -24,7 +24,26 @@ def first_sentence(lead: Lead, findings: Sequence[Finding]) -> str:
     """Write what a report says first, in one sentence."""
     if lead.kind == "finding":
         (finding,) = (one for one in findings if one.id == lead.finding)
-        return lead_sentence(finding)
+        return _placed(lead_sentence(finding), lead if finding.owners else None)
+    said = _placed(_of_time(lead), lead)
+    return said if lead.stepped else of_recording(said)
+
+
+def _placed(said: str, lead: Lead | None) -> str:
+    """Name the host or the device that a sentence is about where there are several."""
+    if lead is None or lead.host is None:
+        return said
+    if lead.hosts > 1:
+        where = f"{lead.host}, of {lead.hosts} hosts"
+    elif lead.devices > 1 and lead.device is not None:
+        where = f"device {lead.device}, of {lead.devices} at work"
+    else:
+        return said
+    return f"{said.removesuffix('.')} ({where})."
+
+
+def _of_time(lead: Lead) -> str:
+    """Write a sentence about time that no finding is about."""
     if lead.percent is None or lead.owner is None:
         reason = "" if lead.unavailable is None else f" {lead.unavailable.reason}"
         return f"There is no step time to explain.{reason}"

@@ -143,8 +143,8 @@ def _tempered(verdict: Verdict) -> Verdict:
 def _few(steps: int, thresholds: Thresholds) -> Unavailable:
     return Unavailable(
         code="NO_STEPS",
-        reason=f"Only {steps} steps were recorded; from "
-        f"{thresholds.outlier_steps.value:g} on it shows which are unusual.",
+        reason="Which steps are unusual shows from "
+        f"{thresholds.outlier_steps.value:g} recorded steps on (here: {steps}).",
         remedy="Record more steps.",
     )
 

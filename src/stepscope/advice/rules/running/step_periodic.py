@@ -133,8 +133,8 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
 def _few(steps: int, thresholds: Thresholds) -> Unavailable:
     return Unavailable(
         code="NO_STEPS",
-        reason=f"Only {steps} steps were recorded; a rhythm shows from "
-        f"{thresholds.outlier_steps.value:g} on, and only one of a third of them.",
+        reason=f"A rhythm shows from {thresholds.outlier_steps.value:g} recorded steps "
+        f"on, and only one of a third of them (here: {steps}).",
         remedy="Record more steps.",
     )
 
