@@ -15,6 +15,7 @@ from stepscope.advice.signals.shares import (
     IDLE_OWNERS,
     account_signals,
 )
+from stepscope.advice.signals.vocabulary import PLAIN, frameworks_used
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 
@@ -49,6 +50,7 @@ class Lead(msgspec.Struct, frozen=True, kw_only=True):
         finding: Id of the finding; null where it is about none.
         host: Host of the account; null where no time is spoken of.
         device: Ordinal of the device; null for a host without one.
+        steps: Whether the share is of steps; without any it is of the whole recording.
         parts: The time by name, largest first.
         caller: The program's function that calls most of that time; null where there
             is none, and for findings.
@@ -62,6 +64,7 @@ class Lead(msgspec.Struct, frozen=True, kw_only=True):
     finding: str | None = None
     host: str | None = None
     device: int | None = None
+    steps: bool = True
     parts: tuple[Part, ...] = ()
     caller: Part | None = None
     unavailable: Unavailable | None = None
@@ -114,7 +117,8 @@ def lead(findings: Sequence[Finding], signals: Signals, thresholds: Thresholds) 
     idle = None if grave else _unfound(findings, shares, thresholds)
     if idle is not None and not _costs_more(first, idle[1]):
         return idle[0]
-    if first is not None and not _is_minor(first, shares, thresholds):
+    plain = signals.of(frameworks_used) == PLAIN
+    if first is not None and not _is_minor(first, shares, thresholds, plain=plain):
         return _of_finding(first, found)
     return _of_step(shares, thresholds)
 
@@ -182,19 +186,33 @@ def _unfound(
     return _of_owner("idle", owner, shares), mean_ps / 1e9
 
 
-def _is_minor(finding: Finding, shares: StepShares, thresholds: Thresholds) -> bool:
-    """Return whether the step stays bound by its device whatever the finding gains.
+def _is_minor(
+    finding: Finding, shares: StepShares, thresholds: Thresholds, *, plain: bool
+) -> bool:
+    """Return whether the step stays what it is, whatever the finding gains.
 
-    A doubt about the recording that hides no time says less than what the step is.
+    It stays bound by its device, or by the functions of a program without a framework,
+    of which no other finding speaks. A doubt about the recording that hides no time
+    says less than what the step is.
     """
     if finding.stage == 0 and finding.share_percent is None:
         return finding.severity != "critical"
-    if finding.saving_ms is None or shares.device is None:
+    if plain and shares.device is None:
+        gain = max(finding.share_percent or 0.0, _gain_percent(finding, shares))
+        busy = shares.percent("host_compute")
+    elif finding.saving_ms is None or shares.device is None:
         return False
-    step_ms = shares.total_ps / max(len(shares.window_ps), 1) / 1e9
-    gain = 100 * finding.saving_ms.high / step_ms if step_ms else 0.0
-    busy = shares.percent(*_COMPUTE)
+    else:
+        gain = _gain_percent(finding, shares)
+        busy = shares.percent(*_COMPUTE)
     return busy >= thresholds.device_bound.value and gain < thresholds.minor_gain.value
+
+
+def _gain_percent(finding: Finding, shares: StepShares) -> float:
+    if finding.saving_ms is None or not shares.total_ps:
+        return 0.0
+    step_ms = shares.total_ps / max(len(shares.window_ps), 1) / 1e9
+    return 100 * finding.saving_ms.high / step_ms
 
 
 def _of_step(shares: StepShares, thresholds: Thresholds) -> Lead:
@@ -216,6 +234,7 @@ def _of_step(shares: StepShares, thresholds: Thresholds) -> Lead:
             percent=busy,
             host=shares.host,
             device=shares.device,
+            steps=shares.step_source is not None,
         )
     owner = max((*BUSY_OWNERS, *IDLE_OWNERS), key=shares.percent)
     return _of_owner("largest", owner, shares)
@@ -229,6 +248,7 @@ def _of_owner(kind: LeadKind, owner: str, shares: StepShares) -> Lead:
         percent=shares.percent(owner),
         host=shares.host,
         device=shares.device,
+        steps=shares.step_source is not None,
         parts=shares.parts(owner),
         caller=shares.caller(owner),
     )
