@@ -57,8 +57,12 @@ def describe(
         anything: Whether the run holds a file.
         status: Exit status of the program.
     """
+    told: set[str] = set()
     for note in kept:
-        yield f"{note.program}: {_recorded(note, plan)}"
+        sentence = f"{note.program}: {_recorded(note, plan)}"
+        if sentence not in told:
+            told.add(sentence)
+            yield sentence
         if note.how != "none":
             # Other reasons were said by the process itself.
             yield from note.warnings
@@ -83,17 +87,22 @@ def _programs(notes: Sequence[Note]) -> str:
 
 
 def _worth(note: Note) -> int:
-    if note.how in {"none", "waited"}:
+    if note.how == "none" or note.path is None:
         return 0
+    if note.how == "waited":
+        return 1
     if note.steps >= _REPEATED:
-        return 3
-    return 2 if note.how == "time" else 1
+        return 4
+    return 3 if note.how == "time" else 2
 
 
 def _recorded(note: Note, plan: RunPlan) -> str:
     if note.how == "waited":
         return (
-            "it only started other processes and waited for them, so it was not "
+            "it mostly waited for processes that it started, and of those none was "
+            "recorded: annotations, counters and samples of its functions were"
+            if note.path is not None
+            else "it only started other processes and waited for them, so it was not "
             "recorded, and of those none was: they may have ended at once"
         )
     if note.path is None:

@@ -266,8 +266,10 @@ class Window:
             is_known = before is not None and how == "early"
             waits = self.phase in {Phase.IDLE, Phase.WATCHED}
             if waits and not is_known and self._only_waits(ends=True):
-                self._drop()
-                self._note("waited", None, ())
+                # It stays only where nothing else of the run was recorded.
+                if self._session is None:
+                    self._note("waited", None, ())
+                self._save("waited")
             elif self.phase is not Phase.OVER and not is_known:
                 if self._session is None:
                     self._begin(self._watching(functions=False))
