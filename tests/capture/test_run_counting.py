@@ -241,9 +241,16 @@ def test_what_only_waited_is_kept_where_nothing_else_was_recorded(
     assert first.startswith("p1.py: it mostly waited for processes that it started")
     assert len(rest) == 1
     assert (tmp_path / "parent").exists()
+
+
+@pytest.mark.parametrize(("seconds", "kept"), [(4.9, "parent"), (5.1, "worker")])
+def test_a_launcher_is_left_out_and_a_program_of_short_tools_is_not(
+    tmp_path: Path, seconds: float, kept: str
+) -> None:
+    parent = note(tmp_path / "parent", process=1, how="waited")._replace(seconds=10.0)
     worker = note(tmp_path / "worker", process=9, how="early")
-    assert keep_the_best([parent, worker]) == ((worker,), (parent,))
-    assert not (tmp_path / "parent").exists()
+    keep_the_best([parent, worker._replace(seconds=seconds)])
+    assert [path.name for path in tmp_path.iterdir()] == [kept]
 
 
 def test_what_several_processes_have_in_common_is_said_once(tmp_path: Path) -> None:

@@ -39,6 +39,7 @@ class Note(NamedTuple):
         path: File of the recording, None where none could be written.
         warnings: What was lost or ignored, a sentence each.
         python_calls: Python calls were recorded although nobody asked for them.
+        seconds: How long was recorded.
     """
 
     process: int
@@ -51,6 +52,7 @@ class Note(NamedTuple):
     path: str | None
     warnings: tuple[str, ...]
     python_calls: bool = False
+    seconds: float = 0.0
 
 
 def write_note(folder: str, note: Note) -> None:
