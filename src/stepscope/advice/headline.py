@@ -15,6 +15,7 @@ from stepscope.advice.signals.shares import (
     IDLE_OWNERS,
     account_signals,
 )
+from stepscope.advice.signals.vocabulary import PLAIN, frameworks_used
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 
@@ -49,6 +50,7 @@ class Lead(msgspec.Struct, frozen=True, kw_only=True):
         finding: Id of the finding; null where it is about none.
         host: Host of the account; null where no time is spoken of.
         device: Ordinal of the device; null for a host without one.
+        steps: Whether the share is of steps; without any it is of the whole recording.
         parts: The time by name, largest first.
         caller: The program's function that calls most of that time; null where there
             is none, and for findings.
@@ -65,6 +67,7 @@ class Lead(msgspec.Struct, frozen=True, kw_only=True):
     finding: str | None = None
     host: str | None = None
     device: int | None = None
+    steps: bool = True
     parts: tuple[Part, ...] = ()
     caller: Part | None = None
     unavailable: Unavailable | None = None
@@ -137,7 +140,8 @@ def _chosen(
     idle = None if grave else _unfound(findings, shares, thresholds)
     if idle is not None and not _costs_more(first, idle[1]):
         return idle[0]
-    if first is not None and not _is_minor(first, shares, thresholds):
+    plain = signals.of(frameworks_used) == PLAIN
+    if first is not None and not _is_minor(first, shares, thresholds, plain=plain):
         return _of_finding(first, found)
     return _of_step(shares, thresholds)
 
@@ -205,17 +209,25 @@ def _unfound(
     return _of_owner("idle", owner, shares), mean_ps / 1e9
 
 
-def _is_minor(finding: Finding, shares: StepShares, thresholds: Thresholds) -> bool:
-    """Return whether the step stays bound by its device whatever the finding gains.
+def _is_minor(
+    finding: Finding, shares: StepShares, thresholds: Thresholds, *, plain: bool
+) -> bool:
+    """Return whether the step stays what it is, whatever the finding gains.
 
-    A doubt about the recording that hides no time says less than what the step is.
+    It stays bound by its device, or by the functions of a program without a framework,
+    of which no other finding speaks. A doubt about the recording that hides no time
+    says less than what the step is.
     """
     if finding.stage == 0 and finding.share_percent is None:
         return finding.severity != "critical"
     gain = _gain_percent(finding, shares)
-    if gain is None or shares.device is None:
+    if plain and shares.device is None:
+        gain = max(finding.share_percent or 0.0, gain or 0.0)
+        busy = shares.percent("host_compute")
+    elif gain is None or shares.device is None:
         return False
-    busy = shares.percent(*_COMPUTE)
+    else:
+        busy = shares.percent(*_COMPUTE)
     return busy >= thresholds.device_bound.value and gain < thresholds.minor_gain.value
 
 
@@ -250,6 +262,7 @@ def _of_step(shares: StepShares, thresholds: Thresholds) -> Lead:
             percent=busy,
             host=shares.host,
             device=shares.device,
+            steps=shares.step_source is not None,
         )
     owner = max((*BUSY_OWNERS, *IDLE_OWNERS), key=shares.percent)
     return _of_owner("largest", owner, shares)
@@ -263,6 +276,7 @@ def _of_owner(kind: LeadKind, owner: str, shares: StepShares) -> Lead:
         percent=shares.percent(owner),
         host=shares.host,
         device=shares.device,
+        steps=shares.step_source is not None,
         parts=shares.parts(owner),
         caller=shares.caller(owner),
     )

@@ -30,8 +30,8 @@ class Note(NamedTuple):
         process: Its id.
         program: Its script, module or code, as it was called.
         how: Why this was recorded: "steps", "time", "early" where the program ended
-            before its window began; or why nothing was: "waited" where it only started
-            other processes, else "none".
+            before its window began, "waited" where it only started other processes:
+            that is kept where nothing else was recorded; "none" where nothing was.
         counted: What was counted as steps, None without any.
         steps: How many steps began.
         first: Number of the first step that was recorded, None without any.
@@ -39,6 +39,7 @@ class Note(NamedTuple):
         path: File of the recording, None where none could be written.
         warnings: What was lost or ignored, a sentence each.
         python_calls: Python calls were recorded although nobody asked for them.
+        seconds: How long was recorded.
     """
 
     process: int
@@ -51,6 +52,7 @@ class Note(NamedTuple):
     path: str | None
     warnings: tuple[str, ...]
     python_calls: bool = False
+    seconds: float = 0.0
 
 
 def write_note(folder: str, note: Note) -> None:

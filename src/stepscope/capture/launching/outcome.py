@@ -16,6 +16,8 @@ __all__ = ["describe", "keep_the_best"]
 
 #: So many steps are a repetition.
 _REPEATED: Final = 2
+#: A process that lasts so much of its launcher is what was launched.
+_MOST: Final = 0.5
 #: Longest list of programs in a sentence.
 _LISTED: Final = 3
 
@@ -30,9 +32,11 @@ def keep_the_best(notes: Sequence[Note]) -> tuple[tuple[Note, ...], tuple[Note, 
     Returns:
         Notes whose files stay, and those whose files were removed.
     """
-    best = max(map(_worth, notes), default=0)
-    kept = tuple(note for note in notes if _worth(note) == best)
-    left_out = tuple(note for note in notes if _worth(note) < best)
+    longest_s = max((note.seconds for note in notes if note.how == "early"), default=0)
+    worth = {note: _worth(note, longest_s) for note in notes}
+    best = max(worth.values(), default=0)
+    kept = tuple(note for note in notes if worth[note] == best)
+    left_out = tuple(note for note in notes if worth[note] < best)
     for note in left_out:
         if note.path is not None:
             with contextlib.suppress(OSError):
@@ -57,8 +61,12 @@ def describe(
         anything: Whether the run holds a file.
         status: Exit status of the program.
     """
+    told: set[str] = set()
     for note in kept:
-        yield f"{note.program}: {_recorded(note, plan)}"
+        sentence = f"{note.program}: {_recorded(note, plan)}"
+        if sentence not in told:
+            told.add(sentence)
+            yield sentence
         if note.how != "none":
             # Other reasons were said by the process itself.
             yield from note.warnings
@@ -82,18 +90,31 @@ def _programs(notes: Sequence[Note]) -> str:
     return ", ".join(programs[:_LISTED]) + more
 
 
-def _worth(note: Note) -> int:
-    if note.how in {"none", "waited"}:
+def _worth(note: Note, longest_s: float) -> int:
+    """Rank what a process recorded.
+
+    Args:
+        note: What it said.
+        longest_s: How long the longest was that ended before its window.
+    """
+    if note.how == "none" or note.path is None:
         return 0
+    if note.how == "waited":
+        # One that starts many short ones is their program; a launcher starts one that
+        # lasts as long as itself.
+        return 3 if longest_s < _MOST * note.seconds else 1
     if note.steps >= _REPEATED:
-        return 3
-    return 2 if note.how == "time" else 1
+        return 5
+    return 4 if note.how == "time" else 2
 
 
 def _recorded(note: Note, plan: RunPlan) -> str:
     if note.how == "waited":
         return (
-            "it only started other processes and waited for them, so it was not "
+            "it mostly waited for processes that it started, and none of those lasted: "
+            "annotations, counters and samples of its own functions were recorded"
+            if note.path is not None
+            else "it only started other processes and waited for them, so it was not "
             "recorded, and of those none was: they may have ended at once"
         )
     if note.path is None:

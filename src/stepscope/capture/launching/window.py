@@ -117,6 +117,9 @@ class Window:
         self._by_time: str | None = None
         self._warnings: tuple[str, ...] = ()
         self._ours_s = 0.0
+        #: When the recording began that is under way, and how long the last one was.
+        self._recording_s = 0.0
+        self._recorded_s = 0.0
 
     @property
     def repeats(self) -> bool:
@@ -266,8 +269,10 @@ class Window:
             is_known = before is not None and how == "early"
             waits = self.phase in {Phase.IDLE, Phase.WATCHED}
             if waits and not is_known and self._only_waits(ends=True):
-                self._drop()
-                self._note("waited", None, ())
+                # It stays only where nothing else of the run was recorded.
+                if self._session is None:
+                    self._note("waited", None, ())
+                self._save("waited")
             elif self.phase is not Phase.OVER and not is_known:
                 if self._session is None:
                     self._begin(self._watching(functions=False))
@@ -423,6 +428,7 @@ class Window:
         finally:
             self._beginning = False
             self._ours_s += time.thread_time() - before_s
+        self._recording_s = self._now_s()
         self.beginnings += 1
         self._begun_recording()
         self.after_begin()
@@ -444,6 +450,7 @@ class Window:
         session, self._session = self._session, None
         if session is None:
             return None
+        self._recorded_s = self._now_s() - self._recording_s
         others = self._stop_keeping()
         with _silence():
             if how == "steps":
@@ -497,6 +504,7 @@ class Window:
                 path=path,
                 warnings=warnings,
                 python_calls=python_calls,
+                seconds=self._recorded_s,
             ),
         )
 

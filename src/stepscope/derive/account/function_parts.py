@@ -42,6 +42,8 @@ _MOST: Final = 0.5
 _TOLD: Final = 0.02
 #: A loop is around this share of the steps that it has to do with.
 _AROUND: Final = 0.9
+#: What is around a single window may leave out this share of it at each end.
+_MARGIN: Final = 0.02
 _NONE: Final = -1
 #: What Python begins a thread and a program with.
 _BEGINNINGS: Final = ("<module>", "_bootstrap")
@@ -317,9 +319,13 @@ def _loops(
     Length alone does not say it: what only some steps run is longer than a typical one.
     And samples join what runs in steps that follow each other, as long as no look finds
     anything else. Sooner or later one does: a loop is around nearly all of the steps
-    that it has to do with.
+    that it has to do with. Around a single window is also what begins and ends a little
+    inside: events of the recording's own begin lie before the first look.
     """
     starts, ends = windows
+    if len(starts) == 1:
+        margin = (_MARGIN * (ends - starts)).astype(np.int64)
+        starts, ends = starts + margin, ends - margin
     around = np.searchsorted(ends, runs[1], side="right")
     around -= np.searchsorted(starts, runs[0], side="left")
     touched = np.searchsorted(starts, runs[1], side="left")

@@ -135,7 +135,7 @@ def _bars(
             )
         )
         lines += _details(summary, name, time, width)
-        lines += _named(name, account, summary.step_time_ms.mean, width)
+        lines += _named(name, account, sum(summary.breakdown_ms.values()), width)
     if nothing:
         text = f"Looked at, and none: {'; '.join(nothing)}."
         lines += wrapped(text, width, indent=2, role="dim")
@@ -163,7 +163,7 @@ def _details(summary: Summary, category: str, time: float, width: int) -> list[L
 
 
 def _named(
-    category: str, account: Sequence[AccountEntry], whole: float | None, width: int
+    category: str, account: Sequence[AccountEntry], whole: float, width: int
 ) -> list[Line]:
     """Write the largest named parts of a category, with their place in the program."""
     if not whole:

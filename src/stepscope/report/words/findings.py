@@ -31,8 +31,8 @@ __all__ = [
     "limit_words",
     "names",
     "number_words",
-    "of_recording",
     "numbers",
+    "of_recording",
     "part_words",
     "pattern",
     "reasons",
@@ -221,7 +221,8 @@ def pattern(finding: Finding) -> str | None:
     if spread.steps < _SEVERAL:
         return None
     if spread.kind == "every":
-        return f"In every step, up to {ms(spread.longest_ms)}."
+        which = "every step" if spread.steps_hit == spread.steps else "most steps"
+        return f"In {which}, up to {ms(spread.longest_ms)}."
     if spread.kind == "once":
         return f"Once, in one of {spread.steps} steps: {ms(spread.longest_ms)}."
     return f"In bursts: {bursts(spread)}."

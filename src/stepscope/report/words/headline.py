@@ -48,14 +48,15 @@ def _of_time(lead: Lead) -> str:
         reason = "" if lead.unavailable is None else f" {lead.unavailable.reason}"
         return f"There is no step time to explain.{reason}"
     size = percent(lead.percent)
+    whole = "the step" if lead.steps else "the recording"
     if lead.kind == "device":
-        return f"Compute-bound: the device is busy {size} of the step."
+        return f"Compute-bound: the device is busy {size} of {whole}."
     told = f"{OWNER_WORDS[lead.owner]}{_names(lead)}"
     if lead.kind == "idle":
-        return f"{size} of the step is {told}, and no check explains it."
+        return f"{size} of {whole} is {told}, and no check explains it."
     if lead.kind == "host":
-        return f"{size} of the step is {told}."
-    return f"The largest part of the step, {size}, is {told}."
+        return f"{size} of {whole} is {told}."
+    return f"The largest part of {whole}, {size}, is {told}."
 
 
 def _names(lead: Lead) -> str:

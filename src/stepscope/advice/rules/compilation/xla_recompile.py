@@ -52,7 +52,8 @@ _ACTIONS: Final = (
     Action(
         cause="any",
         framework="JAX",
-        text="Pad inputs to a few sizes, and see which argument misses the cache.",
+        text="Call `jax.jit` once, outside the loop; pad inputs to a few sizes, and "
+        "see which argument misses the cache.",
         code="jax.config.update('jax_explain_cache_misses', True)",
     ),
     Action(
@@ -69,6 +70,10 @@ _ACTIONS: Final = (
     ),
 )
 _AGAIN: Final = (
+    (
+        "Compiling goes on after the first steps, called from {function}: {late} of "
+        "their time, in {in_steps} steps."
+    ),
     (
         "Compiling goes on after the first steps: {late} of their time, most of it "
         "{named}, in {in_steps} steps."
@@ -151,7 +156,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         thresholds=thresholds,
         warn=warn,
         because=because,
-        parts=_parts(shares, functions),
+        parts=(*(_caller(shares) if failed else ()), *_parts(shares, functions)),
         facts=_facts(shares, functions, late_percent, repeated),
         inputs=("account", "event_kinds", "host_values"),
         actions=_actions(because) if failed else (),
@@ -193,6 +198,12 @@ def _parts(
         )
         for one in functions[:_SHOWN]
     )
+
+
+def _caller(shares: StepShares) -> tuple[Part, ...]:
+    """Return the program's function that calls most of what is compiled."""
+    found = shares.caller("compile")
+    return () if found is None else (found,)
 
 
 def _facts(

@@ -15,13 +15,22 @@ from stepscope.advice.item import Item
 from stepscope.advice.judging.owned import OWNED_READS, Owned, shares_of
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.record import record_grade
+from stepscope.advice.signals.running.rare_functions import rare_functions
 from stepscope.advice.signals.shares import account_signals
-from stepscope.advice.signals.slow_steps import evidence, excess, parts, slow_steps
+from stepscope.advice.signals.slow_steps import (
+    evidence,
+    excess,
+    named,
+    slow_steps,
+)
 from stepscope.advice.verdict import judge
 from stepscope.advice.words import OWNER_WORDS, WAITING, Words
 from stepscope.unavailable import Unavailable, present
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stepscope.advice.finding import Part
     from stepscope.advice.signals.signal import Signals
     from stepscope.advice.verdict import Verdict
     from stepscope.thresholds import Thresholds
@@ -30,6 +39,12 @@ __all__ = ["RULE", "evaluate"]
 
 _OWNED: Final = Owned(parts={}, host=True, steps=True)
 _ACTIONS: Final = (
+    Action(
+        cause="function",
+        framework="any",
+        text="Do it more rarely or on less data, or on another thread, while the next "
+        "steps run.",
+    ),
     Action(
         cause="any",
         framework="any",
@@ -60,13 +75,17 @@ _WORDS: Final = Words(
     passed="no step is much slower than the others",
     lead=(
         (
+            "{function} makes {slow} of {steps} steps much slower than the others: "
+            "that costs {share_percent} of the time."
+        ),
+        (
             "{slow} of {steps} steps are much slower than the others: that costs "
             "{share_percent} of the time."
         ),
     ),
     texts={
         **WAITING,
-        ("fail", None): ((_SLOW,),),
+        ("fail", None): ((_SLOW,), ("Most of it is {function}.",)),
         ("fail", "same_work"): ((_SLOW,), ("In them the same work takes longer.",)),
         ("pass", None): (
             ("No step is slower than 1.2 times the median, and far from the others.",),
@@ -99,10 +118,13 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     slow = slow_steps(shares, thresholds)
     series = excess(shares, slow)
     warn = thresholds.outlier_warn
-    verdict = _tempered(judge(series, warn=warn, critical=warn, thresholds=thresholds))
+    verdict = judge(series, warn=warn, critical=warn, thresholds=thresholds)
+    largest = verdict.causes[0].cause if verdict.causes else None
+    rarely = signals.of(rare_functions).get(shares.host)
+    told = named(shares, slow, series, largest, rarely) if slow.any() else ()
+    verdict = _tempered(verdict, told)
     rare = verdict.status == "pass" and bool(slow.any())
     length = np.array(shares.window_ps)
-    largest = verdict.causes[0].cause if verdict.causes else None
     return _ITEM.judged(
         verdict,
         grade=signals.of(record_grade),
@@ -111,7 +133,8 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         note="rare" if rare else None,
         share_percent=None if not slow.any() else verdict.share_percent,
         devices=present(signals.of(account_signals)).ranked(),
-        parts=parts(shares, slow, largest) if slow.any() else (),
+        parts=told,
+        actions=_ACTIONS if told and told[0].function else _ACTIONS[1:],
         facts=(
             Fact(name="slow", value=int(slow.sum()), unit="count"),
             Fact(name="steps", value=steps, unit="count"),
@@ -128,16 +151,19 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     )
 
 
-def _tempered(verdict: Verdict) -> Verdict:
-    """Make it a warning at most; a note where the same work took longer."""
+def _tempered(verdict: Verdict, told: Sequence[Part]) -> Verdict:
+    """Make it a warning at most; a note where the same work took longer.
+
+    That is so where no function of the program runs in the slow steps alone.
+    """
+    if verdict.status != "fail":
+        return verdict
+    same_work = verdict.causes[0].cause in _WORK and not told
+    if same_work and verdict.note != "once":
+        return msgspec.structs.replace(verdict, severity="info", note="same_work")
     if verdict.severity == "info":
         return verdict
-    same_work = verdict.causes[0].cause in _WORK
-    return msgspec.structs.replace(
-        verdict,
-        severity="info" if same_work else "warn",
-        note="same_work" if same_work else verdict.note,
-    )
+    return msgspec.structs.replace(verdict, severity="warn")
 
 
 def _few(steps: int, thresholds: Thresholds) -> Unavailable:
@@ -149,4 +175,4 @@ def _few(steps: int, thresholds: Thresholds) -> Unavailable:
     )
 
 
-RULE: Final = Rule(_ITEM, evaluate, OWNED_READS)
+RULE: Final = Rule(_ITEM, evaluate, (*OWNED_READS, rare_functions))
