@@ -24,21 +24,17 @@ from stepscope.capture.launching.notes import (
     steps_were_counted,
     write_note,
 )
+from stepscope.capture.launching.step_mark import StepMark
 from stepscope.capture.launching.waiting import is_launcher, only_waits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from contextlib import AbstractContextManager
+    from collections.abc import Callable, Iterator
 
-    from stepscope.capture.ground.annotate import Trace
     from stepscope.capture.ground.options import ProfilerOptions
     from stepscope.capture.launching.plan import RunPlan
     from stepscope.capture.recording.session import Session
 
-__all__ = ["STEP", "Phase", "Window"]
-
-#: Name of the annotation of a step that was counted.
-STEP: Final = "step"
+__all__ = ["Phase", "Window"]
 #: While nothing but steps is watched, counters are read as rarely as this.
 _WATCH_HZ: Final = 1.0
 _SESSION: Final = "stepscope.capture.recording.session"
@@ -80,7 +76,7 @@ class Window:
         Attributes:
             counted: What is counted as steps, for people.
             phase: How far the recording has come.
-            marking: The annotation that begins now is ours.
+            mark: The annotation of the step that is under way.
             annotated: The program has annotated something.
             beginnings: How many recordings have begun.
             after_begin: Called whenever a recording has begun.
@@ -89,7 +85,7 @@ class Window:
         self.plan = plan
         self.counted: str | None = None
         self.phase = Phase.IDLE
-        self.marking = False
+        self.mark = StepMark()
         self.annotated = False
         self.beginnings = 0
         self.after_begin: Callable[[], object] = _nothing
@@ -100,8 +96,6 @@ class Window:
         self._lock = threading.RLock()
         self._beginning = False
         self._session: Session | None = None
-        self._step: Trace | None = None
-        self._none: Trace | None = None
         self._within_step = False
         self._begun = 0
         self._ended = 0
@@ -122,15 +116,6 @@ class Window:
     def repeats(self) -> bool:
         """Whether steps were seen to repeat."""
         return self._ended >= _REPEATED
-
-    @contextlib.contextmanager
-    def marks(self) -> Iterator[None]:
-        """Mark annotations that begin within as ours, not the program's."""
-        self.marking = True
-        try:
-            yield
-        finally:
-            self.marking = False
 
     def watch(self) -> None:
         """Keep steps and counters from now on, if nothing else is recorded."""
@@ -185,7 +170,7 @@ class Window:
             lowers = self.phase is Phase.STEPS and self._cost.is_too_much
             if settle is not None and (closes or opens or lowers):
                 settle()
-            self._leave_step()
+            self.mark.leave()
             if closes or (lowers and not self._lower(first)):
                 self.close()
                 return
@@ -196,7 +181,7 @@ class Window:
             self._begun = last
             self._step_began_s, self._cost_from = self._now_s(), first - 1
             if marked:
-                self._enter_step(first, batches, forwarded=forwarded)
+                self.mark.enter(first, batches, forwarded=forwarded)
 
     def step_ends(self, *, marked: bool = True, may_close: bool = True) -> None:
         """End the step; it is not known when the next one begins.
@@ -208,7 +193,7 @@ class Window:
         """
         with self._lock, self._inside(annotation=not marked):
             self._note_ended(self._begun)
-            self._leave_step()
+            self.mark.leave()
             if not may_close or self.phase is not Phase.STEPS:
                 return
             if self._is_enough(self._begun + 1):
@@ -217,8 +202,7 @@ class Window:
     def step_was_none(self, batches: int) -> None:
         """Take back what had begun as a step of so many batches: it did not run."""
         with self._lock:
-            # It is held, because a framework keeps an annotation that is let go.
-            self._none, self._step = self._step, None
+            self.mark.hold()
             self._begun -= batches
 
     def forget_steps(self) -> None:
@@ -227,7 +211,7 @@ class Window:
             self._cost = StepCost(self.plan.max_slowdown)
             self._step_began_s = None
             if self.phase is Phase.WATCHED and self._ended:
-                self._step = None
+                self.mark.forget()
                 self._drop()
                 self.phase = Phase.IDLE
                 self.watch()
@@ -296,7 +280,7 @@ class Window:
         self._lock = threading.RLock()
         self._beginning = False
         self._session = None
-        self._step = None
+        self.mark.forget()
         self._begun = self._ended = 0
         self._first = None
         self._last_step = self.plan.last_step
@@ -394,25 +378,6 @@ class Window:
         if before < _REPEATED <= last:
             say_steps_are_counted(self.plan.notes)
 
-    def _enter_step(self, first: int, batches: int, *, forwarded: bool) -> None:
-        from stepscope._core import recorder  # noqa: PLC0415 - arming stays light
-        from stepscope.capture.ground import annotate  # noqa: PLC0415 - arming stays light
-
-        more = {"n_steps": batches} if batches > 1 else {}
-        self._step = annotate.Trace(STEP, step_num=first, _r=1, **more)
-        if not forwarded:
-            recorder.set_forward(None)
-        with self.marks():
-            self._step.__enter__()
-        if not forwarded:
-            # Whoever was forwarded to is again.
-            annotate.remove_forward(_nobody)
-
-    def _leave_step(self) -> None:
-        step, self._step = self._step, None
-        if step is not None:
-            step.__exit__(None, None, None)
-
     def _begin(self, options: ProfilerOptions) -> None:
         self._beginning = True
         before_s = time.thread_time()
@@ -472,7 +437,7 @@ class Window:
         """
         from stepscope._core import recorder  # noqa: PLC0415 - arming stays light
 
-        ours = int(self._step is not None or self._within_step)
+        ours = int(self.mark.is_open or self._within_step)
         return max(0, recorder.disable() - ours)
 
     def _note(
@@ -502,7 +467,7 @@ class Window:
 
     def _end(self) -> None:
         # A step that is open now never ended: it is not kept.
-        self._step = self._none = None
+        self.mark = StepMark()
         if self.phase is not Phase.OVER:
             self.phase = Phase.OVER
             self._over()
@@ -547,7 +512,3 @@ def _is_half_imported(module: str) -> bool:
 
 def _nothing() -> None:
     pass
-
-
-def _nobody(_name: str, _stats: Mapping[str, object]) -> AbstractContextManager[object]:
-    return contextlib.nullcontext()
