@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
-from stepscope.capture.launching.repeated_calls import RepeatedCalls
+from stepscope.capture.launching.stepping.repeated_calls import RepeatedCalls
 from stepscope.capture.launching.window import Phase
 
 if TYPE_CHECKING:

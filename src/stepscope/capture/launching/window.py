@@ -14,7 +14,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final
 
-from stepscope.capture.ground.affordable import StepCost, lowered
+from stepscope.capture.ground.affordable import Control, StepCost, lowered
 from stepscope.capture.ground.leaving import leaving
 from stepscope.capture.launching.harmless import say
 from stepscope.capture.launching.notes import (
@@ -24,7 +24,8 @@ from stepscope.capture.launching.notes import (
     steps_were_counted,
     write_note,
 )
-from stepscope.capture.launching.step_mark import StepMark
+from stepscope.capture.launching.stepping.mark import StepMark
+from stepscope.capture.launching.stepping.settling import settle_devices
 from stepscope.capture.launching.waiting import is_launcher, only_waits
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from stepscope.capture.recording.session import Session
 
 __all__ = ["Phase", "Window"]
+
 #: While nothing but steps is watched, counters are read as rarely as this.
 _WATCH_HZ: Final = 1.0
 _SESSION: Final = "stepscope.capture.recording.session"
@@ -48,6 +50,7 @@ class Phase(enum.Enum):
     IDLE = "nothing is recorded yet"
     WATCHED = "steps and counters only"
     STEPS = "the window of steps"
+    COMPARED = "steps without a recording, to compare those in the window with"
     TIME = "the window by time"
     OVER = "the window was recorded"
 
@@ -107,6 +110,14 @@ class Window:
         #: When the step began that is under way; None before the first.
         self._step_began_s: float | None = None
         self._cost_from = 0
+        #: When the window opened, and when its second step began.
+        self._opened_at_s = 0.0
+        self._second_began_s = -1.0
+        self._control: Control | None = None
+        self._is_acquitted = False
+        #: What was recorded of the steps that are compared.
+        self._options: ProfilerOptions | None = None
+        self._noted: Note | None = None
         self._lowered: tuple[str, ...] = ()
         self._by_time: str | None = None
         self._warnings: tuple[str, ...] = ()
@@ -165,17 +176,25 @@ class Window:
             last = first + batches - 1
             self._note_ended(first - 1)
             self._note_cost(max(1, first - 1 - self._cost_from))
-            closes = self.phase is Phase.STEPS and self._is_enough(first)
-            opens = self.phase is not Phase.STEPS and last > self.plan.skip_steps
-            lowers = self.phase is Phase.STEPS and self._cost.is_too_much
-            if settle is not None and (closes or opens or lowers):
+            within = self.phase is Phase.STEPS
+            control = self._control
+            closes = within and self._is_enough(first)
+            opens = not within and control is None and last > self.plan.skip_steps
+            doubts = within and not closes and self._is_too_much()
+            judges = control is not None and control.is_over
+            asked_s = self._now_s()
+            if settle is not None and (closes or opens or doubts or judges):
                 settle()
+            elif doubts or judges:
+                settle_devices()
             self.mark.leave()
-            if closes or (lowers and not self._lower(first)):
+            if closes or (judges and not self._judge(first)):
                 self.close()
                 return
             if opens:
                 self._open_steps(first, self.plan.options())
+            elif doubts:
+                self._compare(first, waited_s=self._now_s() - asked_s)
             elif self.phase is Phase.IDLE:
                 self.watch()
             self._begun = last
@@ -210,6 +229,9 @@ class Window:
         with self._alone():
             self._cost = StepCost(self.plan.max_slowdown)
             self._step_began_s = None
+            self._control = None
+            if self.phase is Phase.COMPARED:
+                self.phase = Phase.WATCHED
             if self.phase is Phase.WATCHED and self._ended:
                 self.mark.forget()
                 self._drop()
@@ -286,6 +308,8 @@ class Window:
         self._last_step = self.plan.last_step
         self._cost = StepCost(self.plan.max_slowdown)
         self._step_began_s = None
+        self._control = None
+        self._is_acquitted = False
         self._lowered = ()
         self._by_time = None
         self._warnings = ()
@@ -337,6 +361,7 @@ class Window:
             self.phase = Phase.STEPS
             self._first = first
             self._opened_s = time.monotonic()
+            self._opened_at_s = self._now_s()
             self._cost.begins()
 
     def _note_cost(self, batches: int) -> None:
@@ -344,26 +369,71 @@ class Window:
         began_s, self._step_began_s = self._step_began_s, None
         if began_s is None:
             return
-        note = self._cost.within if self.phase is Phase.STEPS else self._cost.before
-        note((self._now_s() - began_s) / batches)
+        step_s = (self._now_s() - began_s) / batches
+        if self._control is not None:
+            self._control.steps_s.append(step_s)
+        elif self.phase is not Phase.STEPS:
+            self._cost.before(step_s)
+        else:
+            self._cost.within(step_s)
+            if self._second_began_s < self._opened_at_s:
+                self._second_began_s = self._now_s()
 
-    def _lower(self, first: int) -> bool:
-        """Record less from this step on; whether there is something to leave out."""
+    def _is_too_much(self) -> bool:
+        """Return whether recorded steps may take too long; not asked twice."""
+        return not self._is_acquitted and self._cost.is_too_much
+
+    def _compare(self, first: int, *, waited_s: float) -> None:
+        """Record no more for some steps, to see whether it is the recording.
+
+        Args:
+            first: The first of these steps.
+            waited_s: How long devices took to be done with those that were recorded.
+        """
         if self._session is None:
-            return True
-        times = self._cost.times or 0.0
-        less = lowered(self._session.options)
-        left_out = "the steps that were left" if less is None else less.left_out
-        sentence = (
-            f"recorded steps took {times:.1f} times as long as those before "
-            f"(--max-slowdown {self.plan.max_slowdown:g}), so {left_out} were not "
-            "recorded"
-        )
-        self._lowered = (*self._lowered, sentence)
-        if less is None:
+            return
+        with self._alone():
+            recorded = max(2, first - (self._first or first))
+            # From the second step to the end on the device. Devices may work on the
+            # first one in that time too: where they were waited for, they did.
+            all_s = self._now_s() - self._second_began_s
+            of_first_s = min(waited_s, all_s / recorded)
+            recorded_s = (all_s - of_first_s) / (recorded - 1)
+            self._options = self._session.options
+            # Should the program end before it is known, this is what there is.
+            self._by_time = self._save("steps", instead_of=self._by_time)
+            self._begin(self._watching(functions=False))
+            self.phase = Phase.COMPARED
+            self._control = Control(
+                self._cost, recorded_s=recorded_s, now_s=self._now_s()
+            )
+
+    def _judge(self, first: int) -> bool:
+        """Record again from this step on, less if need be; whether it is recorded."""
+        control, self._control = self._control, None
+        options = self._options
+        if control is None or options is None:
             return False
-        # What was recorded until here has times of the recording, not of the program.
-        self._open_steps(first, less.options)
+        times = control.slowdown(self._now_s())
+        if times is None:
+            # Steps take as long without us.
+            self._is_acquitted = True
+        else:
+            less = lowered(options)
+            left_out = "the steps that were left" if less is None else less.left_out
+            sentence = (
+                f"recorded steps took {times:.1f} times as long as others "
+                f"(--max-slowdown {self.plan.max_slowdown:g}), so {left_out} were not "
+                "recorded"
+            )
+            self._lowered = (*self._lowered, sentence)
+            if less is None:
+                self._note_more(sentence)
+                return False
+            options = less.options
+            self._cost.compare_with(control.steps_s)
+        # What was recorded until here is replaced.
+        self._open_steps(first, options)
         self._last_step = first + self.plan.steps - 1
         return True
 
@@ -449,21 +519,25 @@ class Window:
         python_calls: bool = False,
     ) -> None:
         first = 1 if how == "early" and self._ended else self._first
-        write_note(
-            self.plan.notes,
-            Note(
-                process=os.getpid(),
-                program=program_name(),
-                how=how,
-                counted=self.counted if self._ended else None,
-                steps=self._ended,
-                first=first,
-                last=None if first is None else self._ended,
-                path=path,
-                warnings=warnings,
-                python_calls=python_calls,
-            ),
+        self._noted = Note(
+            process=os.getpid(),
+            program=program_name(),
+            how=how,
+            counted=self.counted if self._ended else None,
+            steps=self._ended,
+            first=first,
+            last=None if first is None else self._ended,
+            path=path,
+            warnings=warnings,
+            python_calls=python_calls,
         )
+        write_note(self.plan.notes, self._noted)
+
+    def _note_more(self, sentence: str) -> None:
+        """Add to the note of what was recorded last."""
+        if self._noted is not None:
+            warnings = (*self._noted.warnings, sentence)
+            write_note(self.plan.notes, self._noted._replace(warnings=warnings))
 
     def _end(self) -> None:
         # A step that is open now never ended: it is not kept.
