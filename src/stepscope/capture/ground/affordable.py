@@ -80,6 +80,16 @@ class StepCost:
         return self.is_beyond(_median(self._within), _median(self._before))
 
     @property
+    def unrecorded_s(self) -> tuple[float, ...]:
+        """How long the last steps took that were not recorded."""
+        return tuple(self._before)
+
+    @property
+    def recorded_s(self) -> tuple[float, ...]:
+        """How long recorded steps took, but for the first one."""
+        return tuple(self._within)
+
+    @property
     def within_s(self) -> float:
         """How long a recorded step takes; there has been one."""
         return _median(self._within)

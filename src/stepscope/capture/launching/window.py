@@ -113,6 +113,7 @@ class Window:
         #: When the window opened, and when its second step began.
         self._opened_at_s = 0.0
         self._second_began_s = -1.0
+        self._start_s = self._stop_s = 0.0
         self._control: Control | None = None
         self._is_acquitted = False
         #: What was recorded of the steps that are compared.
@@ -131,7 +132,7 @@ class Window:
     def watch(self) -> None:
         """Keep steps and counters from now on, if nothing else is recorded."""
         with self._alone():
-            if self.phase is Phase.IDLE:
+            if self.phase is Phase.IDLE and self.plan.watches:
                 # A program that ends before a window opens is explained by its
                 # functions. After a window, what is watched may go on for days.
                 self._begin(self._watching(functions=self._by_time is None))
@@ -357,7 +358,9 @@ class Window:
             say("steps begin: they are recorded instead of what time had opened")
         with self._alone():
             self._drop()
+            before_s = self._now_s()
             self._begin(options)
+            self._start_s = self._now_s() - before_s
             self.phase = Phase.STEPS
             self._first = first
             self._opened_s = time.monotonic()
@@ -484,7 +487,9 @@ class Window:
             if how == "steps":
                 for sentence in self._lowered:
                     session.tell(sentence)
+            before_s = self._now_s()
             run = session.stop()
+            self._stop_s = self._now_s() - before_s
         warnings = run.warnings
         if others:
             open_still = f"{others} annotations were open when recording stopped"
@@ -530,6 +535,10 @@ class Window:
             path=path,
             warnings=warnings,
             python_calls=python_calls,
+            unrecorded_s=self._cost.unrecorded_s,
+            recorded_s=self._cost.recorded_s,
+            start_s=self._start_s,
+            stop_s=self._stop_s,
         )
         write_note(self.plan.notes, self._noted)
 
