@@ -113,6 +113,7 @@ ROOMS = {
         "launching.step_sources": (
             "ground launching.counting launching.harmless launching.window"
         ),
+        "launching.stepping": "ground",
         "recording": (
             "collectors.broken collectors.contract collectors.levels "
             "collectors.registry ground"

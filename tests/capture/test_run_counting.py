@@ -16,7 +16,7 @@ from stepscope.capture.launching.command import resolve
 from stepscope.capture.launching.notes import Note, read_notes, write_note
 from stepscope.capture.launching.outcome import describe, keep_the_best
 from stepscope.capture.launching.plan import VARIABLE, RunPlan
-from stepscope.capture.launching.repeated_calls import RepeatedCalls
+from stepscope.capture.launching.stepping.repeated_calls import RepeatedCalls
 from stepscope.errors import BadUsage
 
 if TYPE_CHECKING:

@@ -118,7 +118,8 @@ def lead(findings: Sequence[Finding], signals: Signals, thresholds: Thresholds) 
         if first is not None:
             return _of_finding(first)
         return Lead(kind="nothing", unavailable=found)
-    said = _chosen(findings, found, first, thresholds)
+    plain = signals.of(frameworks_used) == PLAIN
+    said = _chosen(findings, found, first, thresholds, plain=plain)
     labels = [one.host for one in found.shares]
     return msgspec.structs.replace(
         said,
@@ -133,6 +134,8 @@ def _chosen(
     found: AccountSignals,
     first: Finding | None,
     thresholds: Thresholds,
+    *,
+    plain: bool,
 ) -> Lead:
     """Choose what is said first of an account."""
     shares = found.judged()
@@ -140,7 +143,6 @@ def _chosen(
     idle = None if grave else _unfound(findings, shares, thresholds)
     if idle is not None and not _costs_more(first, idle[1]):
         return idle[0]
-    plain = signals.of(frameworks_used) == PLAIN
     if first is not None and not _is_minor(first, shares, thresholds, plain=plain):
         return _of_finding(first, found)
     return _of_step(shares, thresholds)

@@ -18,6 +18,9 @@ __all__ = ["describe", "keep_the_best"]
 _REPEATED: Final = 2
 #: A process that lasts so much of its launcher is what was launched.
 _MOST: Final = 0.5
+#: The window begins so many steps after those that are skipped: a step that is known
+#: only by its end is not recorded where it is the first of all.
+_FIRST_KNOWN: Final = 2
 #: Longest list of programs in a sentence.
 _LISTED: Final = 3
 
@@ -122,7 +125,7 @@ def _recorded(note: Note, plan: RunPlan) -> str:
         return "nothing was recorded" if note.how == "none" else "nothing was written"
     if note.how == "steps":
         short = ""
-        if note.last is not None and note.last < plan.last_step:
+        if _is_short(note, plan):
             short = f", of {plan.steps} that were to be recorded"
         return f"steps {note.first} to {note.last}{short}; counted: {note.counted}"
     if note.how == "time":
@@ -147,6 +150,16 @@ def _recorded(note: Note, plan: RunPlan) -> str:
         "were found: annotations, counters and samples of its functions were recorded, "
         "and no framework; --wait-s 0 records from its start"
     )
+
+
+def _is_short(note: Note, plan: RunPlan) -> bool:
+    """Return whether the program, or the time, ended before the last step."""
+    if note.first is None or note.last is None:
+        return False
+    if note.first <= plan.skip_steps + _FIRST_KNOWN:
+        return note.last < plan.last_step
+    # The window began anew.
+    return note.last - note.first + 1 < plan.steps
 
 
 def _nothing(kept: Sequence[Note]) -> str:
