@@ -2,7 +2,8 @@
 
     python experiments_program.py PROGRAM REQUESTS SECONDS
 
-REQUESTS is a JSON list of objects with `fault`, `environment`, `plan` and `errors`. The
+REQUESTS is a JSON list of objects with `fault`, `environment`, `plan` and `errors`, and
+with `beside`, null or another such object: a program that runs as long as this one. The
 frameworks are imported once; every run is a forked child, armed as `stepscope run` arms
 what it starts, and none starts after so many seconds. Prints nothing: each run leaves
 its recording and its clock.
@@ -13,6 +14,7 @@ import importlib
 import json
 import os
 import runpy
+import signal
 import sys
 import time
 from collections.abc import Mapping
@@ -37,11 +39,28 @@ def main(program: str, requests: str, seconds: str) -> None:
     for request in json.loads(Path(requests).read_text()):
         if time.monotonic() > ends:
             return
-        child = os.fork()
-        if child == 0:
-            _run(path, request)
+        if not _run_both(path, request):
             return
-        os.waitpid(child, 0)
+
+
+def _run_both(path: Path, request: dict[str, Any]) -> bool:
+    """Run a request and what is to run beside it; False in the children."""
+    beside, other = request["beside"], 0
+    if beside is not None:
+        other = os.fork()
+        if other == 0:
+            _run(path, beside)
+            return False
+    child = os.fork()
+    if child == 0:
+        _run(path, request)
+        return False
+    os.waitpid(child, 0)
+    if other:
+        # Its recording is not wanted, only its clock.
+        os.kill(other, signal.SIGKILL)
+        os.waitpid(other, 0)
+    return True
 
 
 def _run(path: Path, request: Mapping[str, Any]) -> None:

@@ -5,7 +5,9 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -27,6 +29,8 @@ FRAMEWORKS = {
 }
 #: Steps before those that are recorded, and those; one more ends the last by its clock.
 SKIPPED, STEPS = 2, 11
+#: Steps of a program that is killed before it has taken so many.
+ENDLESS = 100_000
 #: The steps that its own clock times.
 TIMED = range(SKIPPED + 1, SKIPPED + STEPS - 1)
 HEALTHY = "healthy"
@@ -34,6 +38,8 @@ HEALTHY = "healthy"
 CONDITIONS = "conditions"
 #: Fault of TensorFlow whose twin is not Keras's `fit` but the same loop, compiled.
 BY_HAND = {("tensorflow", "eager"): "by_hand", ("tensorflow", "retrace"): "by_hand"}
+#: Frameworks that are recorded at the same time.
+AT_ONCE = 2
 #: One thread for each program: the machine has others to run.
 SURROUNDINGS = {
     "CUDA_VISIBLE_DEVICES": "-1",
@@ -62,6 +68,9 @@ class Fault(NamedTuple):
         """Return of steps whether it happens in each; the first of all is 0."""
         return [step % self.every == self.every - 1 for step in steps]
 
+
+#: Folder, within that of a fault's run, of its twin that ran beside it.
+BESIDE = "beside"
 
 #: (Framework, fault) → what the program does then.
 PLANTED = {
@@ -103,12 +112,14 @@ class Run:
         fault: What was planted, or the name of a twin.
         size: A key of `SIZES`.
         again: Whether it repeats a run: twins are recorded before and after.
+        beside: The fault that it ran beside; None for a run by itself.
     """
 
     framework: str
     fault: str
     size: str
     again: bool = False
+    beside: str | None = None
 
     @property
     def is_twin(self) -> bool:
@@ -120,8 +131,18 @@ class Run:
         """The name of the same work without the fault."""
         return BY_HAND.get((self.framework, self.fault), HEALTHY)
 
+    @property
+    def twin_beside(self) -> "Run | None":
+        """Its twin that runs beside it, so that both see the same load."""
+        if self.is_twin:
+            return None
+        return Run(self.framework, self.twin, self.size, beside=self.fault)
+
     def folder(self, under: Path) -> Path:
         """The folder of its recording and its clock."""
+        if self.beside is not None:
+            led = Run(self.framework, self.beside, self.size)
+            return led.folder(under) / BESIDE
         again = "-again" if self.again else ""
         return under / f"{self.framework}-{self.fault}-{self.size}{again}"
 
@@ -130,11 +151,49 @@ class Run:
 
         The first and the last one are left out: the recording begins and ends in them.
         """
-        clock = self.folder(under) / "clock.json"
-        if not clock.exists():
+        if not (self.folder(under) / "clock").exists():
             return []
-        begun = json.loads(clock.read_text())[TIMED.start : TIMED.stop + 1]
-        return [1000 * (end - begin) for begin, end in pairwise(begun)]
+        return [1000 * (end - begin) for begin, end in pairwise(self.begun(under))]
+
+    def begun(self, under: Path) -> list[float]:
+        """The seconds at which the timed steps began, and the last one ended."""
+        lines = (self.folder(under) / "clock").read_text().splitlines()
+        steps = slice(TIMED.start, None if self.beside else TIMED.stop + 1)
+        return [float(line) for line in lines[steps]]
+
+    def beside_ms(self, under: Path) -> list[tuple[float, float]]:
+        """The timed steps, each with how many its twin took meanwhile.
+
+        Steps that began before those of the twin did are left out.
+        """
+        twin = self.twin_beside
+        if twin is None or not (twin.folder(under) / "clock").exists():
+            return []
+        theirs = twin.begun(under)
+        return [
+            (1000 * (end - begin), taken_between(theirs, begin, end))
+            for begin, end in pairwise(self.begun(under))
+            if theirs and theirs[0] <= begin
+        ]
+
+
+def taken_between(begun: Sequence[float], start: float, end: float) -> float:
+    """Return how many steps a program took in a time, parts of steps included.
+
+    Args:
+        begun: When its steps began; the last one is taken to go on.
+        start: Begin of the time.
+        end: End of the time.
+    """
+
+    def taken(at: float) -> float:
+        after = bisect_right(begun, at)
+        if not 0 < after < len(begun):
+            return float(max(after - 1, 0))
+        before = begun[after - 1]
+        return after - 1 + (at - before) / (begun[after] - before)
+
+    return taken(end) - taken(start)
 
 
 def share_recorded(fault: Fault) -> float:
@@ -157,34 +216,48 @@ def runs() -> Iterator[Run]:
 
 
 def record(under: Path, seconds: float) -> None:
-    """Record the runs that are not there yet, the frameworks beside each other.
+    """Record the runs that are not there yet, two frameworks beside each other.
 
     No run begins after so many seconds.
     """
     begun = time.monotonic()
     under.mkdir(parents=True, exist_ok=True)
-    if not any(not one.steps_ms(under) for one in runs()):
+    if all(one.steps_ms(under) for one in runs()):
         return
-    started = []
-    for framework in FRAMEWORKS:
-        python = sys.executable if framework == "plain" else interpreter(framework)
-        if python is None:
-            raise SystemExit(f"{framework} is not there. Run `make frameworks`.")
-        wanted = [
-            _request(one, under)
-            for one in runs()
-            if one.framework == framework and not one.steps_ms(under)
-        ]
-        requests = under / f"{framework}.json"
-        requests.write_text(json.dumps(wanted))
-        program = PROGRAMS / f"{framework}_program.py"
-        asked = (HERE / "experiments_program.py", program, requests, str(seconds))
-        surroundings = {**os.environ, **SURROUNDINGS}
-        started.append(subprocess.Popen([python, *asked], env=surroundings))
-    for one in started:
-        one.wait()
+
+    def recorded(framework: str) -> None:
+        left = seconds - (time.monotonic() - begun)
+        _record_framework(framework, under, max(left, 0))
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        list(pool.map(recorded, FRAMEWORKS))
     took = f"{time.monotonic() - begun:.0f} s, load {os.getloadavg()[0]:.1f}"
     (under / CONDITIONS).write_text(took)
+
+
+def _record_framework(framework: str, under: Path, seconds: float) -> None:
+    python = sys.executable if framework == "plain" else interpreter(framework)
+    if python is None:
+        raise SystemExit(f"{framework} is not there. Run `make frameworks`.")
+    wanted = [
+        {**_request(one, under), "beside": _beside(one, under)}
+        for one in runs()
+        if one.framework == framework and not one.steps_ms(under)
+    ]
+    if not wanted:
+        return
+    requests = under / f"{framework}.json"
+    requests.write_text(json.dumps(wanted))
+    program = PROGRAMS / f"{framework}_program.py"
+    asked = (HERE / "experiments_program.py", program, requests, str(seconds))
+    surroundings = {**os.environ, **SURROUNDINGS}
+    subprocess.run([python, *asked], env=surroundings, check=False)
+
+
+def _beside(run: Run, under: Path) -> dict[str, object] | None:
+    """Return what is to run beside a run."""
+    twin = run.twin_beside
+    return None if twin is None else _request(twin, under)
 
 
 def _request(run: Run, under: Path) -> dict[str, object]:
@@ -192,21 +265,22 @@ def _request(run: Run, under: Path) -> dict[str, object]:
     notes = folder / "notes"
     notes.mkdir(parents=True, exist_ok=True)
     parts, seed = SIZES[run.size]
+    steps = STEPS if run.beside is None else ENDLESS
     return {
         "fault": run.fault,
         "errors": str(folder / "errors"),
         "environment": {
-            "PROGRAM_STEPS": str(SKIPPED + STEPS + 1),
+            "PROGRAM_STEPS": str(SKIPPED + steps + 1),
             "PROGRAM_ROWS": str(ROWS[run.framework] // parts),
             "PROGRAM_SEED": str(seed),
-            "PROGRAM_CLOCK": str(folder / "clock.json"),
+            "PROGRAM_CLOCK": str(folder / "clock"),
         },
         "plan": {
             "logdir": str(folder / "log"),
             "run": "run",
             "notes": str(notes),
             "skip_steps": SKIPPED,
-            "steps": STEPS,
+            "steps": steps,
             "max_s": 120.0,
             "wait_s": 600.0,
         },

@@ -25,6 +25,7 @@ class Said:
         fired: Ids of all findings that fail.
         saving_ms: The promised gain per step, from and to, of the finding that the
             sentence is about, else of the costliest; None where nothing was promised.
+        open_above: Whether more may be gained than that.
     """
 
     text: str
@@ -33,6 +34,7 @@ class Said:
     failing: tuple[str, ...]
     fired: tuple[str, ...]
     saving_ms: tuple[float, float] | None
+    open_above: bool = False
 
     @property
     def function(self) -> str | None:
@@ -46,34 +48,39 @@ class Gain:
     """What undoing a fault gained per step by the program's own clock.
 
     Attributes:
-        measured_ms: The mean step with the fault less the mean step of its twins.
+        measured_ms: The mean of the steps with the fault less those of its twin.
         low_ms: What the report promised at least.
         high_ms: What it promised at most.
         doubt_ms: By how much chance may have moved what was measured.
+        open_above: Whether the report said that it may be more.
     """
 
     measured_ms: float
     low_ms: float
     high_ms: float
     doubt_ms: float = 0.0
+    open_above: bool = False
 
     @property
     def side(self) -> Side:
         """Where the measured gain lies, seen from the promised range."""
         if self.measured_ms < self.low_ms:
             return "below"
-        return "above" if self.measured_ms > self.high_ms else "inside"
+        more = self.measured_ms > self.high_ms
+        return "above" if more and not self.open_above else "inside"
 
     @property
     def may_be_inside(self) -> bool:
         """Whether it lies inside, or no farther from it than its doubt."""
-        low, high = self.low_ms - self.doubt_ms, self.high_ms + self.doubt_ms
-        return low <= self.measured_ms <= high
+        if self.side == "above":
+            return self.measured_ms <= self.high_ms + self.doubt_ms
+        return self.measured_ms >= self.low_ms - self.doubt_ms
 
     @property
     def width(self) -> float | None:
-        """The high end as a multiple of the low one; None where that is zero."""
-        return self.high_ms / self.low_ms if self.low_ms > 0 else None
+        """The high end as a multiple of the low one; None without such an end."""
+        ends = self.low_ms > 0 and not self.open_above
+        return self.high_ms / self.low_ms if ends else None
 
 
 @dataclass(frozen=True)
@@ -131,28 +138,36 @@ def score(outcomes: Sequence[Outcome], twins: Iterable[Said]) -> Score:
 
 
 def gained(
-    fault: Sequence[float],
-    twin: Sequence[float],
+    steps: Sequence[tuple[float, float]],
     hit: Sequence[bool] | None = None,
     often: float = 1.0,
 ) -> tuple[float, float]:
     """Return the mean gain of a step and its doubt: twice its standard error.
 
+    A load of the machine makes both programs slow at the same time; what both share is
+    no doubt.
+
     Args:
-        fault: Steps of the program with the fault, in ms.
-        twin: Steps without, in ms.
-        hit: In which of the former the fault happens; None for all. That only some
-            are hit is no doubt.
+        steps: Steps of the program with the fault in ms, each with how many steps its
+            twin took meanwhile.
+        hit: In which of them the fault happens; None for all. That only some are hit
+            is no doubt.
         often: How much more often the fault is in the recorded steps than in these.
     """
-    gain = statistics.mean(fault) - statistics.mean(twin)
-    kinds = [True] * len(fault) if hit is None else hit
+    step_ms = statistics.mean(took for took, _ in steps)
+    taken = statistics.mean(count for _, count in steps)
+    # How far each step moves the difference of the means, to first order.
+    moves = [
+        (1 - 1 / taken) * (took - step_ms) + step_ms / taken**2 * (count - taken)
+        for took, count in steps
+    ]
+    kinds = [True] * len(moves) if hit is None else hit
     groups = [
-        [step for step, is_hit in zip(fault, kinds, strict=True) if is_hit is kind]
+        [move for move, is_hit in zip(moves, kinds, strict=True) if is_hit is kind]
         for kind in {*kinds}
     ]
-    error = _variance(groups) / len(fault) + _variance([twin]) / len(twin)
-    return often * gain, 2 * often * math.sqrt(error)
+    error = _variance(groups) / len(moves)
+    return often * (step_ms - step_ms / taken), 2 * often * math.sqrt(error)
 
 
 def _variance(groups: Sequence[Sequence[float]]) -> float:
@@ -172,9 +187,3 @@ def median_width(gains: Sequence[Gain]) -> float | None:
     """Return the median width of the ranges; None where none has a width."""
     widths = [one.width for one in gains if one.width is not None]
     return statistics.median(widths) if widths else None
-
-
-def never(rules: Iterable[str], fired: Iterable[str]) -> list[str]:
-    """Return the rules that never failed, in their order."""
-    seen = set(fired)
-    return [rule for rule in rules if rule not in seen]

@@ -1,4 +1,4 @@
-"""Write the list of rules, by stage, into the page of findings.
+"""Write the list of rules, by stage, and of uncalibrated ones into a page.
 
 python build_tools/rule_list.py
 """
@@ -8,41 +8,64 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stepscope.advice.calibration import CALIBRATED, JUDGES_NOTHING, is_calibrated
 from stepscope.advice.checklist import STAGES
 from stepscope.advice.registry import RULES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from stepscope.advice.rule import Rule
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "findings.md"
-_BEGIN, _END = "<!-- rules:begin -->", "<!-- rules:end -->"
 
 
 def render(rules: Iterable[Rule]) -> str:
     """Write a table of rules, in their order."""
-    lines = ["| stage | rule | fails where |", "|---|---|---|"]
+    lines = ["| stage | rule | fails where | seen on |", "|---|---|---|---|"]
     for rule in rules:
-        name, stage = rule.item.id, rule.item.stage
-        page = f"advice/{name.replace('.', '_')}.md"
-        cells = (f"{stage} {STAGES[stage]}", f"[`{name}`]({page})", rule.item.title)
+        stage = f"{rule.item.stage} {STAGES[rule.item.stage]}"
+        cells = (stage, _link(rule), rule.item.title, _seen(rule.item.id))
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def with_rules(page: str, rules: Iterable[Rule]) -> str:
-    """Put the table between its marks.
+def uncalibrated(rules: Sequence[Rule]) -> str:
+    """Write the list of rules that have failed on no recorded program."""
+    silent = [rule for rule in rules if not is_calibrated(rule.item.id)]
+    lines = [f"- {_link(rule)}: {rule.item.title}" for rule in silent]
+    return "\n".join([f"{len(silent)} of {len(rules)} rules:", "", *lines])
+
+
+def _link(rule: Rule) -> str:
+    name = rule.item.id
+    return f"[`{name}`](advice/{name.replace('.', '_')}.md)"
+
+
+def _seen(name: str) -> str:
+    if name in JUDGES_NOTHING:
+        return "never fails"
+    return CALIBRATED.get(name, "made-up programs only")
+
+
+def with_rules(page: str, rules: Sequence[Rule]) -> str:
+    """Put the table and the list between their marks.
 
     Raises:
         ValueError: The page has no such marks.
     """
-    before, begun, rest = page.partition(_BEGIN)
-    _, ended, after = rest.partition(_END)
+    page = _between(page, "rules", render(rules))
+    return _between(page, "uncalibrated", uncalibrated(rules))
+
+
+def _between(page: str, name: str, text: str) -> str:
+    begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
+    before, begun, rest = page.partition(begin)
+    _, ended, after = rest.partition(end)
     if not (begun and ended):
-        raise ValueError(f"the page lacks the marks {_BEGIN} and {_END}")
-    return f"{before}{_BEGIN}\n{render(rules)}\n{_END}{after}"
+        raise ValueError(f"the page lacks the marks {begin} and {end}")
+    return f"{before}{begin}\n{text}\n{end}{after}"
 
 
 if __name__ == "__main__":

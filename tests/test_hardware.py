@@ -11,7 +11,6 @@ from stepscope.hardware import (
     Unit,
     device_type,
     occupancy,
-    on_chip_bytes_per_s,
     peak_flops,
     rates_of,
 )
@@ -53,7 +52,6 @@ def test_the_peak_of_the_device_of_a1() -> None:
     assert rates is not None
     peak = peak_flops(rates, "matrix_fp16", 108, 1_410_000_000)
     assert peak == pytest.approx(311.9e12, rel=1e-3)
-    assert on_chip_bytes_per_s(rates, 108, 1_410_000_000) == 108 * 256 * 1.41e9
 
 
 def test_mi300x_follows_the_table_of_amd() -> None:

@@ -24,7 +24,6 @@ __all__ = [
     "Unit",
     "device_type",
     "occupancy",
-    "on_chip_bytes_per_s",
     "peak_flops",
     "rates_of",
     "unit_of",
@@ -42,20 +41,18 @@ class Rates(Frozen, frozen=True, eq=True):
         fp16: Floating-point operations of the vector lanes on 16-bit operands.
         matrix_tf32: Those of the matrix units (Tensor Cores) on 32-bit operands.
         matrix_fp16: Those of the matrix units on 16-bit operands.
-        on_chip_bytes: Bytes to and from shared memory.
     """
 
     fp32: int
     fp16: int
     matrix_tf32: int
     matrix_fp16: int
-    on_chip_bytes: int = 256
 
 
 #: Compute capability → rates. A capability between two rows of one major version has
 #: the rates of the lower row.
 NVIDIA_RATES: Final[dict[tuple[int, int], Rates]] = {
-    (2, 0): Rates(64, 0, 0, 0, 64),
+    (2, 0): Rates(64, 0, 0, 0),
     (3, 0): Rates(384, 0, 0, 0),
     (5, 0): Rates(256, 0, 0, 0),
     (6, 0): Rates(128, 256, 0, 0),
@@ -72,9 +69,9 @@ NVIDIA_RATES: Final[dict[tuple[int, int], Rates]] = {
 
 #: The (major, minor) that ROCm reports → rates: gfx908 and gfx90a, gfx942, gfx950.
 AMD_RATES: Final[dict[tuple[int, int], Rates]] = {
-    (9, 0): Rates(128, 0, 256, 1024, 128),
-    (9, 4): Rates(256, 256, 256, 2048, 128),
-    (9, 5): Rates(256, 256, 256, 4096, 256),
+    (9, 0): Rates(128, 0, 256, 1024),
+    (9, 4): Rates(256, 256, 256, 2048),
+    (9, 5): Rates(256, 256, 256, 4096),
 }
 
 
@@ -111,11 +108,6 @@ def unit_of(*, bits: int, fp64: bool, matrix: bool | None) -> Unit | None:
 
 
 _NARROW_BITS: Final = 16
-
-
-def on_chip_bytes_per_s(rates: Rates, cores: int, clock_hz: int) -> float:
-    """Return the bytes per second between all multiprocessors and shared memory."""
-    return float(rates.on_chip_bytes) * cores * clock_hz
 
 
 #: (Major, first minor, architecture), newest first

@@ -79,6 +79,36 @@ def test_some_products_in_32_bit_are_a_fallback() -> None:
     assert found["tc.unused"].explained_by == "amp.fallback"
 
 
+def shaped(lines: list[Any], shapes: dict[str, str]) -> list[Any]:
+    """Record operands of the kernels whose names hold a word."""
+    return [
+        (*line[:4], line[4] | {"shape": shape})
+        if line[0].startswith("gpu") and shape
+        else line
+        for line in lines
+        for shape in [next((to for of, to in shapes.items() if of in line[1]), "")]
+    ]
+
+
+@pytest.mark.parametrize(("columns", "measured"), [(512, True), (256, False)])
+def test_what_16_bit_kernels_of_one_shape_take_is_measured(
+    columns: int, *, measured: bool
+) -> None:
+    """Six products of 660 µs in 32 bit; in 16 bit such a product takes 300 µs."""
+    slow = [(SGEMM, 660.0, "loss/MatMul:MatMul")] * 6
+    lines = shaped(
+        together(kernels=[*PRODUCTS[:14], *slow, *OTHERS]),
+        {
+            BF16: "bf16[64,1024], bf16[1024,512]",
+            SGEMM: f"f32[64,1024], f32[1024,{columns}]",
+        },
+    )
+    saving = findings(lines)["amp.fallback"].saving_ms
+    assert saving.open_above is not measured
+    expected = (2.16, 2.16) if measured else (1.32, 2.64)
+    assert (saving.low, saving.high) == pytest.approx(expected, abs=0.01)
+
+
 def test_a_program_in_32_bit_has_no_fallback() -> None:
     found = found_in([(SGEMM, 300.0, MATMUL)] * 20 + [("sum_float", 30.0, "a/Sum:Sum")])
     assert found["amp.fallback"].status == "not_applicable"

@@ -148,7 +148,7 @@ def test_a_gain_is_known_as_well_as_the_mean_of_the_steps() -> None:
     pattern = msgspec.structs.replace(
         pattern_of(effects, every_percent=60), mean_ms=(low, high)
     )
-    assert pattern.promise(3.0) == Saving(low=1.5, high=high)
+    assert pattern.promise(3.0) == Saving(low=high / 2, high=high)
     # In bursts even half of the mean may not come.
     rare = msgspec.structs.replace(pattern, mean_ms=(0.5, 6.0))
     assert rare.promise(3.0) == Saving(low=0.5, high=6.0)

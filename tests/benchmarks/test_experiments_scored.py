@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -78,6 +77,13 @@ def test_the_ends_belong_to_a_range(scored: Any, measured: float, side: str) -> 
     assert scored.Gain(measured, 10, 20).side == side
 
 
+def test_nothing_lies_above_a_range_that_is_open_there(scored: Any) -> None:
+    gain = scored.Gain(30, 10, 20, open_above=True)
+    assert (gain.side, gain.may_be_inside, gain.width) == ("inside", True, None)
+    less = scored.Gain(7, 10, 20, doubt_ms=2, open_above=True)
+    assert (less.side, less.may_be_inside) == ("below", False)
+
+
 def test_share_inside_and_width(scored: Any) -> None:
     gains = [scored.Gain(*it) for it in ((5, 4, 8), (9, 4, 8), (3, 0, 4), (7, 2, 6))]
     assert scored.inside(gains) == 0.5
@@ -88,18 +94,31 @@ def test_share_inside_and_width(scored: Any) -> None:
 
 
 def test_a_gain_is_doubted_by_twice_its_standard_error(scored: Any) -> None:
-    # Variances 2 and 8, of two steps each: 2 × √(1 + 4).
-    gain, doubt = scored.gained([19, 21], [8, 12])
-    assert (gain, doubt) == (10, pytest.approx(2 * 5**0.5))
-    gain, doubt = scored.gained([19, 21], [8, 12], often=0.5)
-    assert (gain, doubt) == (5, pytest.approx(5**0.5))
+    # Steps of 10 and 30 ms, the twin's half as long: -5 and +5 from the mean gain.
+    assert scored.gained([(10, 2), (30, 2)]) == (10, pytest.approx(10))
+    assert scored.gained([(10, 2), (30, 2)], often=0.5) == (5, pytest.approx(5))
+    # The twin took 1 and 3 steps of 20 ms: dT/dn = -20/2² ms a step, so -5 and +5.
+    assert scored.gained([(20, 1), (20, 3)]) == (10, pytest.approx(10))
+    assert scored.gained([(20, 2), (20, 2)]) == (10, 0)
 
 
 def test_steps_that_are_not_hit_are_no_doubt(scored: Any) -> None:
-    steps, hit = [10, 110, 12, 114], [False, True, False, True]
-    # Within the groups the squares are 2 and 8, with two degrees of freedom: 5.
-    gain, doubt = scored.gained(steps, [11, 11], hit)
-    assert (gain, doubt) == (50.5, pytest.approx(2 * (5 / 4) ** 0.5))
+    steps, hit = [(10, 2), (110, 2), (12, 2), (114, 2)], [False, True, False, True]
+    # Half of the deviations counts. Within the groups the squares are ½ and 2, with
+    # two degrees of freedom: 5/4, of four steps.
+    gain, doubt = scored.gained(steps, hit)
+    assert (gain, doubt) == (30.75, pytest.approx(2 * (5 / 16) ** 0.5))
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "expected"),
+    [(0, 1, 1), (0.5, 2, 1), (1, 1.5, 0.25), (-1, 3, 2), (3, 9, 0)],
+)
+def test_steps_that_a_twin_took_meanwhile(
+    start: float, end: float, expected: float
+) -> None:
+    recorded = importlib.import_module("experiments_recorded")
+    assert recorded.taken_between([0, 1, 3], start, end) == expected
 
 
 @pytest.mark.parametrize(
@@ -119,10 +138,6 @@ def test_a_fault_of_every_sixth_step_is_in_two_of_eleven() -> None:
     assert recorded.share_recorded(recorded.Fault("a sleep", "`nap`")) == 1
 
 
-def test_rules_that_never_fired_keep_their_order(scored: Any) -> None:
-    assert scored.never(["c", "a", "b"], ["a", "other"]) == ["c", "b"]
-
-
 def test_the_steps_in_which_the_recording_begins_and_ends_are_left_out(
     tmp_path: Path,
 ) -> None:
@@ -135,8 +150,29 @@ def test_the_steps_in_which_the_recording_begins_and_ends_are_left_out(
         begun.append(now)
         now += 1.1 if step in {2, 12} else 0.1
     run.folder(tmp_path).mkdir()
-    (run.folder(tmp_path) / "clock.json").write_text(json.dumps(begun))
+    _write_clock(run.folder(tmp_path), begun)
     assert run.steps_ms(tmp_path) == pytest.approx([100] * 9)
+
+
+def test_steps_before_those_of_the_twin_beside_them_are_left_out(
+    tmp_path: Path,
+) -> None:
+    recorded = importlib.import_module("experiments_recorded")
+    run = recorded.Run("plain", "callback", "whole")
+    run.folder(tmp_path).mkdir()
+    _write_clock(run.folder(tmp_path), [float(step) for step in range(14)])
+    assert run.beside_ms(tmp_path) == []
+    # Of its steps of 250 ms the first three are left out: the timed ones begin at 6 s.
+    twin = run.twin_beside
+    assert twin.folder(tmp_path) == run.folder(tmp_path) / "beside"
+    twin.folder(tmp_path).mkdir()
+    _write_clock(twin.folder(tmp_path), [5.25 + step / 4 for step in range(40)])
+    assert run.beside_ms(tmp_path) == [(1000, 4)] * 6
+    assert recorded.Run("plain", "healthy", "whole").twin_beside is None
+
+
+def _write_clock(folder: Path, begun: list[float]) -> None:
+    (folder / "clock").write_text("".join(f"{second}\n" for second in begun))
 
 
 def test_there_are_sixty_runs_and_each_fault_has_its_twin() -> None:

@@ -48,6 +48,12 @@ def answers(
 PROMISED = promises_of([finding()])
 
 
+def test_nothing_is_above_a_promise_that_is_open_there() -> None:
+    saving = Saving(low=2.0, high=4.0, open_above=True)
+    (kept,) = answers(promises_of([finding(saving_ms=saving)]), [gone()], change(6.0))
+    assert kept.verdict == "inside"
+
+
 @pytest.mark.parametrize(
     ("gain", "spread", "verdict"),
     [

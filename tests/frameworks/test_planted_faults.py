@@ -110,11 +110,11 @@ class Recorded(NamedTuple):
 
 def was_disturbed(folder: Path) -> bool:
     """Whether the program's clock tells of others; yes where there is no such clock."""
-    clock, waits = folder / "clock.json", folder / "waits.json"
-    if not (clock.exists() and waits.exists()):
+    clock, waits = folder / "clock", folder / "waits"
+    if not (clock.exists() and waits.exists() and waits.stat().st_size):
         return True
-    begun: list[float] = json.loads(clock.read_text())
-    waited: list[float] = json.loads(waits.read_text())
+    begun = [float(line) for line in clock.read_text().splitlines()]
+    waited = [float(line) for line in waits.read_text().splitlines()]
     # The first steps compile, and wait for nobody.
     took = [end - begin for begin, end in itertools.pairwise(begun[2:])]
     share = (waited[-1] - waited[2]) / (begun[-1] - begun[2])
@@ -132,8 +132,8 @@ def stepscope(folder: Path, *arguments: object) -> str:
         env={
             **os.environ,
             **_SURROUNDINGS,
-            "PROGRAM_CLOCK": str(folder / "clock.json"),
-            "PROGRAM_WAITS": str(folder / "waits.json"),
+            "PROGRAM_CLOCK": str(folder / "clock"),
+            "PROGRAM_WAITS": str(folder / "waits"),
         },
     )
     return done.stdout

@@ -81,12 +81,15 @@ class Saving(msgspec.Struct, frozen=True, kw_only=True):
             cause; "bound" where the numbers are limits that follow from the account.
         identity_error_percent: How far a replay that changes nothing misses the
             measured step; null where there was no replay.
+        open_above: Whether more may be gained than `high`: with the change kernels of
+            another algorithm run, and how fast these are cannot be foretold.
     """
 
     low: float
     high: float
     basis: Literal["replay", "bound"] = "bound"
     identity_error_percent: float | None = None
+    open_above: bool = False
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
@@ -135,7 +138,7 @@ class Pattern(msgspec.Struct, frozen=True, kw_only=True):
     mean_ms: tuple[float, float] | None = None
 
     def promise(self, effect_ms: float) -> Saving:
-        """Return what a step gains if the effect goes: half of it at least.
+        """Return what a step gains if the effect goes: half of the most at least.
 
         Removing a wait may bring out another one. The mean of the steps to come is not
         known better than the steps tell.
@@ -144,7 +147,8 @@ class Pattern(msgspec.Struct, frozen=True, kw_only=True):
             effect_ms: The mean effect.
         """
         low, high = self.mean_ms or (effect_ms, effect_ms)
-        return Saving(low=min(effect_ms / 2, low), high=max(effect_ms, high))
+        most = max(effect_ms, high)
+        return Saving(low=min(most / 2, low), high=most)
 
 
 class Action(msgspec.Struct, frozen=True, kw_only=True):
@@ -188,6 +192,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         id: Stable name of the rule, `topic.matter`.
         title: The problem in a few words, true when the rule fails.
         stage: Place of the rule in the order of the optimization guides, 0 to 9.
+        calibrated: Whether the rule has failed on a recorded program yet, not only on
+            made-up ones.
         status: What the rule found.
         severity: How much a fail matters; a pass may carry "info".
         confidence: How certain the verdict is, 0 to 1: the smallest of the
@@ -236,6 +242,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     title: str
     stage: int
+    calibrated: bool = True
     status: Status
     severity: Severity = "info"
     confidence: float = 1.0

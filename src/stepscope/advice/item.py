@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from stepscope.advice.calibration import is_calibrated
 from stepscope.advice.finding import Fact, Finding
 from stepscope.frozen import Frozen
 from stepscope.units import PS_PER_US
@@ -75,7 +76,12 @@ class Item(Frozen, frozen=True, eq=True):
         else:
             fields.pop("evidence", None)
         return Finding(
-            id=self.id, title=self.title, stage=self.stage, status=status, **fields
+            id=self.id,
+            title=self.title,
+            stage=self.stage,
+            calibrated=is_calibrated(self.id),
+            status=status,
+            **fields,
         )
 
     def cannot_tell(self, why: Unavailable) -> Finding:

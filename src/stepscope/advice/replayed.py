@@ -113,6 +113,9 @@ def replayed(finding: Finding, signals: Signals, thresholds: Thresholds) -> Find
     )
     if saving is None or (bound is None and saving.high < _NOTHING):
         return finding
+    if bound is not None:
+        # How fast other kernels are no replay knows either.
+        saving = msgspec.structs.replace(saving, open_above=bound.open_above)
     return msgspec.structs.replace(finding, saving_ms=saving)
 
 

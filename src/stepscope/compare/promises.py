@@ -42,6 +42,7 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True):
         basis: "replay" or "bound", as of the finding's saving.
         effect_ms: The effect of a step that the finding is about; null where it has no
             such time.
+        open_above: Whether more may be gained than `high_ms`.
     """
 
     finding: str
@@ -50,6 +51,7 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True):
     high_ms: _Ms
     basis: Literal["replay", "bound"]
     effect_ms: _Ms | None
+    open_above: bool = False
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,6 +96,7 @@ def promises_of(
             high_ms=max(one.saving_ms.high, 0.0) / batches,
             basis=one.saving_ms.basis,
             effect_ms=None if one.ms_per_step is None else one.ms_per_step / batches,
+            open_above=one.saving_ms.open_above,
         )
         for one in findings
         # Of a finding that a narrower one explains, the gain is promised there.
@@ -171,7 +174,8 @@ def _tried(
 def _kept(promises: Sequence[Promise], time: StepTimeChange) -> Outcome:
     """Compare what some changes gained with what they promised together.
 
-    Together they gain at least what the best of them does, and at most the sum.
+    Together they gain at least what the best of them does, and at most the sum, unless
+    one of them is open above.
     """
     low = max(one.low_ms for one in promises)
     high = sum(one.high_ms for one in promises)
@@ -182,7 +186,7 @@ def _kept(promises: Sequence[Promise], time: StepTimeChange) -> Outcome:
     if least <= 0 and most >= high:
         verdict = "not_comparable"
         reason = _TOO_WIDE
-    elif least > high:
+    elif least > high and not any(one.open_above for one in promises):
         verdict = "above"
     elif most < low:
         verdict = "below"

@@ -14,7 +14,7 @@ from typing import Any
 import keras
 import numpy as np
 import tensorflow as tf
-from clock import SEED, STEPS, rows_or, step_begins
+from clock import DIFFERENT, SEED, STEPS, rows_or, step_begins
 
 import stepscope as ss
 
@@ -91,8 +91,11 @@ def train_by_hand(model: Any, data: Any, fault: str) -> None:
 
 
 def dataset(fault: str) -> Any:
-    rows = np.random.default_rng(SEED).normal(size=(ROWS * STEPS, FEATURES))
+    steps = min(STEPS, DIFFERENT)
+    rows = np.random.default_rng(SEED).normal(size=(ROWS * steps, FEATURES))
     data = tf.data.Dataset.from_tensor_slices(rows.astype("float32"))
+    if steps < STEPS:
+        data = data.repeat()
     if fault == "sequential_map":
         data = data.map(decode)
     data = data.batch(ROWS).map(lambda rows: (rows, rows[:, :1]))

@@ -9,11 +9,12 @@ import gc
 import sys
 import tempfile
 import time
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
 import torch
-from clock import SEED, STEPS, rows_or, step_begins
+from clock import DIFFERENT, SEED, STEPS, rows_or, step_begins
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -76,11 +77,14 @@ def main(fault: str) -> None:
     model = Model()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     collate = slow_collate if fault == "slow_collate" else None
-    rows = torch.randn(ROWS * STEPS, FEATURES)
+    rows = torch.randn(ROWS * DIFFERENT, FEATURES)
     examples = TensorDataset(rows, rows[:, :1])
     if fault == "collect":
         NODES.extend(Node() for _ in range(500_000))
-    for batch, labels in DataLoader(examples, batch_size=ROWS, collate_fn=collate):
+    order = islice(cycle(range(len(rows))), ROWS * STEPS)
+    for batch, labels in DataLoader(
+        examples, batch_size=ROWS, sampler=order, collate_fn=collate
+    ):
         step_begins()
         inputs = normalize_by_hand(batch) if fault == "slow_transform" else batch
         loss = nn.functional.mse_loss(model(inputs), labels)

@@ -15,6 +15,7 @@ from stepscope.report.words.findings import (
     headline,
     lead_sentence,
     part_words,
+    standing,
 )
 from stepscope.report.words.headline import first_sentence
 from stepscope.report.words.names import plain_name
@@ -173,6 +174,22 @@ def test_the_size_of_an_effect_is_told_as_far_as_it_is_known(
 ) -> None:
     finding = failing(value=23.1, share_percent=23.1, ms_per_step=ms_per_step)
     assert headline(finding) == f"The step waits for its data: {size}."
+
+
+def test_a_gain_that_may_be_more_says_so() -> None:
+    closed = gain(failing(saving_ms=Saving(low=1.0, high=3.0)))
+    assert closed is not None
+    assert "open" not in closed
+    more = gain(failing(saving_ms=Saving(low=1.0, high=3.0, open_above=True)))
+    assert more == (
+        f"{closed}, open above: how fast other kernels are cannot be foretold"
+    )
+
+
+@pytest.mark.parametrize("calibrated", [True, False])
+def test_a_rule_that_failed_on_no_recorded_program_says_so(*, calibrated: bool) -> None:
+    told = standing(failing(calibrated=calibrated))
+    assert ("uncalibrated" in told) is not calibrated
 
 
 def test_without_work_for_16_bit_no_share_is_told() -> None:

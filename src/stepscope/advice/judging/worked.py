@@ -31,10 +31,12 @@ if TYPE_CHECKING:
 __all__ = [
     "WORKED_READS",
     "Worked",
+    "at_measured_speed",
     "faster",
     "idle_percent",
     "judge_kernels",
     "kernels_of",
+    "measured_gain_ms",
     "undecided",
 ]
 
@@ -54,11 +56,27 @@ class Worked(Frozen, frozen=True, eq=True):
         rows: Their rows of `KernelWork.rows`.
         gain: The part of their time that the change would save, from low to high.
         unknown: Rows that may belong to them; None for none.
+        narrowed: Whether the change replaces them by kernels for 16 bit or matrix
+            units: then what such kernels of this recording take counts, and where
+            there are none of like shape, more than `gain` may be saved.
     """
 
     rows: pl.DataFrame
     gain: tuple[float, float]
     unknown: pl.DataFrame | None = None
+    narrowed: bool = False
+
+    @property
+    def measured(self) -> pl.DataFrame:
+        """Return the rows of which it was measured how fast their successors are."""
+        if not self.narrowed:
+            return self.rows.clear()
+        return self.rows.filter(pl.col("speedup").is_not_null())
+
+    @property
+    def foretold(self) -> pl.DataFrame:
+        """Return the other rows."""
+        return self.rows.join(self.measured, on="class", how="anti")
 
 
 def kernels_of(
@@ -136,7 +154,7 @@ def judge_kernels(
         "inputs": ("kernels",),
         "saving_ms": None
         if ms is None or status != "fail"
-        else _saving(worked, time, waits=idle >= thresholds.idle_device.value),
+        else _saving(worked, waits=idle >= thresholds.idle_device.value),
     }
     return item.finding(status, **(own | fields))
 
@@ -149,9 +167,27 @@ def idle_percent(signals: Signals) -> float:
     return found.judged().percent(*IDLE_OWNERS)
 
 
-def _saving(worked: Worked, time_ps: int, *, waits: bool) -> Saving:
-    low, high = (part * time_ps / PS_PER_MS for part in worked.gain)
-    return Saving(low=0.0 if waits else low, high=high)
+def _saving(worked: Worked, *, waits: bool) -> Saving:
+    known = measured_gain_ms(worked.measured)
+    others = int(worked.foretold["time_ps"].sum())
+    low, high = (known + part * others / PS_PER_MS for part in worked.gain)
+    return Saving(
+        low=0.0 if waits else low, high=high, open_above=worked.narrowed and others > 0
+    )
+
+
+def measured_gain_ms(rows: pl.DataFrame) -> float:
+    """Return what kernels save at the speed of 16-bit ones of like shape, in ms."""
+    saved = rows["time_ps"] * (1 - 1 / rows["speedup"])
+    return float(saved.sum()) / PS_PER_MS
+
+
+def at_measured_speed(rows: pl.DataFrame) -> tuple[Faster, ...]:
+    """Return the changes that kernels become as fast as 16-bit ones of like shape."""
+    return tuple(
+        Faster([kind], (1 / speedup, 1 / speedup))
+        for kind, speedup in rows.select("class", "speedup").iter_rows()
+    )
 
 
 def faster(
@@ -169,8 +205,9 @@ def faster(
             return ()
         worked = worked_of(work, thresholds)
         low, high = worked.gain
-        classes = worked.rows["class"].to_list()
-        return (Faster(classes, (1 - low, 1 - high)),)
+        classes = worked.foretold["class"].to_list()
+        others = (Faster(classes, (1 - low, 1 - high)),) if classes else ()
+        return (*others, *at_measured_speed(worked.measured))
 
     return changes
 

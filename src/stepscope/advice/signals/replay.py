@@ -254,6 +254,7 @@ class ReplaySignals(Frozen, frozen=True):
             high=max(high, low, *(one.high for one in promised)),
             basis="replay",
             identity_error_percent=found.identity.median_error_percent,
+            open_above=any(one.open_above for one in promised),
         )
 
     def next_bottleneck(

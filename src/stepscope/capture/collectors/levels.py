@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from stepscope.capture.ground.options import ProfilerOptions
 
-__all__ = ["TracerLevels", "level_warnings", "levels_in_force", "recorded_messages"]
+__all__ = ["TracerLevels", "level_warnings", "levels_in_force"]
 
 _ENVIRONMENT: Final = "Task Environment"
 _OPTIONS: Final = "profile_options"
@@ -101,17 +101,6 @@ def level_warnings(
     if in_force is None or in_force == asked:
         return ()
     return (f"{name} recorded with tracer levels {in_force}; asked for were {asked}",)
-
-
-def recorded_messages(xspace: bytes) -> tuple[str, ...]:
-    """Return the errors and warnings that a producer wrote into its recording."""
-    wanted = (SpaceTag.ERROR >> 3, SpaceTag.WARNING >> 3)
-    try:
-        return tuple(
-            text_of(value) for field, value in fields_of(xspace) if field in wanted
-        )
-    except MalformedMessage:
-        return ("the recording is malformed",)
 
 
 def _planes(xspace: bytes) -> Iterator[memoryview]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from stepscope.report.page import Piece, cut, line, wrapped
 from stepscope.report.words.checklist import stage_line
 from stepscope.report.words.findings import (
+    UNCALIBRATED,
     by_urgency,
     evidence_words,
     fitting_actions,
@@ -99,8 +100,13 @@ def _finding(finding: Finding, document: Document, width: int) -> list[Line]:
     lines += wrapped(headline(finding), width, indent=4)
     if finding.severity == "info":
         # A note is no more than its sentence and its gain; the rest is in --explain.
-        promise = gain(finding)
-        return lines + (_labelled("gain", promise, width) if promise else [])
+        told = (
+            ("gain", gain(finding)),
+            ("basis", None if finding.calibrated else UNCALIBRATED),
+        )
+        return lines + [
+            one for label, text in told if text for one in _labelled(label, text, width)
+        ]
     for label, text in (
         ("from", reasons(finding)),
         ("names", names(finding)),

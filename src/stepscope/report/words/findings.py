@@ -16,11 +16,19 @@ from stepscope.units import PS_PER_MS, duration_text
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from stepscope.advice.finding import Action, Evidence, Finding, Part, Pattern
+    from stepscope.advice.finding import (
+        Action,
+        Evidence,
+        Finding,
+        Part,
+        Pattern,
+        Saving,
+    )
     from stepscope.advice.words import Words
     from stepscope.thresholds import Threshold
 
 __all__ = [
+    "UNCALIBRATED",
     "bursts",
     "by_urgency",
     "evidence_words",
@@ -36,6 +44,7 @@ __all__ = [
     "part_words",
     "pattern",
     "reasons",
+    "saving_words",
     "standing",
     "status_words",
     "threshold_words",
@@ -61,6 +70,7 @@ _LIMITS: Final[dict[str, Callable[[float], str]]] = {
     "count": "{:g}".format,
     "ratio": "{:g}".format,
 }
+UNCALIBRATED: Final = "uncalibrated: the rule has failed on made-up programs only"
 _WORDS: Final = {rule.item.id: rule.item.words for rule in RULES}
 
 
@@ -290,7 +300,15 @@ def gain(finding: Finding) -> str | None:
         return f"counted with that of {finding.explained_by}"
     if finding.saving_ms.high <= 0:
         return "none by itself: other work holds the step up meanwhile"
-    return f"{range_ms(finding.saving_ms.low, finding.saving_ms.high)} a step"
+    return saving_words(finding.saving_ms)
+
+
+def saving_words(saving: Saving) -> str:
+    """Write a gain per step, and whether it may be more."""
+    text = f"{range_ms(saving.low, saving.high)} a step"
+    if saving.open_above:
+        text += ", open above: how fast other kernels are cannot be foretold"
+    return text
 
 
 def standing(finding: Finding) -> str:
@@ -305,6 +323,8 @@ def standing(finding: Finding) -> str:
         "once": "a single step: no more than a note",
         "noisy": "the steps differ too much to be sure",
     }
+    if not finding.calibrated:
+        parts.append(UNCALIBRATED)
     if finding.note in notes:
         parts.append(notes[finding.note])
     if finding.explained_by is not None:

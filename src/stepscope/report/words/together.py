@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepscope.report.words.names import OWNER_WORDS, listed, percent, range_ms
+from stepscope.report.words.findings import saving_words
+from stepscope.report.words.names import OWNER_WORDS, listed, percent
 
 if TYPE_CHECKING:
     from stepscope.advice.replayed import Together
@@ -25,7 +26,7 @@ def _joint(found: Together) -> str | None:
     if saving is None:
         return None
     names = listed(list(found.findings))
-    return f"Together, {names} may save {range_ms(saving.low, saving.high)} a step."
+    return f"Together, {names} may save {saving_words(saving)}."
 
 
 def _next(found: Together) -> str | None:

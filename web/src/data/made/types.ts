@@ -287,6 +287,7 @@ export interface Finding {
   id: string;
   title: string;
   stage: number;
+  calibrated: boolean;
   status: "fail" | "pass" | "cannot_tell" | "not_applicable";
   severity: "info" | "warn" | "critical";
   confidence: number;
@@ -796,6 +797,7 @@ export interface Saving {
   high: number;
   basis: "replay" | "bound";
   identity_error_percent: number | null;
+  open_above: boolean;
 }
 
 export interface Settings {

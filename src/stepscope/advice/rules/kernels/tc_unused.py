@@ -150,6 +150,7 @@ def _worked(work: KernelWork, _: Thresholds) -> Worked:
         eligible.filter(~pl.col("matrix_units")),
         _GAIN,
         pl.concat([unknown, undecided(work.rows)]),
+        narrowed=True,
     )
 
 

@@ -209,7 +209,9 @@ def _finding(
         explained_by="launch.delay" if on_device else None,
         saving_ms=None
         if on_device
-        else msgspec.structs.replace(verdict.pattern.promise(effect), low=0.0),
+        else msgspec.structs.replace(
+            verdict.pattern.promise(effect), low=0.0, open_above=True
+        ),
         **fields,
     )
 

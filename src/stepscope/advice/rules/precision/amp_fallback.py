@@ -117,7 +117,7 @@ def _worked(work: KernelWork, _: Thresholds) -> Worked:
         | (pl.col("precision") == "16") & ~pl.col("matrix_units")
     )
     unknown = pl.concat([eligible.filter(~pl.col("told")), undecided(work.rows)])
-    return Worked(outside, _GAIN, unknown)
+    return Worked(outside, _GAIN, unknown, narrowed=True)
 
 
 _NOT_IN_USE: Final = Unavailable(

@@ -12,6 +12,7 @@ import polars as pl
 from stepscope.advice.finding import Action, Fact, Finding, Saving, Severity, Status
 from stepscope.advice.item import Item
 from stepscope.advice.judging.narrow import for_units
+from stepscope.advice.judging.worked import at_measured_speed, measured_gain_ms
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.computing.kernel_work import kernel_work
 from stepscope.advice.signals.device import HOST_ONLY, device_signals
@@ -24,6 +25,7 @@ from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS, PS_PER_US
 
 if TYPE_CHECKING:
+    from stepscope.advice.signals.computing.kernel_work import KernelWork
     from stepscope.advice.signals.precision import PrecisionSignals
     from stepscope.advice.signals.replaying.change import Change
     from stepscope.advice.signals.signal import Signals
@@ -261,7 +263,7 @@ def _measured(
         facts=_facts(found),
         evidence=found.evidence,
         inputs=("device_activity", "precision", "tensor_cores"),
-        saving_ms=_saving(found, thresholds) if failed else None,
+        saving_ms=_saving(signals, found, thresholds) if failed else None,
         actions=for_units(ACTIONS, signals) if failed else (),
     )
 
@@ -273,37 +275,70 @@ def _per_step_ps(found: PrecisionSignals) -> int | None:
     return found.wide_per_step_ps + found.tf32_per_step_ps
 
 
-def _saving(found: PrecisionSignals, thresholds: Thresholds) -> Saving | None:
-    """Return what 16 bit gains over 32 bit without matrix units, and over TF32."""
+def _saving(
+    signals: Signals, found: PrecisionSignals, thresholds: Thresholds
+) -> Saving | None:
+    """Return what 16 bit gains over 32 bit without matrix units, and over TF32.
+
+    Where the recording holds kernels of both kinds of one shape, that is measured.
+    """
     if found.wide_per_step_ps is None or found.tf32_per_step_ps is None:
         return None
-    wide = found.wide_per_step_ps / PS_PER_MS
-    tf32 = found.tf32_per_step_ps / PS_PER_MS
+    wide, tf32 = found.wide_per_step_ps / PS_PER_MS, found.tf32_per_step_ps / PS_PER_MS
+    known = 0.0
+    work = signals.of(kernel_work)
+    if not isinstance(work, Unavailable) and work.label in found.devices[:1]:
+        measured = _replaceable(work).filter(pl.col("speedup").is_not_null())
+        of_tf32 = pl.col("precision") == "tf32"
+        tf32 = max(tf32 - _time_ms(measured.filter(of_tf32)), 0.0)
+        wide = max(wide - _time_ms(measured.filter(~of_tf32)), 0.0)
+        known = measured_gain_ms(measured)
     return Saving(
-        low=wide * (1 - 1 / thresholds.amp_gain_low.value)
+        low=known
+        + wide * (1 - 1 / thresholds.amp_gain_low.value)
         + tf32 * (1 - 1 / thresholds.amp_gain_tf32_low.value),
-        high=wide * (1 - 1 / thresholds.amp_gain_high.value)
+        high=known
+        + wide * (1 - 1 / thresholds.amp_gain_high.value)
         + tf32 * (1 - 1 / thresholds.amp_gain_tf32_high.value),
+        open_above=wide + tf32 > 0,
+    )
+
+
+def _time_ms(rows: pl.DataFrame) -> float:
+    return int(rows["time_ps"].sum()) / PS_PER_MS
+
+
+def _replaceable(work: KernelWork) -> pl.DataFrame:
+    """Return the eligible kernels that are known to be wider than 16 bit."""
+    return work.rows.filter(
+        pl.col("eligible")
+        & pl.col("told")
+        & ~pl.col("collective")
+        & pl.col("precision").is_in(["32", "64", "tf32"])
     )
 
 
 def changes(signals: Signals, thresholds: Thresholds) -> tuple[Change, ...]:
-    """Let eligible kernels in 32 bit take what they may take in 16, and so TF32's."""
+    """Let eligible kernels in 32 bit take what they may take in 16, and so TF32's.
+
+    Those whose successors the recording holds take what these take.
+    """
     work = signals.of(kernel_work)
     if isinstance(work, Unavailable):
         return ()
-    eligible = work.rows.filter(
-        pl.col("eligible") & pl.col("told") & ~pl.col("collective")
-    )
+    rows = _replaceable(work)
+    measured = rows.filter(pl.col("speedup").is_not_null())
+    eligible = rows.filter(pl.col("speedup").is_null())
     factors = (
         (("32", "64"), thresholds.amp_gain_low, thresholds.amp_gain_high),
         (("tf32",), thresholds.amp_gain_tf32_low, thresholds.amp_gain_tf32_high),
     )
-    return tuple(
+    others = tuple(
         Faster(mine["class"].to_list(), (1 / low.value, 1 / high.value))
         for kinds, low, high in factors
         if (mine := eligible.filter(pl.col("precision").is_in(kinds))).height
     )
+    return (*others, *at_measured_speed(measured))
 
 
 def _facts(found: PrecisionSignals) -> tuple[Fact, ...]:

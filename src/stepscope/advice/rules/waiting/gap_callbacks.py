@@ -33,8 +33,6 @@ _OWNED: Final = Owned(
     host=True,
     lost=True,
 )
-#: Done in every tenth step only, chores take a tenth of their time.
-_RARER: Final = 10
 _ACTIONS: Final = (
     Action(
         cause="any",
@@ -112,7 +110,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     if verdict.status == "cannot_tell" and verdict.share_percent < warn.value:
         why = _unnamed(verdict)
         verdict = msgspec.structs.replace(verdict, unavailable=why)
-    found = owned_finding(
+    return owned_finding(
         _ITEM,
         _OWNED,
         signals,
@@ -120,12 +118,6 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         verdict=verdict,
         thresholds=thresholds,
         warn=warn,
-    )
-    if found.saving_ms is None:
-        return found
-    low = found.saving_ms.low * (1 - 1 / _RARER)
-    return msgspec.structs.replace(
-        found, saving_ms=msgspec.structs.replace(found.saving_ms, low=low)
     )
 
 

@@ -61,7 +61,10 @@ class KernelWork(Frozen, frozen=True, dict=True):
             the element type; null where types were not recorded), `reorders` (whether
             it only changes the order of elements, by its name), `odd_size` (a size of
             a product that is no multiple of 8; null for none, or not recorded), `sized`
-            (whether sizes were recorded), `count`, `time_ps`.
+            (whether sizes were recorded), `shape` (op type and sizes of a product; null
+            where not recorded), `speedup` (how many times as fast 16-bit kernels of
+            this shape are in the recording, 1 or more; null where there are none),
+            `count`, `time_ps`.
         shown: What the device did in one typical step, by start: `class` (-1 for what
             is no kernel), `kind`, `stream`, `start_ps`, `end_ps`, `bytes` (null
             unknown), `event`.
@@ -137,6 +140,7 @@ def kernel_work(
     strings = profile.trace(judged.host).strings
     rows = _rows(table, classes, named, judged.device, steps, stepped=stepped)
     rows = rows.hstack(described(rows, classes.rows["shape"], strings))
+    rows = rows.with_columns(speedup=_speedups(rows))
     if not rows.height:
         return NO_KERNELS
     shown = _shown(profile, judged, classes)
@@ -152,6 +156,22 @@ def kernel_work(
         tracks=_tracks(profile, judged.host, shown, rows),
         runs=fusable_runs(rows, shown),
     )
+
+
+def _speedups(rows: pl.DataFrame) -> pl.Series:
+    """Compare each kernel with those for 16 bit that do products of the same sizes."""
+    told = rows.filter(pl.col("told") & ~pl.col("collective"))
+    narrow = (
+        told.filter((pl.col("precision") == "16") & pl.col("shape").is_not_null())
+        .group_by("shape")
+        .agg(narrow_ps=pl.col("time_ps").sum() / pl.col("count").sum())
+    )
+    each = pl.col("time_ps") / pl.col("count")
+    faster = pl.max_horizontal(each / pl.col("narrow_ps"), 1.0)
+    wide = pl.col("precision").is_in(["32", "64", "tf32"]) & (pl.col("narrow_ps") > 0)
+    return rows.join(narrow, on="shape", how="left", maintain_order="left").select(
+        pl.when(wide & pl.col("told")).then(faster).alias("speedup")
+    )["speedup"]
 
 
 def _is_null(values: pl.Series) -> bool:

@@ -38,7 +38,7 @@ _MULTIPLE: Final = 8
 def described(
     rows: pl.DataFrame, shapes: pl.Series, strings: Sequence[str]
 ) -> pl.DataFrame:
-    """Return `converts`, `reorders`, `odd_size` and `sized` of each row.
+    """Return `converts`, `reorders`, `odd_size`, `sized` and `shape` of each row.
 
     Args:
         rows: `class`, `op_type`, `full_name` and `eligible` of each row.
@@ -59,12 +59,14 @@ def described(
         odd = _odd_size(type_ or "", tensors) if eligible and tensors else None
         converts = _converts(type_ or "", name, tensors)
         reorders = bool(_REORDERS.search(name)) and not _PRODUCT.search(name)
-        found.append((converts, reorders, odd, tensors is not None))
+        shape = _shape(type_, tensors) if eligible and tensors else None
+        found.append((converts, reorders, odd, tensors is not None, shape))
     schema = {
         "converts": pl.Boolean(),
         "reorders": pl.Boolean(),
         "odd_size": pl.Int64(),
         "sized": pl.Boolean(),
+        "shape": pl.String(),
     }
     return pl.DataFrame(found, schema=schema, orient="row")
 
@@ -77,6 +79,13 @@ def _converts(type_: str, name: str, tensors: Sequence[Tensor] | None) -> bool |
     if tensors is None or len(tensors) < 2:
         return None
     return tensors[0].dtype != tensors[1].dtype
+
+
+def _shape(type_: str | None, tensors: Sequence[Tensor]) -> str | None:
+    """Return what products of one op and size have in common, whatever their types."""
+    if type_ is None:
+        return None
+    return " ".join([type_, *("x".join(map(str, one.sizes)) for one in tensors)])
 
 
 def _odd_size(type_: str, tensors: Sequence[Tensor]) -> int | None:
