@@ -20,6 +20,7 @@ BASE = {
     "data_sheets",
     "errors",
     "frozen",
+    "patterns",
     "units",
     "hardware",
     "rundir",
@@ -112,6 +113,7 @@ ROOMS = {
         "launching.step_sources": (
             "ground launching.counting launching.harmless launching.window"
         ),
+        "launching.stepping": "ground",
         "recording": (
             "collectors.broken collectors.contract collectors.levels "
             "collectors.registry ground"
@@ -321,46 +323,49 @@ def test_a_module_does_not_repeat_the_name_of_its_folder() -> None:
     assert repeating == set()
 
 
-@pytest.mark.parametrize(
-    "path",
-    [path for path in MODULES if path.stem == "__init__"],
-    ids=lambda path: str(path.relative_to(SOURCE)),
-)
-def test_an_init_holds_a_docstring_or_hands_on_names(path: Path) -> None:
-    first, *rest = ast.parse(path.read_text(encoding="utf-8")).body
-    assert isinstance(first, ast.Expr)
-    assert {type(node) for node in rest} <= {ast.Import, ast.ImportFrom, ast.Assign}
-    assigned = [
-        ast.unparse(node.targets[0]) for node in rest if isinstance(node, ast.Assign)
-    ]
-    assert assigned in ([], ["__all__"])
+def test_an_init_holds_a_docstring_or_hands_on_names() -> None:
+    inits = [path for path in MODULES if path.stem == "__init__"]
+    assert inits
+    for path in inits:
+        first, *rest = ast.parse(path.read_text(encoding="utf-8")).body
+        assert isinstance(first, ast.Expr), path
+        kinds = {type(node) for node in rest}
+        assert kinds <= {ast.Import, ast.ImportFrom, ast.Assign}, path
+        assigned = [
+            ast.unparse(node.targets[0])
+            for node in rest
+            if isinstance(node, ast.Assign)
+        ]
+        assert assigned in ([], ["__all__"]), path
 
 
-@pytest.mark.parametrize(
-    "path", MODULES, ids=[str(path.relative_to(SOURCE)) for path in MODULES]
-)
-def test_imports_point_back_along_the_data_flow(path: Path) -> None:
+def forbidden_in(path: Path) -> set[str]:
+    """The packages that a file imports and may not."""
     package = package_of(path)
     allowed = MAY_IMPORT.get(name_of(path), MAY_IMPORT[package]) | {package}
-    forbidden = {
-        (package, name.split(".")[1])
+    imported = {
+        name.split(".")[1]
         for name in imported_modules(path)
-        if name.startswith("stepscope.") and name.split(".")[1] not in allowed
-        # Public names of the package itself, such as its version, are no layer.
-        if name.split(".")[1] not in stepscope.__all__
+        if name.startswith("stepscope.")
     }
-    assert forbidden == set()
+    # Public names of the package itself, such as its version, are no layer.
+    return imported - allowed - set(stepscope.__all__)
 
 
-@pytest.mark.parametrize(
-    "path",
-    [path for path in MODULES if package_of(path) in BASE],
-    ids=lambda path: str(path.relative_to(SOURCE)),
-)
-def test_the_lowest_row_needs_numpy_and_msgspec_only(path: Path) -> None:
-    tops = {name.split(".")[0] for name in imported_modules(path)}
+def test_imports_point_back_along_the_data_flow() -> None:
+    found = {name_of(path): forbidden_in(path) for path in MODULES}
+    assert {name: packages for name, packages in found.items() if packages} == {}
+
+
+def test_the_lowest_row_needs_numpy_and_msgspec_only() -> None:
     heavy = {"polars", "click", "rich", "pandas", "google", "werkzeug"} | FRAMEWORKS
-    assert tops & heavy == set()
+    found = {
+        (name_of(path), name.split(".")[0])
+        for path in MODULES
+        if package_of(path) in BASE
+        for name in imported_modules(path)
+    }
+    assert {(path, name) for path, name in found if name in heavy} == set()
 
 
 def imported_at_once(path: Path) -> set[str]:
@@ -380,13 +385,15 @@ def imported_at_once(path: Path) -> set[str]:
     return names
 
 
-@pytest.mark.parametrize(
-    "path",
-    [path for path in MODULES if package_of(path) == "capture"],
-    ids=lambda path: str(path.relative_to(SOURCE)),
-)
-def test_capture_imports_frameworks_when_they_are_used(path: Path) -> None:
-    assert imported_at_once(path) & (FRAMEWORKS | {"grpc", "polars"}) == set()
+def test_capture_imports_frameworks_when_they_are_used() -> None:
+    found = {
+        (name_of(path), name)
+        for path in MODULES
+        if package_of(path) == "capture"
+        for name in imported_at_once(path)
+    }
+    late = FRAMEWORKS | {"grpc", "polars"}
+    assert {(path, name) for path, name in found if name in late} == set()
 
 
 def test_rules_read_signals_only() -> None:

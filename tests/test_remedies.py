@@ -62,6 +62,27 @@ def test_where_nothing_is_known_all_are_asked_for(remedy: str) -> None:
     assert "{" not in remedy
 
 
+@pytest.mark.parametrize("recorder", ["kineto", "nsight"])
+@pytest.mark.parametrize("remedy", DECLARED)
+def test_other_recorders_are_asked_for_their_own_options(
+    remedy: str, recorder: str
+) -> None:
+    """They know no levels, and no tracers of TensorFlow's."""
+    asked = remedy_beside(remedy, Tracers(recorder=recorder))
+    assert not re.search(r"tracer|level", asked)
+    assert not ASKS.search(asked)
+    assert asked.endswith((".", ")."))
+
+
+def test_a_trace_of_pytorch_is_not_asked_for_what_it_holds() -> None:
+    """Ops and kernels show that both activities were recorded; stacks were not."""
+    asked = remedy_beside(
+        tracer_remedies.RECORD_UNKNOWN_TIME,
+        Tracers(host=2, device=1, recorder="kineto"),
+    )
+    assert asked == "Record again with `with_stack=True`."
+
+
 def test_only_what_was_lacking_is_asked_for() -> None:
     asked = remedy_beside(
         tracer_remedies.RECORD_UNKNOWN_TIME, Tracers(host=2, device=1, python=0)

@@ -11,12 +11,15 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from typing import Final, NamedTuple
+from typing import Final
+
+from stepscope.frozen import Frozen
+from stepscope.patterns import Pattern
 
 __all__ = ["DATA_SHEETS", "DataSheet", "data_sheet_of", "link_gb_per_s"]
 
 
-class DataSheet(NamedTuple):
+class DataSheet(Frozen, frozen=True, eq=True):
     """One product.
 
     Attributes:
@@ -120,7 +123,7 @@ DATA_SHEETS: Final[tuple[DataSheet, ...]] = (
 
 _GIB: Final = 1 << 30
 #: A chip of a laptop, of a low card or a part of one has a full card's name.
-_SLOWER: Final = re.compile(r"laptop|max-q|mobile|fhhl|\bmig\b")
+_SLOWER: Final = Pattern(r"laptop|max-q|mobile|fhhl|\bmig\b")
 
 
 def data_sheet_of(

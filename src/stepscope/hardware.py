@@ -10,7 +10,9 @@ Definition: docs/definitions/device-work.md#peak-rates.
 
 from __future__ import annotations
 
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
+
+from stepscope.frozen import Frozen
 
 __all__ = [
     "AMD_RATES",
@@ -31,7 +33,7 @@ __all__ = [
 Unit = Literal["fp32", "fp16", "matrix_tf32", "matrix_fp16"]
 
 
-class Rates(NamedTuple):
+class Rates(Frozen, frozen=True, eq=True):
     """Operations per cycle and multiprocessor; 0 where the architecture lacks the unit.
 
     Attributes:
@@ -147,7 +149,7 @@ def device_type(
     return f"Nvidia GPU ({family or f'compute capability {major}'}{inferred})"
 
 
-class MultiprocessorLimits(NamedTuple):
+class MultiprocessorLimits(Frozen, frozen=True, eq=True):
     """What one multiprocessor can hold at a time.
 
     Attributes:
@@ -193,7 +195,7 @@ OCCUPANCY_LIMITS: Final[dict[tuple[int, int], MultiprocessorLimits]] = {
 }
 
 
-class Occupancy(NamedTuple):
+class Occupancy(Frozen, frozen=True, eq=True):
     """Theoretical occupancy of one launch shape.
 
     Attributes:

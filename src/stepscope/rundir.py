@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from stepscope.errors import BadInput
+from stepscope.patterns import Pattern
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Mapping
@@ -65,14 +66,14 @@ _DEEPEST: Final = 64
 #: Sorts a file that is no part before the parts of the same host.
 _WHOLE: Final = -1
 
-_TRACE: Final = re.compile(
+_TRACE: Final = Pattern(
     r"(?P<host>.*?)(?:\.part(?P<part>\d+))?\.xplane\.pb(?:\.gz|(?P<spool>\.part))?\Z",
     re.DOTALL,
 )
 #: Names that begin with a dot are those of files that macOS adds to copied ones.
-_WORKER_TRACE: Final = re.compile(r"[^.].*\.pt\.trace\.json(?:\.gz)?\Z", re.DOTALL)
-_JSON: Final = re.compile(r"[^.].*\.json(?:\.gz)?\Z", re.DOTALL)
-_TIME: Final = re.compile(
+_WORKER_TRACE: Final = Pattern(r"[^.].*\.pt\.trace\.json(?:\.gz)?\Z", re.DOTALL)
+_JSON: Final = Pattern(r"[^.].*\.json(?:\.gz)?\Z", re.DOTALL)
+_TIME: Final = Pattern(
     r"(\d{4})_(\d\d)_(\d\d)_(\d\d)_(\d\d)_(\d\d)(?:[._-](\d{3})(?!\d))?"
 )
 

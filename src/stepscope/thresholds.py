@@ -483,6 +483,9 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
     blocking_calls: Threshold = _of(
         90, "percent", "ours", "long kernels whose call waits for them: a debug setting"
     )
+    anomaly_checks: Threshold = _of(
+        2, "count", "ours", "gradients a step that are searched for anomalies"
+    )
     blocking_samples: Threshold = _of(
         20, "count", "ours", "long kernels below which nothing is said of their calls"
     )

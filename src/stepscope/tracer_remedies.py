@@ -2,14 +2,17 @@
 
 A sentence that asks for a tracer is declared here once, with the levels that it asks
 for. Where a recording is known to have had them, asking again would help nobody: the
-declared alternative is said instead.
+declared alternative is said instead. Other recorders know no levels: of them it asks
+for their own options.
 """
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
+
+from stepscope.frozen import Frozen
 
 __all__ = [
     "RECORD_ALLOCATIONS",
@@ -38,14 +41,23 @@ __all__ = [
 
 
 class Tracers(msgspec.Struct, frozen=True, kw_only=True):
-    """Levels of the tracers in force while recording; null where not known."""
+    """Levels of the tracers in force while recording; null where not known.
+
+    Attributes:
+        host: Level of the host tracer.
+        device: Level of the device tracer.
+        python: Level of the Python tracer.
+        recorder: Whose options these are: `kineto`, `nsight`, or null for those of
+            TensorFlow, JAX and stepscope.
+    """
 
     host: int | None = None
     device: int | None = None
     python: int | None = None
+    recorder: str | None = None
 
 
-class _Wanted(NamedTuple):
+class _Wanted(Frozen, frozen=True, eq=True):
     """A tracer from a level on, in words."""
 
     tracer: str
@@ -57,7 +69,7 @@ class _Wanted(NamedTuple):
         return level is not None and level >= self.level
 
 
-class _Asking(NamedTuple):
+class _Asking(Frozen, frozen=True, eq=True):
     """A remedy that asks for tracers.
 
     Attributes:
@@ -70,11 +82,15 @@ class _Asking(NamedTuple):
     wanted: tuple[_Wanted, ...]
     otherwise: str
 
-    def beside(self, tracers: Tracers) -> str:
-        lacking = [it.words for it in self.wanted if not it.is_in_force(tracers)]
+    def beside(self, tracers: Tracers, own: str | None = None) -> str:
+        """Return what to do; `own` is the sentence of another recorder."""
+        lacking = [it for it in self.wanted if not it.is_in_force(tracers)]
         if not lacking:
             return self.otherwise
-        *first, last = lacking
+        if own is not None:
+            return own
+        words = _OPTIONS.get(tracers.recorder or "", {})
+        *first, last = (words.get(it.tracer, it.words) for it in lacking)
         return self.sentence.format(f"{', '.join(first)} and {last}" if first else last)
 
 
@@ -84,6 +100,59 @@ _HOST_WITH_SHAPES: Final = _Wanted("host", 3, "host tracer level 3")
 _DEVICE: Final = _Wanted("device", 1, "the device tracer")
 _PYTHON: Final = _Wanted("python", 1, "the Python tracer")
 
+#: Recorder → tracer → the option that turns it on there.
+_OPTIONS: Final = {
+    "kineto": {
+        "host": "`ProfilerActivity.CPU`",
+        "device": "`ProfilerActivity.CUDA`",
+        "python": "`with_stack=True`",
+    },
+    "nsight": {
+        "host": "ranges of the framework (`torch.autograd.profiler.emit_nvtx()`)",
+        "device": "`nsys profile --trace=cuda`",
+        "python": "`nsys profile --python-sampling=true`",
+    },
+}
+_WITH_STACK: Final = "Record with `with_stack=True`."
+_SAMPLE_PYTHON: Final = (
+    "Record with samples of Python functions (`nsys profile --python-sampling=true`)."
+)
+#: Recorder → name of a remedy → what it is there, where the option alone is not it.
+_OWN: Final = {
+    "kineto": {
+        "RECORD_ALLOCATIONS": "Record with `profile_memory=True`.",
+        "RECORD_CALLS": "Record with `with_stack=True`, or with stepscope, which "
+        "samples functions.",
+        "RECORD_FETCHES": "Record with `with_stack=True`, or put a "
+        "`torch.profiler.record_function` around the making of the batch.",
+        "RECORD_FRAMES": _WITH_STACK,
+        "RECORD_KERNEL_OPS": "Record with `ProfilerActivity.CPU` beside "
+        "`ProfilerActivity.CUDA`, so that each kernel has its op.",
+        "RECORD_LINES": _WITH_STACK,
+        "RECORD_PIPELINE": "Read the input through a `DataLoader`, or put a "
+        "`torch.profiler.record_function('load_batch')` around the fetch.",
+        "RECORD_PIPELINE_STAGES": "The input pipeline analyzer shows how long the "
+        "program waits for it; a graph needs a tf.data pipeline.",
+        "RECORD_SHAPES": "Record with `record_shapes=True`.",
+    },
+    "nsight": {
+        "RECORD_ALLOCATIONS": "Record with the framework's own profiler: PyTorch's "
+        "with `profile_memory=True`.",
+        "RECORD_CALLS": _SAMPLE_PYTHON,
+        "RECORD_FETCHES": "Put an NVTX range named `load_batch` around the making of "
+        "the batch.",
+        "RECORD_FRAMES": _SAMPLE_PYTHON,
+        "RECORD_KERNEL_OPS": "Run the steps inside of "
+        "`torch.autograd.profiler.emit_nvtx()`, so that each kernel has its op.",
+        "RECORD_LINES": "Record with `nsys profile --python-backtrace=cuda`, which "
+        "keeps the line of each launch.",
+        "RECORD_PIPELINE": "Put an NVTX range named `load_batch` around the fetch.",
+        "RECORD_PIPELINE_STAGES": "The input pipeline analyzer shows how long the "
+        "program waits for it; a graph needs a tf.data pipeline.",
+        "RECORD_SHAPES": "Record shapes in the ranges of the framework "
+        "(`torch.autograd.profiler.emit_nvtx(record_shapes=True)`).",
+    },
+}
 #: Name → the remedy.
 _ASKING: Final = {
     "RECORD_ALLOCATIONS": _Asking(
@@ -197,8 +266,8 @@ _ASKING: Final = {
     ),
 }
 _TEXTS: Final = {name: it.beside(Tracers()) for name, it in _ASKING.items()}
-#: Sentence where nothing is known of the tracers → the remedy.
-_BY_TEXT: Final = {_TEXTS[name]: it for name, it in _ASKING.items()}
+#: Sentence where nothing is known of the tracers → name of the remedy.
+_BY_TEXT: Final = {text: name for name, text in _TEXTS.items()}
 
 RECORD_ALLOCATIONS: Final = _TEXTS["RECORD_ALLOCATIONS"]
 RECORD_CALLS: Final = _TEXTS["RECORD_CALLS"]
@@ -233,5 +302,8 @@ def remedy_beside(remedy: str, tracers: Tracers) -> str:
         remedy: A sentence; one that asks for no tracer comes back as it is.
         tracers: What is known to have been in force.
     """
-    asking = _BY_TEXT.get(remedy)
-    return remedy if asking is None else asking.beside(tracers)
+    name = _BY_TEXT.get(remedy)
+    if name is None:
+        return remedy
+    own = _OWN.get(tracers.recorder or "", {}).get(name)
+    return _ASKING[name].beside(tracers, own)

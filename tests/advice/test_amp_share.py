@@ -6,6 +6,9 @@ from typing import Any
 
 import pytest
 
+from stepscope.advice.judging.narrow import for_units
+from stepscope.advice.rules.kernels.tc_unused import ACTIONS as ACTIONS_OF_UNITS
+from stepscope.advice.rules.precision.amp_share import ACTIONS as ITS_ACTIONS
 from stepscope.advice.rules.precision.amp_share import evaluate
 from stepscope.advice.signals.device import DeviceSignals, device_signals
 from stepscope.advice.signals.precision import precision_signals
@@ -94,6 +97,30 @@ def test_the_type_offered_is_one_the_hardware_has(
     code = " ".join(action.code or "" for action in finding.actions)
     assert expected in code
     assert unexpected not in code
+
+
+@pytest.mark.parametrize(
+    ("capability", "offered", "not_known_to_it"),
+    [
+        ((7, 0), "float16", ("bfloat16", "set_float32_matmul_precision")),
+        ((8, 0), "bfloat16", ("mixed_float16", "torch.float16", "jnp.float16")),
+        (None, "float16", ("bfloat16", "set_float32_matmul_precision")),
+    ],
+)
+@pytest.mark.parametrize("actions", [ITS_ACTIONS, ACTIONS_OF_UNITS])
+def test_units_are_offered_types_that_they_take(
+    signals_of: Any,
+    actions: Any,
+    capability: tuple[int, int] | None,
+    offered: str,
+    not_known_to_it: tuple[str, ...],
+) -> None:
+    """Matrix units of Volta and Turing know neither bfloat16 nor TF32."""
+    chosen = for_units(actions, signals_of({device_signals: device(capability)}))
+    assert {one.framework for one in chosen} == {"TensorFlow", "PyTorch", "JAX"}
+    code = " ".join(one.code or "" for one in chosen)
+    assert offered in code
+    assert not [word for word in not_known_to_it if word in code]
 
 
 def test_a_run_on_the_host_alone_is_not_applicable(signals_of: Any) -> None:

@@ -9,6 +9,7 @@ import pytest
 from stepscope.advice.rules.trust.capture_quality import evaluate
 from stepscope.advice.signals.device import DeviceSignals
 from stepscope.thresholds import THRESHOLDS
+from stepscope.unavailable import Unavailable
 
 MS, US = 1_000_000_000, 1_000_000
 
@@ -38,6 +39,40 @@ def test_a_little_hidden_time_is_none(
     signals_of: Any, shares: Any, owner: str, ms: float
 ) -> None:
     assert evaluate(signals_of(shares(**{owner: ms})), THRESHOLDS).status == "pass"
+
+
+@pytest.mark.parametrize(
+    ("longest_us", "status"), [(6, "pass"), (49, "pass"), (51, "fail")]
+)
+def test_pauses_between_queued_kernels_are_no_missing_work(
+    signals_of: Any, shares: Any, longest_us: int, status: str
+) -> None:
+    ranges = {("queued", "inside"): [(0, 5 * US), (MS, MS + longest_us * US)]}
+    account = shares(queued=0.8, fields={"ranges": ranges})
+    assert evaluate(signals_of(account), THRESHOLDS).status == status
+
+
+@pytest.mark.parametrize(
+    ("from_ms", "steps", "cause"),
+    [
+        # Of 120 ms: what was launched before the recording may have run until then.
+        (1, None, "queued_before"),
+        (60, None, "queued"),
+        (1, "marker", "queued"),
+    ],
+)
+def test_a_recording_that_begins_with_a_busy_device_is_begun_later(
+    signals_of: Any, shares: Any, from_ms: int, steps: str | None, cause: str
+) -> None:
+    fields = {
+        "ranges": {("queued", "inside"): [(from_ms * MS, (from_ms + 50) * MS)]},
+        "bounds": ((0, 120 * MS),),
+        "step_source": steps,
+    }
+    account = shares(queued=4.0, fields=fields)
+    finding = evaluate(signals_of(account), THRESHOLDS)
+    assert finding.note == "queued"
+    assert [one.cause for one in finding.actions] == [cause]
 
 
 @pytest.mark.parametrize(
@@ -126,6 +161,15 @@ def test_a_device_whose_work_was_not_recorded_is_the_gravest_flaw(
         "critical",
         "silent",
     )
+
+
+def test_work_that_is_not_understood_was_recorded(signals_of: Any, shares: Any) -> None:
+    """Recording it once more would not help."""
+    why = Unavailable(code="UNKNOWN_DEVICE", reason="MTIA.", remedy="Report it.")
+    unread = DeviceSignals(recorded="silent", reason=why)
+    finding = evaluate(signals_of(shares(device=None), device=unread), THRESHOLDS)
+    assert (finding.severity, finding.note) == ("critical", "unread")
+    assert not [one for one in finding.actions if one.cause == "silent"]
 
 
 def test_the_gravest_flaw_stands_first_and_the_others_beside_it(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.support.traces import blueprint
 from tests.support.traces import replayed as by_hand
+from tests.support.traces.judged import Judged
 from tests.support.traces.training import KERNELS, MATMUL, SGEMM, read_back
 from tests.support.traces.training import together as unmarked_waits
 
@@ -18,6 +19,8 @@ from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from stepscope.advice.finding import Finding
     from stepscope.advice.signals.signal import Signals
 
@@ -29,8 +32,8 @@ def signals_of_lines(lines: list[Any]) -> Signals:
     return signals_of(blueprint.profile(trace), THRESHOLDS)
 
 
-def found_in(lines: list[Any]) -> dict[str, Finding]:
-    return {one.id: one for one in evaluate(signals_of_lines(lines))}
+def found_in(lines: list[Any]) -> Mapping[str, Finding]:
+    return Judged(signals_of_lines(lines))
 
 
 def copying_back() -> list[Any]:

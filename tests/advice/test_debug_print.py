@@ -15,7 +15,8 @@ from tests.support.traces.training import (
 )
 
 from stepscope.advice.rules.running.debug_print import evaluate
-from stepscope.advice.signals.running.debugging import blocking_calls
+from stepscope.advice.signals.running.debugging import anomaly_checks, blocking_calls
+from stepscope.report.words.findings import lead_sentence
 from stepscope.thresholds import THRESHOLDS
 
 CALLBACK = "debug_callback"
@@ -28,14 +29,17 @@ CALLBACK = "debug_callback"
 def test_a_hundredth_of_the_time_is_the_limit(
     signals_of: Any, shares: Any, ms: float, status: str, severity: str
 ) -> None:
-    signals = signals_of(shares(debugging=ms), {blocking_calls: {}})
+    signals = signals_of(shares(debugging=ms), NOTHING_FOUND)
     finding = evaluate(signals, THRESHOLDS)
     assert (finding.status, finding.severity) == (status, severity)
 
 
+NOTHING_FOUND: Any = {anomaly_checks: {}, blocking_calls: {}}
+
+
 def test_what_was_not_recorded_cannot_tell(signals_of: Any, shares: Any) -> None:
     for missing in ("debugging", "host_compute"):
-        signals = signals_of(shares(missing=[missing]), {blocking_calls: {}})
+        signals = signals_of(shares(missing=[missing]), NOTHING_FOUND)
         assert evaluate(signals, THRESHOLDS).status == "cannot_tell"
 
 
@@ -50,7 +54,7 @@ def test_a_callback_in_each_step_under_an_idle_device_is_found(name: str) -> Non
     others = [
         one
         for one in found.values()
-        if one.status == "fail" and one is not finding and one.saving_ms is not None
+        if one.status == "fail" and one.id != finding.id and one.saving_ms is not None
     ]
     assert {one.explained_by for one in others} <= {"debug.print"}
 
@@ -106,3 +110,28 @@ def test_without_a_table_it_cannot_tell(table: str) -> None:
     assert found.status == "cannot_tell"
     assert found.unavailable is not None
     assert found.unavailable.remedy
+
+
+def searched(*, checks: int) -> list[Any]:
+    """Bc whose backward passes check so many gradients, 1 µs each."""
+    lines = on_host(lead_us=100.0)
+    begins = [line[2] for line in lines if line[1] == "train"]
+    return lines + [
+        ("main", "aten::_is_any_true", begin + 50.0 + 2.0 * at, 1.0)
+        for begin in begins
+        for at in range(checks)
+    ]
+
+
+def test_the_search_for_anomalies_is_found_by_its_checks() -> None:
+    found = findings(searched(checks=5), devices=None)["debug.print"]
+    assert (found.status, found.severity, found.note) == ("fail", "warn", "anomaly")
+    assert {fact.name: fact.value for fact in found.facts}["checks"] == 5
+    assert [one.cause for one in found.actions] == ["anomaly"]
+    assert "it checks 5 gradients a step" in lead_sentence(found)
+    # What it costs is not known.
+    assert (found.saving_ms, found.share_percent) == (None, None)
+
+
+def test_one_check_in_a_step_is_no_search() -> None:
+    assert findings(searched(checks=1), devices=None)["debug.print"].status == "pass"

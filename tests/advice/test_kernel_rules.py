@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from tests.support.traces import blueprint
+from tests.support.traces.judged import Judged
 from tests.support.traces.training import (
     BF16,
     KERNELS,
@@ -18,7 +19,7 @@ from tests.support.traces.training import (
     together,
 )
 
-from stepscope.advice.engine import evaluate, signals_of
+from stepscope.advice.engine import signals_of
 
 STAGES = (
     *("tc.unused", "tc.dims", "fuse.runs", "layout.transpose", "op.hot"),
@@ -223,5 +224,5 @@ def test_no_device_is_not_applicable() -> None:
         )
     ]
     profile = blueprint.profile(blueprint.trace(lines))
-    found = {one.id: one for one in evaluate(signals_of(profile))}
+    found = Judged(signals_of(profile))
     assert {found[name].status for name in STAGES} == {"not_applicable"}

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 from tests.support.traces import blueprint
+from tests.support.traces.judged import Judged
 from tests.support.traces.training import KERNELS, Recorder, findings, together
 
-from stepscope.advice.engine import evaluate as evaluate_all
 from stepscope.advice.engine import signals_of
 from stepscope.advice.rules.launches.launch_eager import evaluate
 from stepscope.advice.signals.device import DeviceSignals
@@ -146,7 +146,7 @@ def test_the_function_that_calls_the_ops_is_named_with_its_line() -> None:
         ("main", "$/app/train.py:31 update", begin + 1.0, 9_990.0) for begin in begins
     ]
     profile = blueprint.profile(blueprint.trace(lines, devices={}))
-    named = {one.id: one for one in evaluate_all(signals_of(profile))}[RULE].parts[0]
+    named = Judged(signals_of(profile))[RULE].parts[0]
     assert (named.function, named.file, named.line) == ("update", "/app/train.py", 31)
     said = judge(profile).headline
     assert said.finding == RULE

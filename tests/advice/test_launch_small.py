@@ -9,6 +9,7 @@ from tests.support.traces.training import Recorder, findings, on_host
 
 from stepscope.advice.rules.launches.launch_small import evaluate
 from stepscope.advice.signals.launches.small import WorkGroup, small_kernels
+from stepscope.report.words.findings import lead_sentence
 from stepscope.thresholds import THRESHOLDS
 
 RULE = "launch.small"
@@ -105,10 +106,36 @@ def tiny_ops(*, pause_us: float, op_us: float = 8.0) -> list[Any]:
 def test_the_way_between_tiny_ops_of_the_host_is_found() -> None:
     found = findings(tiny_ops(pause_us=10.0), devices=None)[RULE]
     assert (found.status, found.severity) == ("fail", "critical")
-    assert found.value == pytest.approx(100 * 299 * 10 / 10_000, abs=0.2)
+    # 299 ways of 10 µs, and 300 ops of 8 µs, of 10 ms.
+    assert found.value == pytest.approx(29.9 + 24.0, abs=0.2)
+    assert [(it.cause, it.share_percent) for it in found.causes] == [
+        ("dispatch", pytest.approx(29.9, abs=0.2)),
+        ("ops", pytest.approx(24.0, abs=0.2)),
+    ]
     assert found.parts[0].name == "Mul"
     assert found.saving_ms is not None
-    assert found.saving_ms.low == found.saving_ms.high / 2
+    # At least half of the ways go; at most all ways and all ops.
+    assert found.saving_ms.low == pytest.approx(2.99 / 2, abs=0.02)
+    assert found.saving_ms.high == pytest.approx(2.99 + 2.4, abs=0.02)
+
+
+def test_the_function_that_calls_tiny_ops_is_named_and_found_once() -> None:
+    """All of its 5.4 ms is the ops and the ways between them."""
+    lines = [
+        (track, "m/mul:Mul" if name.endswith(":Mul") else name, *rest)
+        for track, name, *rest in tiny_ops(pause_us=10.0)
+    ]
+    begins = [line[2] for line in lines if line[1] == "train"]
+    lines += [
+        ("main", "$/app/train.py:41 by_sample", begin + 45.0, 5_400.0)
+        for begin in begins
+    ]
+    found = findings(lines, devices=None)
+    assert lead_sentence(found[RULE]).startswith(
+        "300 tiny ops a step, many of them called from `by_sample` (train.py:41): "
+    )
+    assert found["host.work"].parts[0].name == "by_sample"
+    assert found["host.work"].explained_by == RULE
 
 
 def test_tiny_ops_that_make_a_batch_are_none_of_the_steps() -> None:

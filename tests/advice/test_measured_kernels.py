@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.support.traces import blueprint
+from tests.support.traces.judged import Judged
 from tests.support.traces.measured import kernel_metrics
 from tests.support.traces.training import BF16, KERNELS, together
 
-from stepscope.advice.engine import evaluate, signals_of
+from stepscope.advice.engine import signals_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from stepscope.advice.finding import Finding
     from stepscope.trace.model import TraceData
 
@@ -97,13 +100,13 @@ def recorded(*, ops: int = 1) -> TraceData:
     return blueprint.trace(together(kernels=kernels), devices={0: blueprint.A100})
 
 
-def found_with(*measured: dict[str, object], ops: int = 1) -> dict[str, Finding]:
+def found_with(*measured: dict[str, object], ops: int = 1) -> Mapping[str, Finding]:
     tables = {"kernel_metrics": kernel_metrics(*({**SHAPE, **it} for it in measured))}
     profile = blueprint.profile(recorded(ops=ops).with_tables(tables))
-    return {one.id: one for one in evaluate(signals_of(profile))}
+    return Judged(signals_of(profile))
 
 
-def found_in(fused: dict[str, object]) -> dict[str, Finding]:
+def found_in(fused: dict[str, object]) -> Mapping[str, Finding]:
     """The fused kernels are so, the products are clean."""
     clean = {"kernel_name": BF16, **CLEAN}
     return found_with(clean, {"kernel_name": FUSED, **CLEAN, **fused})
@@ -139,7 +142,7 @@ def test_the_near_miss_passes(rule: str) -> None:
 @each_rule
 def test_without_a_table_nobody_can_tell(rule: str) -> None:
     profile = blueprint.profile(recorded())
-    found = {one.id: one for one in evaluate(signals_of(profile))}[rule]
+    found = Judged(signals_of(profile))[rule]
     assert found.status == "cannot_tell"
     assert found.unavailable is not None
     assert "ncu" in found.unavailable.remedy

@@ -57,6 +57,47 @@ def test_fetching_while_the_device_idles_is_found() -> None:
     assert found.evidence[0].end_ps - found.evidence[0].start_ps == 3_000_000_000
 
 
+def first_use(*, set_up_us: float, begin: float = 0) -> list[blueprint.Line]:
+    """A call that sets the device up, then 40 launches."""
+    lines: list[blueprint.Line] = [("main", "cudaMalloc", begin + 10, set_up_us)]
+    for number in range(40):
+        at = begin + 50 + set_up_us + 40 * number
+        stats = {"correlation_id": round(at)}
+        lines += [
+            ("main", "cudaLaunchKernel", at, 5, stats),
+            ("gpu:0/7(Compute)", "gemm", at + 8, 4, stats),
+        ]
+    return lines
+
+
+def test_the_first_use_of_a_device_is_no_want_of_launches() -> None:
+    """By hand: 90 ms of 91.612 ms is one call; 160 µs are kernels."""
+    lines = first_use(set_up_us=90_000)
+    found = findings(lines)["launch.delay"]
+    assert (found.status, found.note) == ("fail", "set_up")
+    (part,) = found.parts
+    assert part.name == "cudaMalloc"
+    (share,) = [one.value for one in found.facts if one.name == "set_up"]
+    assert share == part.share_percent == pytest.approx(100 * 90 / 91.612, abs=0.1)
+    assert {one.cause for one in found.actions} == {"set_up"}
+    # Short allocations are what any program makes.
+    assert findings(first_use(set_up_us=900))["launch.delay"].note != "set_up"
+
+
+def test_long_calls_in_every_step_are_no_first_use() -> None:
+    lines = [
+        line
+        for step in range(5)
+        for line in (
+            ("main", "train", 4_000 * step, 3_900, {"_r": 1, "step_num": step}),
+            *first_use(set_up_us=2_000, begin=4_000 * step),
+        )
+    ]
+    found = findings(lines)["launch.delay"]
+    assert found.status == "fail"
+    assert found.note != "set_up"
+
+
 def test_the_same_fetches_on_another_thread_are_not() -> None:
     lines = together()
     begins = [line[2] for line in lines if line[1] == "train"]
@@ -211,7 +252,7 @@ def test_a_listed_device_without_activity_is_a_silent_one() -> None:
     lines = [
         line for line in together(fetch_us=3_000.0) if not line[0].startswith("gpu")
     ]
-    found = findings(lines, devices={0: blueprint.A100})
+    found = dict(findings(lines, devices={0: blueprint.A100}))
     quality = found.pop("capture.quality")
     assert (quality.status, quality.note) == ("fail", "silent")
     # What is known of the recording itself can be told.

@@ -9,12 +9,14 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.support.traces.judged import Judged
 
-from stepscope.advice.engine import evaluate, signals_of
+from stepscope.advice.engine import signals_of
 from stepscope.session import open_profile
 from stepscope.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from stepscope.advice.finding import Finding
@@ -33,9 +35,9 @@ NOT_RECORDED = frozenset(
 
 
 @cache
-def findings(path: Path) -> dict[str, Finding]:
+def findings(path: Path) -> Mapping[str, Finding]:
     profile = open_profile(path)
-    return {one.id: one for one in evaluate(signals_of(profile, THRESHOLDS))}
+    return Judged(signals_of(profile, THRESHOLDS))
 
 
 @pytest.mark.parametrize("name", ["healthy", "xla", "keras_fit"])

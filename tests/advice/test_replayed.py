@@ -9,8 +9,9 @@ import pytest
 from tests.support.results.statements import read
 from tests.support.traces import blueprint
 from tests.support.traces import replayed as by_hand
+from tests.support.traces.judged import Judged
 
-from stepscope.advice.engine import evaluate, signals_of
+from stepscope.advice.engine import signals_of
 from stepscope.advice.finding import Saving
 from stepscope.advice.signals.replay import ReplaySignals, replay_signals
 from stepscope.advice.signals.replaying.change import Gone
@@ -18,7 +19,7 @@ from stepscope.advice.signals.signal import Signals
 from stepscope.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from stepscope.advice.finding import Finding
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
 JOINING = ("fuse.runs", "launch.small")
 
 
-def findings(signals: Signals) -> dict[str, Finding]:
-    return {one.id: one for one in evaluate(signals)}
+def findings(signals: Signals) -> Mapping[str, Finding]:
+    return Judged(signals)
 
 
 def signals_of_lines(lines: list[blueprint.Line]) -> Signals:

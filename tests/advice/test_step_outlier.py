@@ -9,6 +9,7 @@ from tests.support.traces.training import Recorder, findings, together
 
 from stepscope.advice.rules.running.step_outlier import evaluate
 from stepscope.advice.signals.running.processors import Processors, processor_signals
+from stepscope.report.words.findings import lead_sentence
 from stepscope.thresholds import THRESHOLDS
 
 MS = 1_000_000_000
@@ -132,3 +133,45 @@ def test_one_slow_fetch_is_a_note_that_names_it() -> None:
 def test_without_a_table_it_cannot_tell(table: str) -> None:
     found = findings(slow_once(30_000.0), without=table)["step.outlier"]
     assert found.status == "cannot_tell"
+
+
+def validated(*, name: str) -> list[Any]:
+    """Steps of 10 ms; in two of them a function runs for 30 ms more."""
+    made = Recorder()
+    begin = 0.0
+    for number in range(16):
+        rare = number in {4, 11}
+        length = 40_000.0 if rare else 10_000.0
+        made.mark(number, begin, length - 10.0)
+        for at in range(4):
+            each = length / 4
+            start = begin + each * at + 5.0
+            made.host("model/layer/MatMul:MatMul", start, each - 10.0)
+        if rare and name:
+            made.host(name, begin + 10_001.0, 29_980.0)
+        begin += length
+    return [("main", "app/train.py(1): <module>", 0.0, begin), *made.lines]
+
+
+def test_a_function_of_the_slow_steps_alone_is_named() -> None:
+    """It has 2 times 29.98 of 210 ms: the last step is open, so that it is left out."""
+    found = findings(validated(name="app/train.py(9): validate"))["step.outlier"]
+    assert (found.status, found.note) != ("fail", "same_work")
+    first = found.parts[0]
+    assert (first.function, first.file, first.line) == ("validate", "app/train.py", 9)
+    assert first.share_percent == pytest.approx(100 * 2 * 29.98 / 210)
+    assert lead_sentence(found).startswith("`validate` (train.py:9) makes 2 of ")
+    assert found.actions[0].cause == "function"
+
+
+def test_a_function_of_every_step_does_not_make_some_of_them_slow() -> None:
+    lines = validated(name="")
+    lines += [
+        ("main", "app/train.py(9): step", start, 9_000.0)
+        for _, name, start, *_ in lines
+        if name == "train"
+    ]
+    found = findings(lines)["step.outlier"]
+    assert (found.status, found.note) == ("fail", "same_work")
+    assert not any(part.function for part in found.parts)
+    assert found.actions[0].cause == "any"

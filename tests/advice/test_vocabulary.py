@@ -19,6 +19,21 @@ def test_ops_tell_the_framework() -> None:
     assert seen(blueprint.profile(blueprint.trace(lines))) == ("TensorFlow",)
 
 
+@pytest.mark.parametrize(
+    ("kernel", "framework"),
+    [
+        ("void at::native::reduce_kernel<512>(int)", ("PyTorch",)),
+        ("void tensorflow::functor::ApplyAdamKernel<float>(int)", ("TensorFlow",)),
+        ("volta_sgemm_128x64_nt", ()),
+    ],
+)
+def test_kernels_without_ops_tell_the_framework(
+    kernel: str, framework: tuple[str, ...]
+) -> None:
+    lines: list[blueprint.Line] = [("gpu:0/7(Compute)", kernel, 0, 5)]
+    assert seen(blueprint.profile(blueprint.trace(lines))) == framework
+
+
 def test_a_profile_without_ops_that_another_profiler_made_tells_nothing() -> None:
     lines: list[blueprint.Line] = [("main", "work", 0, 5)]
     assert seen(blueprint.profile(blueprint.trace(lines))) == ()

@@ -12,6 +12,7 @@ from stepscope.advice.signals.launches.compilations import (
     CompiledFunction,
     compile_signals,
 )
+from stepscope.report.words.findings import lead_sentence
 from stepscope.thresholds import THRESHOLDS
 
 RULE = "xla.recompile"
@@ -139,3 +140,17 @@ def test_an_unseen_owner_cannot_tell(signals_of: Any, shares: Any) -> None:
     one = shares(compile=2.0, missing=["compile"])
     finding = evaluate(signals_of(one, {compile_signals: {}}), THRESHOLDS)
     assert finding.status == "cannot_tell"
+
+
+def test_the_function_of_the_program_that_compiles_is_named() -> None:
+    lines = compiled(*range(2, 19, 2))
+    lines += [
+        ("main", "/app/play.py(11): collect", start - 10.0, 2_050.0)
+        for _, name, start, *_ in lines
+        if name.startswith("compilation")
+    ]
+    found = findings(lines, devices=None)[RULE]
+    assert [part.name for part in found.parts] == ["collect", "train_step"]
+    assert lead_sentence(found).startswith(
+        "Compiling goes on after the first steps, called from `collect` (play.py:11): "
+    )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import pytest
 
 import stepscope as ss
-from stepscope.capture.ground.affordable import StepCost, lowered
+from stepscope.capture.ground.affordable import Control, StepCost, lowered
 from stepscope.capture.launching.notes import Note, read_notes
 from stepscope.capture.launching.plan import RunPlan
 from stepscope.capture.launching.window import Window
@@ -76,12 +77,17 @@ class Loop:
     def __init__(self, step_s: Callable[[ss.ProfilerOptions], float]) -> None:
         self._step_s = step_s
         self.now_s = 0.0
+        self.longer_after = math.inf
+        self._passed = 0
 
     def clock(self) -> float:
         return self.now_s
 
     def passes(self) -> None:
         session = current()
+        self._passed += 1
+        if self._passed > self.longer_after:
+            self.now_s += 1.0
         # Steps before a window are watched, with one reading of counters a second.
         if session is None or session.options.counters_hz <= 1:
             self.now_s += 0.1
@@ -89,8 +95,40 @@ class Loop:
             self.now_s += self._step_s(session.options)
 
 
+class AheadLoop(Loop):
+    """A loop that runs ahead of its device by at most eight steps.
+
+    Until then a step takes the host alone, and from then on as long as the device.
+    """
+
+    DEVICE_S = 0.2
+    AHEAD = 8
+
+    def __init__(self, host_s: Callable[[ss.ProfilerOptions], float]) -> None:
+        super().__init__(host_s)
+        self.done_s = 0.0
+
+    def passes(self) -> None:
+        session = current()
+        if session is None or session.options.counters_hz <= 1:
+            self.now_s += 0.001
+        else:
+            self.now_s += self._step_s(session.options)
+        self.done_s = max(self.done_s, self.now_s) + self.DEVICE_S
+        self.now_s = max(self.now_s, self.done_s - self.AHEAD * self.DEVICE_S)
+
+    def settle(self) -> None:
+        self.now_s = max(self.now_s, self.done_s)
+
+
 def windowed(
-    tmp_path: Path, step_s: Callable[[ss.ProfilerOptions], float], *, steps: int
+    tmp_path: Path,
+    step_s: Callable[[ss.ProfilerOptions], float],
+    *,
+    steps: int,
+    recorded: int = 6,
+    loop: Loop | None = None,
+    settle: Callable[[], None] | None = None,
 ) -> Note:
     """Run a window of six steps after five others; what its process noted."""
     notes = tmp_path / "notes"
@@ -100,13 +138,13 @@ def windowed(
         run="run",
         notes=str(notes),
         skip_steps=5,
-        steps=6,
+        steps=recorded,
         max_s=1e9,
         max_slowdown=1.0,
         python_tracer_level=1,
         python_sampling_hz=0.0,
     )
-    loop = Loop(step_s)
+    loop = loop or Loop(step_s)
     window = Window(
         plan,
         begun=lambda: None,
@@ -116,7 +154,7 @@ def windowed(
     )
     try:
         for number in range(1, steps + 1):
-            window.step_begins(number)
+            window.step_begins(number, settle=settle)
             loop.passes()
     finally:
         window.close()
@@ -134,17 +172,18 @@ def test_python_calls_that_cost_too_much_are_left_out(tmp_path: Path) -> None:
     note = windowed(
         tmp_path, lambda it: 0.5 if it.python_tracer_level else 0.11, steps=30
     )
-    # Step 6 sets up, 7 to 9 are too slow: what is kept begins with 10.
-    assert (note.first, note.last) == (10, 15)
+    # Step 6 sets up, 7 to 9 are too slow, 10 to 14 are not without a recording: what is
+    # kept begins with 15.
+    assert (note.first, note.last) == (15, 20)
     (said,) = (it for it in note.warnings if "max-slowdown" in it)
     assert said == (
-        "recorded steps took 5.0 times as long as those before (--max-slowdown 1), so "
+        "recorded steps took 5.0 times as long as others (--max-slowdown 1), so "
         "calls of Python functions (python_tracer_level 0) were not recorded"
     )
     assert note.path is not None
     profile = ss.open(note.path)
     overview = profile.tool("overview_page")
-    assert [step.step for step in overview.steps] == [10, 11, 12, 13, 14, 15]
+    assert [step.step for step in overview.steps] == [15, 16, 17, 18, 19, 20]
     quality = profile.table(profile.hosts[0], "quality")
     assert not isinstance(quality, ss.Unavailable)
     assert any("--max-slowdown" in it for it in quality["message"])
@@ -154,10 +193,85 @@ def test_where_nothing_is_left_to_leave_out_fewer_steps_are_recorded(
     tmp_path: Path,
 ) -> None:
     note = windowed(tmp_path, lambda _: 1.0, steps=40)
-    assert (note.first, note.last) == (14, 17)
+    assert (note.first, note.last) == (24, 27)
     said = [it for it in note.warnings if "max-slowdown" in it]
     assert len(said) == 3
     assert "the steps that were left were not recorded" in said[-1]
+
+
+def said_of_cost(note: Note) -> list[str]:
+    return [it for it in note.warnings if "max-slowdown" in it]
+
+
+def test_steps_that_are_longer_without_a_recording_too_are_recorded_whole(
+    tmp_path: Path,
+) -> None:
+    """The program comes to longer steps just where it is recorded."""
+    loop = Loop(lambda _: 0.1)
+    loop.longer_after = 5
+    note = windowed(tmp_path, lambda _: 1.0, steps=40, loop=loop)
+    assert (note.first, note.last) == (15, 20)
+    assert said_of_cost(note) == []
+
+
+@pytest.mark.parametrize("settles", [True, False])
+def test_a_loop_that_runs_ahead_of_its_device_is_recorded_whole(
+    tmp_path: Path, *, settles: bool
+) -> None:
+    loop = AheadLoop(lambda _: 0.002)
+    note = windowed(
+        tmp_path,
+        lambda _: 0.0,
+        steps=120,
+        recorded=40,
+        loop=loop,
+        settle=loop.settle if settles else None,
+    )
+    assert said_of_cost(note) == []
+    assert note.first is not None
+    assert note.last == note.first + 39
+    assert note.path is not None
+    steps = [step.step for step in ss.open(note.path).tool("overview_page").steps]
+    assert steps == list(range(note.first, note.first + 40))
+
+
+def test_what_slows_a_loop_that_runs_ahead_is_left_out(tmp_path: Path) -> None:
+    loop = AheadLoop(lambda it: 1.5 if it.python_tracer_level else 0.002)
+    note = windowed(
+        tmp_path, lambda _: 0.0, steps=60, recorded=10, loop=loop, settle=loop.settle
+    )
+    (said,) = said_of_cost(note)
+    assert "python_tracer_level 0" in said
+    assert note.first is not None
+    assert note.last == note.first + 9
+
+
+def test_what_is_recorded_is_kept_until_it_is_replaced(tmp_path: Path) -> None:
+    """The program ends while its steps are compared with those that were recorded."""
+    note = windowed(tmp_path, lambda _: 1.0, steps=12)
+    assert (note.how, note.first, note.last) == ("steps", 6, 9)
+    assert said_of_cost(note) == []
+    assert note.path is not None
+    overview = ss.open(note.path).tool("overview_page")
+    assert [step.step for step in overview.steps] == [6, 7, 8, 9]
+
+
+def control(recorded: list[float], others: list[float], *, mean_s: float) -> Control:
+    found = Control(cost([0.1] * 5, recorded), recorded_s=mean_s, now_s=100.0)
+    found.steps_s += others
+    return found
+
+
+def test_control_steps_decide_whether_it_is_the_recording() -> None:
+    slow = [9.0, 1.0, 1.0, 1.0]
+    assert not control(slow, [0.1] * 4, mean_s=1.0).is_over
+    assert control(slow, [0.1] * 5, mean_s=1.0).is_over
+    assert control(slow, [0.1] * 5, mean_s=1.0).slowdown(100.5) == pytest.approx(10)
+    # As long on the device, which was waited for; or on the host.
+    assert control(slow, [0.1] * 5, mean_s=1.0).slowdown(105.0) is None
+    assert control(slow, [0.9] * 5, mean_s=1.0).slowdown(104.5) is None
+    # The recorded ones only waited for steps that had begun before them.
+    assert control(slow, [0.1] * 5, mean_s=0.2).slowdown(100.5) is None
 
 
 def test_the_next_round_of_a_schedule_records_less(tmp_path: Path) -> None:
@@ -178,3 +292,21 @@ def test_the_next_round_of_a_schedule_records_less(tmp_path: Path) -> None:
     for run in profiler.runs:
         assert run.path is not None
         assert len(ss.open(run.path).tool("overview_page").steps) == 5
+
+
+def test_steps_before_the_first_round_of_a_schedule_are_no_measure(
+    tmp_path: Path,
+) -> None:
+    loop = Loop(lambda _: 0.1)
+    loop.longer_after = 5
+    options = ss.ProfilerOptions(
+        collectors=("host", "python_calls"), python_tracer_level=1, max_slowdown=2.0
+    )
+    profiler = Schedule(5, 0, 5, 2, logdir=tmp_path, options=options, now_s=loop.clock)
+    with profiler:
+        for _ in range(20):
+            loop.passes()
+            profiler.step()
+    assert len(profiler.runs) == 2
+    for run in profiler.runs:
+        assert not [it for it in run.warnings if "max_slowdown" in it]

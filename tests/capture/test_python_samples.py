@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,8 +21,12 @@ from stepscope.derive.host.function_frames import FunctionFrames, function_frame
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+    from types import CodeType
 
+PATIENCE_S = 60
+#: So many looks find whatever lasts that long.
+SOME = 10
 OPTIONS = ss.ProfilerOptions(counters_hz=0, collectors=("host", "python_samples"))
 
 
@@ -35,6 +40,40 @@ def compute(seconds: float) -> int:
     while time.perf_counter() < end:
         rounds += 1
     return rounds
+
+
+class Looks:
+    """Counts the looks at each thread: a busy machine makes them fewer than asked."""
+
+    def __init__(self) -> None:
+        self.at: Counter[int] = Counter()
+
+    def note(self, threads: Sequence[int]) -> None:
+        self.at.update(threads)
+
+    def wait(self, count: int = SOME) -> None:
+        """Wait until the calling thread was looked at so many times more."""
+        self.reach(self.at[threading.get_ident()] + count)
+
+    def reach(self, total: int) -> None:
+        """Wait until the calling thread was looked at so many times in all."""
+        mine, end_s = threading.get_ident(), time.monotonic() + PATIENCE_S
+        while self.at[mine] < total:
+            assert time.monotonic() < end_s, f"{self.at[mine]} of {total} looks"
+            pause(0.01)
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> Looks:
+    found, stacks_of = Looks(), python_samples.recorder.stacks_of
+
+    def noted(threads: list[int]) -> list[list[CodeType]]:
+        stacks = stacks_of(threads)
+        found.note(threads)
+        return stacks
+
+    monkeypatch.setattr(python_samples.recorder, "stacks_of", noted)
+    return found
 
 
 def frames_of(run: ss.Run) -> tuple[FunctionFrames, list[str]]:
@@ -66,18 +105,25 @@ def seconds_in(found: FunctionFrames, function: str) -> float:
 
 
 def test_functions_have_the_time_that_they_took(
-    tmp_path: Path, of_the_test: Callable[[str], bool]
+    tmp_path: Path, of_the_test: Callable[[str], bool], looks: Looks
 ) -> None:
+    paused_s = computed_s = 0.0
     with ss.Profile(tmp_path, OPTIONS) as run:
         for step in range(10):
             with ss.StepTrace(step):
+                begun = time.perf_counter()
                 pause(0.03)
+                between = time.perf_counter()
                 compute(0.06)
+                paused_s += between - begun
+                computed_s += time.perf_counter() - between
+        looked = looks.at[threading.get_ident()]
     found, tracks = frames_of(run)
     assert (found.sampled, found.hz) == (True, 100)
-    # 0.3 s and 0.6 s; a busy machine makes waits longer.
-    assert 0.2 < seconds_in(found, "pause") < 0.8
-    assert 0.4 < seconds_in(found, "compute") < 1.2
+    # A look that a busy machine leaves out may give its time to the wrong function.
+    missing_s = max(paused_s + computed_s - looked / found.hz, 0)
+    for name, own_s in (("pause", paused_s), ("compute", computed_s)):
+        assert abs(seconds_in(found, name) - own_s) < 0.1 + missing_s
     names = {found.function(kind): found.names[kind] for kind in set(found.type)}
     line = pause.__code__.co_firstlineno
     assert names["pause"] == ("pause", __file__, line, False)
@@ -85,16 +131,16 @@ def test_functions_have_the_time_that_they_took(
     assert set(filter(of_the_test, seen)) == {"MainThread"}
 
 
-def test_by_default_functions_are_found(tmp_path: Path) -> None:
+def test_by_default_functions_are_found(tmp_path: Path, looks: Looks) -> None:
     with ss.Profile(tmp_path) as run:
-        pause(0.1)
+        looks.wait()
     found, _ = frames_of(run)
     assert seconds_in(found, "pause") > 0.05
 
 
-def test_nothing_of_the_recording_itself_is_found(tmp_path: Path) -> None:
+def test_nothing_of_the_recording_itself_is_found(tmp_path: Path, looks: Looks) -> None:
     with ss.Profile(tmp_path) as run:
-        pause(0.05)
+        looks.wait()
     found, _ = frames_of(run)
     files = {found.file(kind) or "" for kind in found.type.tolist()}
     assert not any("stepscope/capture" in file for file in files)
@@ -104,14 +150,16 @@ def test_nothing_of_the_recording_itself_is_found(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_threads_that_annotate_are_looked_at_and_no_others(
-    tmp_path: Path, of_the_test: Callable[[str], bool]
+    tmp_path: Path, of_the_test: Callable[[str], bool], looks: Looks
 ) -> None:
     silent_may_end = threading.Event()
 
     def annotating() -> None:
-        for _ in range(30):
+        for _ in range(2):
             with ss.Trace("work"):
                 pause(0.02)
+        # Who annotated is known from the next time on that events are stored.
+        looks.wait()
 
     silent = threading.Thread(target=silent_may_end.wait, name="silent")
     worker = threading.Thread(target=annotating, name="worker")
@@ -151,13 +199,13 @@ def test_none_where_none_are_asked_for_or_calls_are(
 
 
 def test_a_recursion_without_end_is_found_as_far_as_its_outer_part(
-    tmp_path: Path,
+    tmp_path: Path, looks: Looks
 ) -> None:
     def deeper(left: int) -> None:
         if left:
             deeper(left - 1)
         else:
-            pause(0.1)
+            looks.wait()
 
     with ss.Profile(tmp_path, OPTIONS) as run:
         deeper(400)
@@ -191,7 +239,9 @@ options = ss.ProfilerOptions(counters_hz=0, collectors=("host", "python_samples"
 with ss.Profile(sys.argv[1], options):
     alone = sys.getswitchinterval()
     other.start()
-    time.sleep(0.5)
+    end_s = time.monotonic() + 30
+    while sys.getswitchinterval() != usual and time.monotonic() < end_s:
+        time.sleep(0.01)
     beside_another = sys.getswitchinterval()
 others_may_end.set()
 other.join()
@@ -220,11 +270,13 @@ def test_a_stop_without_a_start_gives_nothing() -> None:
     assert PythonSamplesCollector().stop() == (b"", (), False)
 
 
-def test_functions_of_one_name_in_two_files_stay_two(tmp_path: Path) -> None:
+def test_functions_of_one_name_in_two_files_stay_two(
+    tmp_path: Path, looks: Looks
+) -> None:
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "same.py").write_text(
-            "import time\ndef same():\n    time.sleep(0.1)\n", encoding="utf-8"
+            "def same(wait):\n    wait()\n", encoding="utf-8"
         )
     names: dict[str, dict[str, object]] = {"a": {}, "b": {}}
     for folder, scope in names.items():
@@ -232,7 +284,7 @@ def test_functions_of_one_name_in_two_files_stay_two(tmp_path: Path) -> None:
         exec(compile(path.read_text("utf-8"), str(path), "exec"), scope)  # noqa: S102
     with ss.Profile(tmp_path / "logs", OPTIONS) as run:
         for scope in names.values():
-            scope["same"]()  # type: ignore[operator]
+            scope["same"](looks.wait)  # type: ignore[operator]
     found, _ = frames_of(run)
     files = {
         found.file(kind)
@@ -242,41 +294,50 @@ def test_functions_of_one_name_in_two_files_stay_two(tmp_path: Path) -> None:
     assert files == {str(tmp_path / folder / "same.py") for folder in "ab"}
 
 
-def test_looks_begin_at_once(tmp_path: Path) -> None:
-    del tmp_path
+def test_looks_begin_at_once(looks: Looks) -> None:
     collector = PythonSamplesCollector()
-    collector.start(ss.ProfilerOptions(), ClockPair.now())
-    time.sleep(0.03)
+    # The second look would come minutes later than anyone waits here.
+    collector.start(ss.ProfilerOptions(python_sampling_hz=0.002), ClockPair.now())
+    looks.reach(1)
     assert collector.stop().xspace
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells the thread")
 @pytest.mark.slow
 def test_functions_that_threads_of_others_call_are_found(
-    tmp_path: Path, of_the_test: Callable[[str], bool]
+    tmp_path: Path, of_the_test: Callable[[str], bool], looks: Looks
 ) -> None:
     """A framework's pool calls Python as ctypes does here: from a thread of its own."""
+    called_may_end = threading.Event()
 
     @ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
     def called(_: object) -> None:
-        pause(0.3)
+        while not called_may_end.is_set():
+            pause(0.1)
 
     libc = ctypes.CDLL(None)
     thread = ctypes.c_ulong()
+    begun = time.perf_counter()
     with ss.Profile(tmp_path, OPTIONS) as run, ss.Trace("all"):
         libc.pthread_create(ctypes.byref(thread), None, called, None)
-        pause(0.6)
+        looks.wait(3 * SOME)
+        while_both = time.perf_counter()
+        looks.wait(3 * SOME)
+        while_both_s = time.perf_counter() - while_both
+        called_may_end.set()
         libc.pthread_join(thread, None)
+    whole_s = time.perf_counter() - begun
     found, tracks = frames_of(run)
-    theirs = [
-        function
-        for track, kind in zip(found.track.tolist(), found.type.tolist(), strict=True)
-        if tracks[track] != "MainThread"
-        and of_the_test(tracks[track])
-        and (function := found.function(kind))
-    ]
-    assert {name.rpartition(".")[2] for name in theirs} == {"called", "pause"}
-    assert 0.6 < seconds_in(found, "pause") < 2.0
+    theirs_s: Counter[str] = Counter()
+    for track, kind, own_ps in zip(
+        found.track.tolist(), found.type.tolist(), found.self_ps.tolist(), strict=True
+    ):
+        function = found.function(kind)
+        if function and tracks[track] != "MainThread" and of_the_test(tracks[track]):
+            theirs_s[function.rpartition(".")[2]] += own_ps / 1e12
+    assert set(theirs_s) == {"called", "pause"}
+    # It waited in `pause` while this thread did, and no longer than there was.
+    assert while_both_s / 2 < theirs_s["pause"] < whole_s
 
 
 _FORKED = """

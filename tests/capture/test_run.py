@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
+from tests.support.programs.storing import STORED
 
 import stepscope as ss
 from stepscope.analysis.overview_page import OverviewPageResult
@@ -154,7 +155,9 @@ ENDINGS = {
 @pytest.mark.parametrize("steps", [4, 14])
 def test_the_exit_status_is_the_programs_own(ending: str, steps: int) -> None:
     code, status = ENDINGS[ending]
-    text = f"import os, signal\n{MARKED}\nsys.stdout.flush()\ntime.sleep(0.8)\n{code}\n"
+    # Without stepscope nothing is stored.
+    wait = f"{STORED}\nif os.path.exists('stepscope-logs'): stored('stepscope-logs')\n"
+    text = f"import os, signal\n{MARKED}\nsys.stdout.flush()\n{wait}{code}\n"
     plain = subprocess.run(
         [sys.executable, script(text), str(steps)],
         capture_output=True,

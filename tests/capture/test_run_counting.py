@@ -16,7 +16,7 @@ from stepscope.capture.launching.command import resolve
 from stepscope.capture.launching.notes import Note, read_notes, write_note
 from stepscope.capture.launching.outcome import describe, keep_the_best
 from stepscope.capture.launching.plan import VARIABLE, RunPlan
-from stepscope.capture.launching.repeated_calls import RepeatedCalls
+from stepscope.capture.launching.stepping.repeated_calls import RepeatedCalls
 from stepscope.errors import BadUsage
 
 if TYPE_CHECKING:
@@ -224,6 +224,45 @@ def test_without_steps_what_was_recorded_for_its_time_is_kept(tmp_path: Path) ->
     server = note(tmp_path / "server", process=1, how="time")
     helper = note(tmp_path / "helper", process=2, how="early")
     assert keep_the_best([server, helper]) == ((server,), (helper,))
+
+
+def test_what_only_waited_is_kept_where_nothing_else_was_recorded(
+    tmp_path: Path,
+) -> None:
+    parent = note(tmp_path / "parent", process=1, how="waited")
+    children = [
+        note(tmp_path / "child", process=2 + at, how="none")._replace(path=None)
+        for at in range(3)
+    ]
+    kept, left_out = keep_the_best([parent, *children])
+    assert kept == (parent,)
+    plan = RunPlan(logdir="d", run="r", notes="n")
+    first, *rest = describe(kept, left_out, plan, anything=True, status=0)
+    assert first.startswith("p1.py: it mostly waited for processes that it started")
+    assert len(rest) == 1
+    assert (tmp_path / "parent").exists()
+
+
+@pytest.mark.parametrize(("seconds", "kept"), [(4.9, "parent"), (5.1, "worker")])
+def test_a_launcher_is_left_out_and_a_program_of_short_tools_is_not(
+    tmp_path: Path, seconds: float, kept: str
+) -> None:
+    parent = note(tmp_path / "parent", process=1, how="waited")._replace(seconds=10.0)
+    worker = note(tmp_path / "worker", process=9, how="early")
+    keep_the_best([parent, worker._replace(seconds=seconds)])
+    assert [path.name for path in tmp_path.iterdir()] == [kept]
+
+
+def test_what_several_processes_have_in_common_is_said_once(tmp_path: Path) -> None:
+    notes = [
+        note(tmp_path / "child", process=at, how="none")._replace(
+            program="tool.py", path=None
+        )
+        for at in range(40)
+    ]
+    plan = RunPlan(logdir="d", run="r", notes="n")
+    told = list(describe(*keep_the_best(notes), plan, anything=False, status=0))
+    assert told == ["tool.py: nothing was recorded", "nothing was recorded"]
 
 
 def test_notes_come_back_and_torn_ones_do_not(tmp_path: Path) -> None:

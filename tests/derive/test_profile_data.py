@@ -7,6 +7,7 @@ from tests.support.traces import blueprint
 
 from stepscope.derive import profile_data
 from stepscope.derive.host.event_nesting import event_nesting
+from stepscope.derive.profile_data import ProfileData
 from stepscope.derive.step_windows.windows import windows
 from stepscope.derive.steps.chosen import choose_steps, steps
 from stepscope.errors import BadUsage
@@ -38,6 +39,21 @@ def test_what_is_derived_is_computed_once_and_seen_through_chosen_hosts() -> Non
     assert not isinstance(nesting, Unavailable)
     assert profile.derived("vm", event_nesting) is nesting
     assert profile.select(["vm"]).derived("vm", event_nesting) is nesting
+
+
+def test_what_tools_share_is_worked_out_once_for_each_choice_of_hosts() -> None:
+    traces = {host: blueprint.trace(LINES, host=host) for host in ("a", "b")}
+    profile = ProfileData("run", traces)
+    asked = []
+
+    def named(run: ProfileData, ending: str) -> str:
+        asked.append(run.hosts)
+        return " and ".join(run.hosts) + ending
+
+    chosen = profile.select(["b"])
+    assert [profile.kept(named, "!"), profile.kept(named, "!")] == ["a and b!"] * 2
+    assert [chosen.kept(named, "!"), chosen.kept(named, "?")] == ["b!", "b?"]
+    assert asked == [("a", "b"), ("b",), ("b",)]
 
 
 def test_an_absent_input_is_the_result_unless_the_signature_takes_it() -> None:

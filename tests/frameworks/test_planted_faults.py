@@ -1,17 +1,21 @@
 """Faults planted in really recorded programs: each is what the report says first.
 
 A fault takes more than half of a step, or is the only thing of its kind, so that a busy
-machine does not hide it; what is asserted are owners and the program's own functions.
+machine does not hide it; what is asserted are owners and the program's own functions. A
+recording that others on the machine disturbed, as the program's own clock tells, is
+made once more.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
+import statistics
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pytest
 from tests.support.programs.frameworks import interpreter
@@ -73,6 +77,10 @@ FAULTS: Final = {
     ("jax", "recompile"): (COMPILING, "update"),
     ("jax", "checkpoint"): (WRITING, "`save_checkpoint` (jax_program.py:"),
 }
+#: What others on the machine do to a program, and no fault of its own.
+NOISE: Final = {"step.outlier", "gap.contention"}
+#: A recording that nobody disturbs is made once.
+MOST_RECORDINGS: Final = 4
 #: One thread for each program: the tests may share the machine.
 _SURROUNDINGS: Final = {
     "CUDA_VISIBLE_DEVICES": "-1",
@@ -83,6 +91,36 @@ _SURROUNDINGS: Final = {
 }
 
 
+class Recorded(NamedTuple):
+    """What the report says of a recording, and what the program saw itself.
+
+    Attributes:
+        said: The report.
+        disturbed: Whether it had to wait for a processor, or its steps differ much.
+    """
+
+    said: Any
+    disturbed: bool
+
+    @property
+    def headline(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.said["headline"]
+        return found
+
+
+def was_disturbed(folder: Path) -> bool:
+    """Whether the program's clock tells of others; yes where there is no such clock."""
+    clock, waits = folder / "clock", folder / "waits"
+    if not (clock.exists() and waits.exists() and waits.stat().st_size):
+        return True
+    begun = [float(line) for line in clock.read_text().splitlines()]
+    waited = [float(line) for line in waits.read_text().splitlines()]
+    # The first steps compile, and wait for nobody.
+    took = [end - begin for begin, end in itertools.pairwise(begun[2:])]
+    share = (waited[-1] - waited[2]) / (begun[-1] - begun[2])
+    return share > 0.01 or max(took) > 1.2 * statistics.median(took)
+
+
 def stepscope(folder: Path, *arguments: object) -> str:
     done = subprocess.run(
         [sys.executable, "-m", "stepscope", *map(str, arguments)],
@@ -91,57 +129,76 @@ def stepscope(folder: Path, *arguments: object) -> str:
         text=True,
         check=True,
         timeout=300,
-        env={**os.environ, **_SURROUNDINGS},
+        env={
+            **os.environ,
+            **_SURROUNDINGS,
+            "PROGRAM_CLOCK": str(folder / "clock"),
+            "PROGRAM_WAITS": str(folder / "waits"),
+        },
     )
     return done.stdout
 
 
 @pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], Any]:
+def recorded(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Callable[[str, str], Recorded]:
     """Record a program at default options, and what the report says of it."""
 
-    def recorded(framework: str, fault: str) -> Any:
+    def record(framework: str, fault: str) -> Recorded:
         folder = tmp_path_factory.mktemp(f"{framework}-{fault}")
         python = sys.executable if framework == "plain" else interpreter(framework)
         program = PROGRAMS / f"{framework}_program.py"
         asked = ("--no-report", "--logdir", "log", "--", python, program, fault)
         stepscope(folder, "run", *asked)
-        return json.loads(stepscope(folder, "report", "--format", "json", "log"))
+        said = json.loads(stepscope(folder, "report", "--format", "json", "log"))
+        return Recorded(said, was_disturbed(folder))
 
-    return recorded
+    return record
+
+
+def recordings(
+    once: Callable[[], Recorded], *, until: Callable[[Recorded], bool]
+) -> list[Recorded]:
+    """Recordings until one is as it should be, or is not and nobody disturbed it."""
+    made = [once()]
+    while not until(made[-1]) and made[-1].disturbed and len(made) < MOST_RECORDINGS:
+        made.append(once())
+    return made
 
 
 @pytest.mark.parametrize(("framework", "fault"), list(FAULTS))
 def test_the_fault_is_said_first(
-    framework: str, fault: str, report: Callable[[str, str], Any]
+    framework: str, fault: str, recorded: Callable[[str, str], Recorded]
 ) -> None:
     about, said = FAULTS[framework, fault]
 
-    def is_named(headline: dict[str, Any]) -> bool:
-        subjects = {headline["owner"], headline["finding"]}
-        return bool(subjects.intersection(about)) and said in headline["text"]
+    def is_named(made: Recorded) -> bool:
+        subjects = {made.headline["owner"], made.headline["finding"]}
+        return bool(subjects.intersection(about)) and said in made.headline["text"]
 
-    # What else the machine does may disturb one recording.
-    tried = [report(framework, fault)["headline"]]
-    if not is_named(tried[0]):
-        tried.append(report(framework, fault)["headline"])
-    assert is_named(tried[-1]), tried
+    made = recordings(lambda: recorded(framework, fault), until=is_named)
+    assert is_named(made[-1]), [(it.headline, it.disturbed) for it in made]
 
 
 @pytest.mark.parametrize("framework", ["plain", "torch", "tensorflow", "jax"])
 def test_its_healthy_twin_has_none(
-    framework: str, report: Callable[[str, str], Any]
+    framework: str, recorded: Callable[[str, str], Recorded]
 ) -> None:
-    def alarms(said: Any) -> list[str]:
+    def alarms(made: Recorded) -> list[str]:
         return [
             one["id"]
-            for one in said["findings"]
+            for one in made.said["findings"]
             if one["status"] == "fail" and one["severity"] != "info"
         ]
 
-    said = report(framework, "healthy")
-    if alarms(said):
-        said = report(framework, "healthy")
-    assert alarms(said) == []
-    assert said["headline"]["finding"] is None
-    assert said["headline"]["owner"] == "host_compute"
+    def has_none(made: Recorded) -> bool:
+        """Nothing but noise, and no program's function is blamed for a fault."""
+        about = made.headline["finding"]
+        named = [it for it in functions if it in made.headline["text"]]
+        is_work = about is None and made.headline["owner"] == "host_compute"
+        return set(alarms(made)) <= NOISE and not named and (is_work or about in NOISE)
+
+    functions = [said for _, said in FAULTS.values() if said.startswith("`")]
+    made = recordings(lambda: recorded(framework, "healthy"), until=has_none)
+    assert has_none(made[-1]), [(alarms(it), it.headline, it.disturbed) for it in made]

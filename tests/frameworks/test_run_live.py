@@ -355,3 +355,27 @@ def test_of_a_launcher_only_the_workers_are_recorded(
     expected = list(range(11, 21)) if program == LAUNCHED else []
     assert list(done.steps.values()) == [expected, expected]
     assert "not recorded, because it only started the others" in done.err
+
+
+#: Steps are begun ahead of the device, so that the first ones take no time at all.
+AHEAD = """
+import jax, jax.numpy as jnp
+@jax.jit
+def train_step(state):
+    def advance(_, state): return jnp.tanh(state @ state) * 0.5
+    return jax.lax.fori_loop(0, 400, advance, state)
+state = jnp.ones((128, 128))
+for _ in range(170):
+    state = train_step(state)
+state.block_until_ready()
+"""
+
+
+def test_a_loop_that_runs_ahead_of_its_device_is_not_cut_short(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(AHEAD, encoding="utf-8")
+    options = ("--steps", "70", "--max-s", "1000", "--no-report")
+    done = record(tmp_path, interpreter("jax"), "train.py", options=options)
+    (steps,) = done.steps.values()
+    assert len(steps) == 70
+    assert steps == list(range(steps[0], steps[0] + 70))
+    assert "max-slowdown" not in done.err

@@ -34,7 +34,7 @@ def fuzz(repository: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 @pytest.mark.parametrize(
-    ("cases", "seed"), [(1000, 20), pytest.param(3000, 22, marks=pytest.mark.slow)]
+    ("cases", "seed"), [(300, 20), pytest.param(3000, 22, marks=pytest.mark.slow)]
 )
 def test_no_damaged_message_crashes_the_decoder(
     cases: int, seed: int, fuzz: ModuleType
@@ -47,12 +47,15 @@ def test_no_damaged_message_crashes_the_decoder(
     assert done * 0.3 < readable < done * 0.95
 
 
-def test_no_damaged_message_crashes_the_uncompiled_decoder(fuzz: ModuleType) -> None:
+@pytest.mark.parametrize("cases", [100, pytest.param(400, marks=pytest.mark.slow)])
+def test_no_damaged_message_crashes_the_uncompiled_decoder(
+    cases: int, fuzz: ModuleType
+) -> None:
     with uncompiled_xspace():
         done, readable = fuzz.loop(
-            cases=400, seconds=60, seed=21, compare_every=5, note=None
+            cases=cases, seconds=60, seed=21, compare_every=5, note=None
         )
-    assert done > 100
+    assert done > cases / 4
     assert done * 0.3 < readable < done * 0.95
 
 

@@ -52,3 +52,17 @@ def test_which_hosts_are_this_machine_alone() -> None:
 def test_a_file_name_holds_no_colon_and_does_not_begin_with_a_dot() -> None:
     assert file_name_of("[::1]:6009") == "1_6009"
     assert file_name_of("../x:1") == "x_1"
+
+
+def test_a_name_of_a_tpu_is_refused_with_what_to_give_instead(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("TPU_WORKER_HOSTNAMES", raising=False)
+    with pytest.raises(
+        BadUsage, match=r"names of TPUs .* not looked up.*: my-tpu:6009"
+    ):
+        addresses("my-tpu")
+    # Where the machine itself says who the workers are, they are named.
+    monkeypatch.setenv("TPU_WORKER_HOSTNAMES", "10.0.0.2, t1v-n-1,")
+    with pytest.raises(BadUsage, match=r": 10\.0\.0\.2:PORT t1v-n-1:PORT\.$"):
+        addresses("grpc://my-tpu")

@@ -182,6 +182,38 @@ def test_a_profile_beyond_grpcs_own_limit_comes_whole(
     assert outcome.bytes == len(large)
 
 
+def exhausted(_: bytes, context: Any) -> bytes:
+    context.abort(
+        grpc.StatusCode.RESOURCE_EXHAUSTED,
+        "Sent message larger than max (2147484000 vs. 2147483647)",
+    )
+    raise AssertionError
+
+
+def test_a_worker_whose_recording_is_beyond_one_message_is_said_in_one_line(
+    ours: server.Server,
+    answering: Answering,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Ours and another one; what the third one recorded is stored all the same."""
+    monkeypatch.setattr(ours.captures, "most_bytes", 10)
+    done = invoke(
+        *("capture", ours.address, answering(exhausted), answering(whole)),
+        *("--ms", 20, "--logdir", tmp_path, "--format", "json"),
+    )
+    assert done.exit_code == 1
+    hosts = json.loads(done.stdout)["hosts"]
+    # Asking again would take as long, and fail again.
+    assert [(host["state"], host["attempts"]) for host in hosts] == [
+        *(("error", 1), ("error", 1), ("ok", 1)),
+    ]
+    own, other = (host["text"] for host in hosts[:2])
+    assert own.endswith("one message holds at most 10; record for a shorter time.")
+    assert "(2147484000 vs. 2147483647)); record for a shorter time (--ms" in other
+    assert "\n" not in own + other
+
+
 def test_clocks_are_compared_where_the_server_tells_its_time(
     ours: server.Server, answering: Answering, tmp_path: Path
 ) -> None:

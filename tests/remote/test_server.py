@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import stat
 import subprocess
 import sys
 import threading
@@ -17,7 +15,7 @@ import pytest
 import stepscope as ss
 from stepscope.capture.recording.session import current
 from stepscope.errors import BadUsage
-from stepscope.remote import registry, server
+from stepscope.remote import server
 from stepscope.remote.messages import (
     GetSnapshotRequest,
     MonitorRequest,
@@ -352,16 +350,6 @@ def test_a_taken_port_is_an_error(ours: server.Server) -> None:
         server.start(int(ours.address.rpartition(":")[2]))
     with pytest.raises(BadUsage, match="does not exist"):
         server.start(70_000)
-
-
-def test_a_process_is_found_by_its_number(ours: server.Server, tmp_path: Path) -> None:
-    assert registry.address_of(os.getpid()) == ours.address
-    (file,) = (tmp_path / "runtime" / "stepscope").iterdir()
-    assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    assert json.loads(file.read_text())["address"] == ours.address
-    ours.stop()
-    with pytest.raises(BadUsage, match=r"ss\.server\.start"):
-        registry.address_of(os.getpid())
 
 
 _PROGRAM = """

@@ -188,3 +188,24 @@ def test_a_program_without_a_framework_is_not_asked_for_its_ops() -> None:
     findings = text.split("Findings")[1]
     for rule in ("mem.oom", "mem.leak", "launch.small", "launch.eager"):
         assert rule not in findings
+
+
+def test_a_program_without_a_framework_is_its_functions_not_a_lack_of_steps() -> None:
+    text = plain_page(
+        [
+            ("main", "/app/rows.py(1): <module>", 3, 997),
+            ("main", "/app/rows.py(7): load", 3, 700),
+            ("main", "/app/rows.py(5): parse", 3, 600),
+            ("main", "/app/rows.py(9): group", 703, 290),
+            # Before the first look at the stack.
+            ("main", "gc.collect", 0, 1),
+        ]
+    )
+    first, *rest = text.splitlines()[3:]
+    assert first == (
+        "99.8 % of the recording is host compute, mostly `load` (rows.py:7), most of "
+        "it in `parse`."
+    )
+    assert not any(line.startswith(("First:", "Do first:")) for line in rest)
+    assert "load (rows.py:7), most of it in parse  70.0 %" in text
+    assert "group (rows.py:9)  29.0 %" in text

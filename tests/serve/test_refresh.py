@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tests.support.sites.serve import Site
 
 
-def until(holds: Callable[[], bool], *, within_s: float = 20) -> None:
+def until(holds: Callable[[], bool], *, within_s: float = 60) -> None:
     end = time.monotonic() + within_s
     while not holds():
         assert time.monotonic() < end, "it did not happen"
@@ -133,7 +133,8 @@ def test_a_run_that_is_being_written_is_not_read_half(
     tmp_path: Path, a1: bytes
 ) -> None:
     path = put(tmp_path, "r1", "vm", a1[: len(a1) // 2], unix_s=None)
-    with running(tmp_path, quiet_s=1.5) as site:
+    # A busy machine may take its time: how long is quiet, is shortened when it may be.
+    with running(tmp_path, quiet_s=600) as site:
         (run,) = site.get("data/runs").json["runs"]
         assert run["state"] == "writing"
         answer = site.get("data/tool/overview")
@@ -141,6 +142,7 @@ def test_a_run_that_is_being_written_is_not_read_half(
         assert int(answer.headers["Retry-After"]) > 0
         with path.open("ab") as file:
             file.write(a1[len(a1) // 2 :])
+        site.store._quiet_s = 0.5
         until(lambda: site.get("data/tool/overview").status != 503)
         steps = site.get("data/tool/overview").json["data"]["steps"]
         assert len(steps) == 8
@@ -151,8 +153,9 @@ def test_a_clock_that_runs_ahead_does_not_keep_a_run_away(
     tmp_path: Path, a1: bytes
 ) -> None:
     put(tmp_path, "r1", "vm", a1, unix_s=time.time() + 3600)
-    with running(tmp_path, quiet_s=0.5) as site:
+    with running(tmp_path, quiet_s=600) as site:
         assert site.get("data/tool/overview").status == 503
+        site.store._quiet_s = 0.5
         until(lambda: site.get("data/tool/overview").status == 200)
 
 

@@ -82,6 +82,7 @@ def test_what_no_recording_has_so_many_of_is_refused(data: bytes, most: str) -> 
         decode_bytes(data)
 
 
+@pytest.mark.slow  # The limit is a quarter of a million, and so many events are made.
 def test_unknown_ids_beyond_a_limit_share_a_name() -> None:
     count = 2**18 + 10
     ids = range(1, count + 1)

@@ -5,7 +5,7 @@ Definition: docs/definitions/judging.md#order-of-findings.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from stepscope.advice.finding import Finding
     from stepscope.advice.rule import Rule
+    from stepscope.advice.signals.signal import Signal
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
 
@@ -44,7 +45,13 @@ DERIVATIONS: Final = tuple(
 def signals_of(profile: ProfileData, thresholds: Thresholds = THRESHOLDS) -> Signals:
     """Return the signals of a profile; an absent one is `Unavailable` with a reason."""
     profile.prepare(DERIVATIONS)
-    return Signals(lambda signal: signal.compute(profile, thresholds))
+
+    def value_of(wanted: Signal[Any]) -> Any:
+        read = (signals.of(one) for one in wanted.reads)
+        return wanted.compute(profile, thresholds, *read)
+
+    signals = Signals(value_of)
+    return signals
 
 
 def evaluate(

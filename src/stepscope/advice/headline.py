@@ -15,6 +15,7 @@ from stepscope.advice.signals.shares import (
     IDLE_OWNERS,
     account_signals,
 )
+from stepscope.advice.signals.vocabulary import PLAIN, frameworks_used
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 
@@ -49,10 +50,14 @@ class Lead(msgspec.Struct, frozen=True, kw_only=True):
         finding: Id of the finding; null where it is about none.
         host: Host of the account; null where no time is spoken of.
         device: Ordinal of the device; null for a host without one.
+        steps: Whether the share is of steps; without any it is of the whole recording.
         parts: The time by name, largest first.
         caller: The program's function that calls most of that time; null where there
             is none, and for findings.
         unavailable: Why there is nothing to say; null where there is.
+        hosts: Number of hosts in the account, of which this is the judged one.
+        devices: Number of the judged host's devices in the account.
+        stepped: Whether the share is of steps; else it is of the whole recording.
     """
 
     kind: LeadKind
@@ -62,9 +67,13 @@ class Lead(msgspec.Struct, frozen=True, kw_only=True):
     finding: str | None = None
     host: str | None = None
     device: int | None = None
+    steps: bool = True
     parts: tuple[Part, ...] = ()
     caller: Part | None = None
     unavailable: Unavailable | None = None
+    hosts: int = 1
+    devices: int = 1
+    stepped: bool = True
 
 
 def costliest(findings: Sequence[Finding]) -> Finding | None:
@@ -109,12 +118,32 @@ def lead(findings: Sequence[Finding], signals: Signals, thresholds: Thresholds) 
         if first is not None:
             return _of_finding(first)
         return Lead(kind="nothing", unavailable=found)
+    plain = signals.of(frameworks_used) == PLAIN
+    said = _chosen(findings, found, first, thresholds, plain=plain)
+    labels = [one.host for one in found.shares]
+    return msgspec.structs.replace(
+        said,
+        hosts=len(set(labels)),
+        devices=max(labels.count(said.host or ""), 1),
+        stepped=found.judged().step_source is not None,
+    )
+
+
+def _chosen(
+    findings: Sequence[Finding],
+    found: AccountSignals,
+    first: Finding | None,
+    thresholds: Thresholds,
+    *,
+    plain: bool,
+) -> Lead:
+    """Choose what is said first of an account."""
     shares = found.judged()
     grave = first is not None and _cost(first)[0]
     idle = None if grave else _unfound(findings, shares, thresholds)
     if idle is not None and not _costs_more(first, idle[1]):
         return idle[0]
-    if first is not None and not _is_minor(first, shares, thresholds):
+    if first is not None and not _is_minor(first, shares, thresholds, plain=plain):
         return _of_finding(first, found)
     return _of_step(shares, thresholds)
 
@@ -182,19 +211,38 @@ def _unfound(
     return _of_owner("idle", owner, shares), mean_ps / 1e9
 
 
-def _is_minor(finding: Finding, shares: StepShares, thresholds: Thresholds) -> bool:
-    """Return whether the step stays bound by its device whatever the finding gains.
+def _is_minor(
+    finding: Finding, shares: StepShares, thresholds: Thresholds, *, plain: bool
+) -> bool:
+    """Return whether the step stays what it is, whatever the finding gains.
 
-    A doubt about the recording that hides no time says less than what the step is.
+    It stays bound by its device, or by the functions of a program without a framework,
+    of which no other finding speaks. A doubt about the recording that hides no time
+    says less than what the step is.
     """
     if finding.stage == 0 and finding.share_percent is None:
         return finding.severity != "critical"
-    if finding.saving_ms is None or shares.device is None:
+    gain = _gain_percent(finding, shares)
+    if plain and shares.device is None:
+        gain = max(finding.share_percent or 0.0, gain or 0.0)
+        busy = shares.percent("host_compute")
+    elif gain is None or shares.device is None:
         return False
-    step_ms = shares.total_ps / max(len(shares.window_ps), 1) / 1e9
-    gain = 100 * finding.saving_ms.high / step_ms if step_ms else 0.0
-    busy = shares.percent(*_COMPUTE)
+    else:
+        busy = shares.percent(*_COMPUTE)
     return busy >= thresholds.device_bound.value and gain < thresholds.minor_gain.value
+
+
+def _gain_percent(finding: Finding, shares: StepShares) -> float | None:
+    """Return the most that a finding can gain, in percent; None where it is unknown.
+
+    Without steps no gain is promised: it is idle time at most.
+    """
+    if finding.saving_ms is None:
+        waits = bool(finding.owners) and set(finding.owners) <= set(IDLE_OWNERS)
+        return finding.share_percent if waits and finding.stage != 0 else None
+    step_ms = shares.total_ps / max(len(shares.window_ps), 1) / 1e9
+    return 100 * finding.saving_ms.high / step_ms if step_ms else 0.0
 
 
 def _of_step(shares: StepShares, thresholds: Thresholds) -> Lead:
@@ -216,6 +264,7 @@ def _of_step(shares: StepShares, thresholds: Thresholds) -> Lead:
             percent=busy,
             host=shares.host,
             device=shares.device,
+            steps=shares.step_source is not None,
         )
     owner = max((*BUSY_OWNERS, *IDLE_OWNERS), key=shares.percent)
     return _of_owner("largest", owner, shares)
@@ -229,6 +278,7 @@ def _of_owner(kind: LeadKind, owner: str, shares: StepShares) -> Lead:
         percent=shares.percent(owner),
         host=shares.host,
         device=shares.device,
+        steps=shares.step_source is not None,
         parts=shares.parts(owner),
         caller=shares.caller(owner),
     )

@@ -6,10 +6,11 @@ stage, doubts and actions.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from stepscope.advice.calibration import is_calibrated
 from stepscope.advice.finding import Fact, Finding
+from stepscope.frozen import Frozen
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ __all__ = ["Item"]
 _US_PER_MS: Final = 1000
 
 
-class Item(NamedTuple):
+class Item(Frozen, frozen=True, eq=True):
     """One item of the checklist.
 
     Attributes:

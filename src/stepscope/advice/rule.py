@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
+
+from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["Rule"]
 
 
-class Rule(NamedTuple):
+class Rule(Frozen, frozen=True, eq=True):
     """One rule.
 
     Attributes:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
+from stepscope.derive.names.event_kinds import event_kinds
 from stepscope.derive.tracers import tracers
 from stepscope.tracer_remedies import Tracers, asks_for_tracers, remedy_beside
 from stepscope.unavailable import Missing, Unavailable
@@ -43,6 +44,9 @@ def remedied(profile: ProfileData, told: _Told) -> _Told:
 
 
 def _in_force(profile: ProfileData) -> Tracers:
+    recorders = {profile.trace(host).recorder for host in profile.hosts}
+    if len(recorders) == 1 and (recorder := recorders.pop()) is not None:
+        return _recorded(profile, recorder)
     found = [profile.derived(host, tracers) for host in profile.hosts]
     known = [one for one in found if not isinstance(one, Unavailable)]
     if len(known) < len(found):
@@ -51,6 +55,24 @@ def _in_force(profile: ProfileData) -> Tracers:
         host=_least([one.host for one in known]),
         device=_least([one.device for one in known]),
         python=_least([one.python for one in known]),
+    )
+
+
+def _recorded(profile: ProfileData, recorder: str) -> Tracers:
+    """Return what the events show to have been on, of recorders without levels."""
+    ops, work, frames = [], [], []
+    for host in profile.hosts:
+        kinds = profile.derived(host, event_kinds)
+        activity = profile.table(host, "device_activity")
+        told = profile.derived(host, tracers)
+        ops.append(not isinstance(kinds, Unavailable) and bool(kinds.is_op().any()))
+        work.append(not isinstance(activity, Unavailable) and activity.height > 0)
+        frames.append(not isinstance(told, Unavailable) and bool(told.python))
+    return Tracers(
+        host=2 if all(ops) else None,
+        device=1 if all(work) else None,
+        python=1 if all(frames) else None,
+        recorder=recorder,
     )
 
 

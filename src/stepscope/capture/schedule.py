@@ -186,6 +186,9 @@ class Schedule:
     def _leave(self, *, keep: bool) -> None:
         session, self._session = self._session, None
         if session is not None:
+            if not self.runs:
+                # The first steps of a loop compile, or run ahead of their device.
+                self._cost.compare_with(())
             run = session.stop(save=keep)
             if keep:
                 self.runs = (*self.runs, run)

@@ -49,8 +49,11 @@ def answer(
     Returns:
         0, or 1 where a host was not recorded and `allow_partial` is false.
     """
-    attached = [registry.address_of(attach)] if attach else []
-    wanted = parsed([*addresses, *attached])
+    found = None if attach is None else registry.where(attach)
+    wanted = parsed([*addresses, *([] if found is None else [found.address])])
+    if found is not None and not addresses:
+        # The token of one program is for nobody else.
+        token = token or found.token
     options = ProfilerOptions(delay_ms=delay_ms or None, **levels)
     if duration_ms is None:
         duration_ms = _USUAL_MS if steps is None else _LONGEST_MS

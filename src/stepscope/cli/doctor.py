@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import os
+import shutil
+import tempfile
 import textwrap
 from itertools import groupby
 from pathlib import Path
@@ -10,31 +14,94 @@ from typing import TYPE_CHECKING, Final
 import click
 import msgspec
 
+from stepscope.capture.launching.command import resolve
+from stepscope.capture.launching.harmless import say
+from stepscope.capture.launching.launcher import launch
+from stepscope.capture.launching.notes import read_notes
+from stepscope.capture.launching.outcome import keep_the_best
+from stepscope.capture.launching.plan import RunPlan
 from stepscope.doctor.checks import checks
 from stepscope.doctor.machine import Machine
+from stepscope.doctor.recording_cost import Trial, cost_checks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from stepscope.capture.launching.notes import Note
     from stepscope.doctor.check import Check
 
-__all__ = ["answer"]
+__all__ = ["answer", "answer_of_program"]
 
 #: Version of the JSON form.
 _SCHEMA: Final = 1
 _WIDTH: Final = 96
+#: Steps of a program that are measured without a recording, and within one.
+_STEPS: Final = 20
 _MARKS: Final = {"ok": "ok  ", "warn": "warn", "fail": "FAIL", "skip": "–   "}
 
 
 def answer(path: str | None, *, logdir: str, form: str) -> int:
     """Look, and print what was found; return 1 where a check fails."""
     found = checks(Machine.here(), Path(logdir)) if path is None else _recording(path)
+    _print(found, form=form, err=False)
+    return int(any(one.state == "fail" for one in found))
+
+
+def answer_of_program(command: Sequence[str], *, form: str) -> int:
+    """Record a program once, print what that costs, and return the program's status.
+
+    What is recorded is removed. Text goes to standard error, as the program may print
+    anything; JSON is the last line of standard output.
+    """
+    arguments = resolve(command)
+    folder = tempfile.mkdtemp(prefix="stepscope-doctor-")
+    try:
+        plan = RunPlan(
+            logdir=folder,
+            run="trial",
+            notes=folder,
+            skip_steps=_STEPS,
+            steps=_STEPS,
+            max_slowdown=math.inf,
+            watches=False,
+        )
+        say(
+            f"records {_STEPS} steps of the program after {_STEPS} others; it runs to "
+            "its end"
+        )
+        status = launch(arguments, plan, os.environ)
+        kept, _ = keep_the_best(read_notes(folder))
+        found = [one for note in kept for one in cost_checks(_trial(note, plan))]
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    if not found:
+        say("no Python process of the command could be reached: nothing is known")
+    _print(found, form=form, err=form != "json")
+    return status
+
+
+def _trial(note: Note, plan: RunPlan) -> Trial:
+    by_steps = note.how == "steps"
+    return Trial(
+        program=note.program,
+        size=None if note.path is None else Path(note.path).stat().st_size,
+        first=note.first if by_steps else None,
+        last=note.last if by_steps else None,
+        seconds=plan.record_s if note.how == "time" else None,
+        unrecorded_s=note.unrecorded_s,
+        recorded_s=note.recorded_s,
+        start_s=note.start_s,
+        stop_s=note.stop_s,
+        wanted=plan.last_step,
+    )
+
+
+def _print(found: Sequence[Check], *, form: str, err: bool) -> None:
     if form == "json":
         told = {"schema": _SCHEMA, "checks": found}
-        click.echo(msgspec.json.encode(told).decode())
-    else:
-        click.echo("\n".join(_lines(found)))
-    return int(any(one.state == "fail" for one in found))
+        click.echo(msgspec.json.encode(told).decode(), err=err)
+    elif found:
+        click.echo("\n".join(_lines(found)), err=err)
 
 
 def _recording(path: str) -> tuple[Check, ...]:

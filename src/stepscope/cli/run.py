@@ -12,19 +12,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stepscope.capture.launching.command import resolve
+from stepscope.capture.launching.environment import armed_environment
 from stepscope.capture.launching.harmless import say
-from stepscope.capture.launching.launcher import launch
+from stepscope.capture.launching.launcher import launch, supervise
 from stepscope.capture.launching.notes import read_notes
 from stepscope.capture.launching.outcome import describe, keep_the_best
 from stepscope.capture.launching.plan import RunPlan
-from stepscope.errors import StepscopeError
+from stepscope.errors import BadUsage, StepscopeError
 from stepscope.rundir import new_run_name, run_directory, traces_in
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["answer", "planned", "recorded"]
+__all__ = ["answer", "answer_served", "planned", "recorded"]
 
 
 def planned(logdir: str, **choices: Any) -> RunPlan:
@@ -50,6 +51,33 @@ def answer(command: Sequence[str], plan: RunPlan, *, reports: bool) -> int:
     if reports and _holds_traces(directory):
         _report(directory)
     return status
+
+
+def answer_served(command: Sequence[str], place: str, *, given: Sequence[str]) -> int:
+    """Run the program with a profiler server in it, and return its status.
+
+    Args:
+        command: The program and its arguments.
+        place: Where it listens, as `--serve` has it.
+        given: Options that were written, `--serve` among them.
+
+    Raises:
+        BadUsage: Options say what to record, which `stepscope capture` decides.
+    """
+    from stepscope.remote.autoserve import (  # noqa: PLC0415 - only where it is asked for
+        VARIABLE,
+        ServePlan,
+    )
+
+    others = [option for option in given if option != "--serve"]
+    if others:
+        raise BadUsage(
+            f"{others[0]} cannot be given with --serve, which records nothing by "
+            "itself; give it to stepscope capture where it has it."
+        )
+    plan = ServePlan.of(place)
+    environment = armed_environment(os.environ, VARIABLE, plan.to_text())
+    return supervise(resolve(command), environment)
 
 
 def recorded(arguments: Sequence[str], plan: RunPlan) -> int:

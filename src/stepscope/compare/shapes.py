@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
@@ -17,6 +16,7 @@ from stepscope.derive.columns.stat_values import (
     rows_with_key,
 )
 from stepscope.derive.host.values import text_codes
+from stepscope.patterns import Pattern
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
 
@@ -34,7 +34,7 @@ _SIZES: Final = (
     StatKey.SHAPE,
 )
 #: The element type before the sizes: other types are no other sizes.
-_TYPE: Final = re.compile(r"[a-z]+\d*(?:e\dm\d\w*)?\[")
+_TYPE: Final = Pattern(r"[a-z]+\d*(?:e\dm\d\w*)?\[")
 
 
 def operand_shapes(

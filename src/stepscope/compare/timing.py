@@ -89,7 +89,7 @@ def run_times(profile: ProfileData) -> RunTimes | Unavailable:
         if isinstance(host.steps, Unavailable):
             return host.steps
     rows = pl.concat(
-        [mean_over_devices(measured_rows(host.rows, ())) for host in measured.hosts]
+        [mean_over_devices(measured_rows(host, ())) for host in measured.hosts]
     )
     known = [
         (owner.name, column)

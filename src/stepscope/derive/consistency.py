@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import polars as pl
+
 from stepscope.derive.device.kernels_without_op import kernels_without_op
+from stepscope.derive.steps.stored import spans_apart
 from stepscope.trace.quality import QualityNote
 from stepscope.unavailable import Unavailable
+from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
     import numpy as np
-    import polars as pl
     from numpy.typing import NDArray
 
     from stepscope.derive.device.attribution import ActivityOps
@@ -55,6 +58,7 @@ def consistency(
         notes += device_peaks.notes
     if not isinstance(steps, Unavailable):
         notes += _inferred(steps)
+        notes += _apart(steps)
         if not isinstance(activity_steps, Unavailable):
             notes += _without_step(activity_steps)
     if not isinstance(windows, Unavailable):
@@ -96,6 +100,36 @@ def _inferred(steps: Steps) -> list[QualityNote]:
             f"{steps.candidates[0].what} with a confidence of "
             f"{steps.confidence:.2f}.",
             remedy="Mark each step with Trace(name, step_num=i, _r=1).",
+        )
+    ]
+
+
+def _apart(steps: Steps) -> list[QualityNote]:
+    """Return a note where devices ran their parts of a step far from each other."""
+    if steps.source != "device_line" or not len(steps.stored):
+        return []
+    spans = spans_apart(steps.stored)
+    apart = spans.filter("apart")
+    if not len(apart):
+        return []
+    main = spans.filter(~pl.col("apart") & pl.col("key").is_in(apart["key"].to_list()))
+    first = main.row(0, named=True)
+    other = apart.filter(pl.col("key") == first["key"]).row(0, named=True)
+    ms = (
+        max(first["start_ps"] - other["end_ps"], other["start_ps"] - first["end_ps"])
+        / PS_PER_MS
+    )
+    devices = ", ".join(str(one) for one in sorted(set(apart["device"].to_list())))
+    return [
+        QualityNote(
+            kind="steps_apart",
+            severity="warning",
+            count=len(apart),
+            scope="steps",
+            message=f"Devices worked on one step {ms:.0f} ms apart, so that it is no "
+            "period of the program: the step that is shown is that of device "
+            f"{first['device']}, and the work of device {devices} lies outside.",
+            remedy="Record later, when all devices work on each step together.",
         )
     ]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from copy import copy
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar, TypeVarTuple, cast
 
 from stepscope.derive.derivations import DERIVATIONS
 from stepscope.derive.engine.derivation import declared
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["ProfileData", "Reader", "Wanted"]
 
 _Value = TypeVar("_Value")
+_Of = TypeVarTuple("_Of")
 
 #: A derivation by its function, or a table by its name.
 Wanted: TypeAlias = "Callable[..., object] | str"
@@ -101,6 +102,17 @@ class ProfileData:
         value = self._derived(self.trace(host), _name(derivation))
         # A derivation is kept by the name of its function, which returns this type.
         return cast("_Value | Unavailable", value)
+
+    def kept(self, compute: Callable[[Self, *_Of], _Value], *of: *_Of) -> _Value:
+        """Return what several tools work out from derivations, computed once.
+
+        Args:
+            compute: A function of a module.
+            of: What else it is called with; each can be a key of a dictionary.
+        """
+        # A selection of hosts keeps its values in the same place.
+        key = compute, self.hosts, *of
+        return cast("_Value", self._kept.get(key, lambda: compute(self, *of)))
 
     @property
     def is_worth_threads(self) -> bool:

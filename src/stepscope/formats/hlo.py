@@ -16,6 +16,8 @@ from stepscope.formats.hlo_shapes import (
     attributes_text,
     shape_text,
 )
+from stepscope.frozen import Frozen
+from stepscope.patterns import Pattern
 from stepscope.xspace.wire import fields_of, numbers_of, packed, text_of
 
 if TYPE_CHECKING:
@@ -60,9 +62,7 @@ _ELEMENTS: Final = {
 _PRODUCTS: Final = frozenset({"dot", "convolution", "ragged-dot", "scaled-dot"})
 
 #: What the names of library calls for products contain.
-_PRODUCT_CALL: Final = re.compile(
-    r"gemm|matmul|conv(?!ert)|fmha|attention", re.IGNORECASE
-)
+_PRODUCT_CALL: Final = Pattern(r"gemm|matmul|conv(?!ert)|fmha|attention", re.IGNORECASE)
 
 #: Computations that call computations deeper than this are not followed.
 _DEEPEST: Final = 16
@@ -87,7 +87,7 @@ class HloInstruction(NamedTuple):
     attributes: str | None
 
 
-class _Raw(NamedTuple):
+class _Raw(Frozen, frozen=True, eq=True):
     """An instruction before names and types are looked up."""
 
     id: int

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
+
+from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["READERS", "Reader"]
 
 
-class Reader(NamedTuple):
+class Reader(Frozen, frozen=True, eq=True):
     """One format that can be read.
 
     Attributes:

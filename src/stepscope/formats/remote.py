@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import shutil
 import tempfile
 from contextlib import suppress
@@ -21,6 +20,7 @@ import msgspec
 
 from stepscope.errors import BadInput
 from stepscope.formats.worker_traces import named_after_files, with_worker_runs
+from stepscope.patterns import Pattern
 from stepscope.rundir import run_of_file, runs_of_listing
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ MOST_BYTES: Final = 16 * 2**30
 _MOST_LOOSE: Final = 64
 
 #: Windows' drive letters are no schemes.
-_URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+(::[a-z0-9+.-]+)*://")
+_URL: Final = Pattern(r"[A-Za-z][A-Za-z0-9+.-]+(::[a-z0-9+.-]+)*://")
 #: What file systems call the thing that changes with a file's content, best first.
 _TAGS: Final = (
     *("ETag", "etag", "generation", "md5Hash", "content_md5", "md5", "checksum"),

@@ -11,9 +11,11 @@ from __future__ import annotations
 import codecs
 import re
 import zlib
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from stepscope.errors import BadInput, UnknownFormat
+from stepscope.frozen import Frozen
+from stepscope.patterns import Pattern
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,7 +32,7 @@ _HEAD_BYTES: Final = 256 * 1024
 _MUCH_REPLACED: Final = 0.02
 
 
-class Foreign(NamedTuple):
+class Foreign(Frozen, frozen=True, eq=True):
     """A format without a reader: what it is, and the way out."""
 
     what: str
@@ -101,7 +103,7 @@ FOREIGN: Final = {
     "json": Foreign("a JSON file of no known profiler", f"{_XSPACE_WAY}."),
 }
 
-_RESULT_NAME: Final = re.compile(
+_RESULT_NAME: Final = Pattern(
     r"\.(overview_page|input_pipeline|kernel_stats|tensorflow_stats|op_stats\w*)"
     r"\.pb\Z|\.memory_profile\.json(\.gz)?\Z|\.hlo_proto\.pb\Z"
 )

@@ -5,12 +5,12 @@ Such a directory is a run, and each of its files is a host; see `rundir`.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from stepscope.patterns import Pattern
 from stepscope.rundir import HostFiles, Run, is_worker_trace, newest_first, shown_name
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ __all__ = ["named_after_files", "with_worker_runs"]
 
 _SUFFIX: Final = ".pt.trace.json"
 #: Milliseconds or, since late 2023, nanoseconds since 1970: years 2001 to 2286.
-_TIME: Final = re.compile(r"\.(?:(?P<ms>\d{13})|(?P<ns>\d{19}))\.pt\.trace\.json")
+_TIME: Final = Pattern(r"\.(?:(?P<ms>\d{13})|(?P<ns>\d{19}))\.pt\.trace\.json")
 _MS_PER_S: Final = 1e3
 _NS_PER_S: Final = 1e9
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -20,6 +21,9 @@ _ADDRESS: Final = re.compile(
     r"(?P<host>\[[0-9A-Fa-f:.%\w]+\]|[^\[\]:/\s]+):(?P<port>\d{1,5})\Z"
 )
 _LAST_PORT: Final = 65535
+_NAME: Final = re.compile(r"[A-Za-z][\w.-]*")
+#: On a TPU machine: the workers of its slice, between commas.
+_TPU_WORKERS: Final = "TPU_WORKER_HOSTNAMES"
 
 
 def addresses(given: str | Iterable[str]) -> tuple[str, ...]:
@@ -76,10 +80,23 @@ def _in_file(text: str) -> list[str]:
     return [one for line in lines for one in line.split(",")]
 
 
+def _workers(name: str) -> str:
+    """Return what to give instead of a name; on a TPU machine its own workers."""
+    hosts = os.environ.get(_TPU_WORKERS, "").replace(" ", "").split(",")
+    return " ".join(f"{host}:PORT" for host in hosts if host) or f"{name}:6009"
+
+
 def _checked(text: str) -> str:
     bare = text
     for scheme in _SCHEMES:
         bare = bare.removeprefix(scheme)
+    if _NAME.fullmatch(bare):
+        raise BadUsage(
+            f"{text!r} is no address of a profiler server: names of TPUs and machines "
+            "without a port are not looked up. Give host:port of each worker, with the "
+            "port of its jax.profiler.start_server or "
+            f"tf.profiler.experimental.server.start: {_workers(bare)}."
+        )
     found = _ADDRESS.match(bare.rstrip("/"))
     if found is None or not 0 < int(found["port"]) <= _LAST_PORT:
         raise BadUsage(

@@ -43,6 +43,8 @@ _MOST_BACK_OFF_S: Final = 8.0
 _EMPTY: Final = "the host recorded nothing in this time; record for longer."
 #: TensorFlow and JAX answer so while something records.
 _BUSY: Final = "another profiling session"
+#: gRPC's own words for an answer beyond its limit, which is 2 GB here.
+_TOO_LARGE: Final = "message larger than max"
 
 
 class Caller:
@@ -195,11 +197,17 @@ class Caller:
             return "it did not answer in time; the program may hang.", True
         if code == codes.ALREADY_EXISTS or _BUSY in details.lower():
             return f"it is being recorded already: {details}", True
+        text = details or code.name
         if code == codes.UNAUTHENTICATED:
-            return f"{details}. Give it with --token.", False
-        if code == codes.UNIMPLEMENTED:
-            return "what listens there is no profiler server.", False
-        return details or code.name, False
+            text = f"{details}. Give it with --token."
+        elif code == codes.UNIMPLEMENTED:
+            text = "what listens there is no profiler server."
+        elif code == codes.RESOURCE_EXHAUSTED and _TOO_LARGE in details.lower():
+            text = (
+                f"its recording does not fit into one message ({details}); record for "
+                "a shorter time (--ms, --steps) or less (--host-tracer-level 1)."
+            )
+        return text, False
 
     def _write(self, directory: Path, content: bytes) -> None:
         directory.mkdir(parents=True, exist_ok=True)

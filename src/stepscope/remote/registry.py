@@ -1,70 +1,223 @@
-"""Which processes of this user can be recorded from outside, by a small file each."""
+"""Which processes of this user can be recorded from outside, by a small file each.
+
+The files lie in a folder that only its user may write to, and hold where a process
+listens and since when it runs: a number that another process has got since, or a file
+that a killed one left, is recognised by that.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import os
+import secrets
+import stat
 import sys
 import tempfile
-import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from stepscope.errors import BadUsage
 
-__all__ = ["address_of", "forget", "note"]
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["Listening", "forget", "listening", "note", "where"]
+
+#: Field of /proc/PID/stat, counted from after the name of the process.
+_STARTED_TICKS: Final = 19
+#: Longest list of processes in a sentence.
+_LISTED: Final = 5
+_WRITABLE_BY_OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
 
 
-def note(address: str) -> None:
+class Listening(NamedTuple):
+    """A process that listens for profiler clients.
+
+    Attributes:
+        process: Its id.
+        program: What it runs.
+        address: `host:port` that clients of this machine reach it at.
+        token: What clients have to send; None where it wants none.
+    """
+
+    process: int
+    program: str
+    address: str
+    token: str | None
+
+
+def note(address: str, token: str | None) -> None:
     """Write down where this process listens; where that fails, so does `--attach`."""
-    told = {
+    process = os.getpid()
+    fields = {
         "address": address,
-        "since_unix_s": time.time(),
+        "token": token,
         "program": sys.argv[0] or sys.executable,
+        "started_ticks": _started_ticks(process),
     }
-    with contextlib.suppress(OSError):
-        path = _file(os.getpid())
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # Only its user may read it.
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        try:
-            os.write(handle, json.dumps(told).encode())
-        finally:
-            os.close(handle)
+    for folder in _folders():
+        with contextlib.suppress(OSError):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not _is_ours_alone(folder):
+                continue
+            _remove_stale(folder)
+            _write(folder / f"{process}.json", json.dumps(fields).encode())
+            return
 
 
 def forget() -> None:
     """Take the file of this process away."""
-    with contextlib.suppress(OSError):
-        _file(os.getpid()).unlink()
+    for folder in _folders():
+        with contextlib.suppress(OSError):
+            (folder / f"{os.getpid()}.json").unlink()
 
 
-def address_of(process: int) -> str:
+def where(process: int) -> Listening:
     """Return where a process can be recorded.
 
     Raises:
-        BadUsage: It is gone, or started no server.
+        BadUsage: There is no such process, it is another user's, or it has no server.
     """
-    path = _file(process)
+    owner = _owner(process)
+    if owner is None:
+        raise BadUsage(
+            f"there is no process {process}; give the number of one that runs."
+        )
+    if owner != os.getuid():
+        raise BadUsage(
+            f"process {process} is another user's ({_user_name(owner)}): record it as "
+            "that user, or by the address of its server."
+        )
+    for folder in _folders():
+        found = _read(folder / f"{process}.json")
+        if found is not None:
+            return found
+    others = [f"{one.process} ({one.program})" for one in listening()]
+    those = f" Those that have one: {', '.join(others[:_LISTED])}." if others else ""
+    raise BadUsage(
+        f"process {process} has no profiler server: start the program with stepscope "
+        f"run --serve, or have it call ss.server.start().{those}"
+    )
+
+
+def listening() -> tuple[Listening, ...]:
+    """Return the processes of this user that listen, by their numbers."""
+    found = {
+        one.process: one
+        for folder in _folders()
+        for path in _files(folder)
+        if (one := _read(path)) is not None
+    }
+    return tuple(found[process] for process in sorted(found))
+
+
+def _folders() -> Iterator[Path]:
+    """Where the files are, best place first.
+
+    A program that was started by a service or in a container may have no
+    XDG_RUNTIME_DIR where the shell of its user has one.
+    """
+    given = os.environ.get("XDG_RUNTIME_DIR")
+    roots = [Path(given)] if given else []
+    roots += [
+        Path(f"/run/user/{os.getuid()}"),
+        Path(tempfile.gettempdir()) / f"run-{os.getuid()}",
+    ]
+    for root in dict.fromkeys(roots):
+        # Nobody else's folder is made: only the last one may be missing as a whole.
+        if root == roots[-1] or root.is_dir() or (given and root == roots[0]):
+            yield root / "stepscope"
+
+
+def _files(folder: Path) -> list[Path]:
     try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        path.unlink(missing_ok=True)
-        raise BadUsage(f"there is no process {process}.") from None
-    except PermissionError:
+        return [it for it in folder.iterdir() if it.suffix == ".json"]
+    except OSError:
+        return []
+
+
+def _read(path: Path) -> Listening | None:
+    """Return what a file says of a process that still runs; remove a stale one."""
+    try:
+        process = int(path.stem)
+        if not _is_ours_alone(path.parent) or path.is_symlink():
+            return None
+        fields: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        found = Listening(
+            process, str(fields["program"]), str(fields["address"]), fields["token"]
+        )
+        started_ticks = fields["started_ticks"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    if _owner(process) != os.getuid() or _started_ticks(process) != started_ticks:
+        with contextlib.suppress(OSError):
+            path.unlink()
+        return None
+    return found
+
+
+def _remove_stale(folder: Path) -> None:
+    for path in _files(folder):
+        _read(path)
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write a file that only its user may read, whole or not at all."""
+    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        part.replace(path)
+    except OSError:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def _is_ours_alone(folder: Path) -> bool:
+    """Return whether nobody else can put files there.
+
+    In a temporary directory somebody else may have made the folders before.
+    """
+    for one in (folder, folder.parent):
+        status = one.lstat()
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
+            return False
+        if status.st_mode & _WRITABLE_BY_OTHERS:
+            return False
+    return True
+
+
+def _owner(process: int) -> int | None:
+    """Return the user of a process; None where there is none."""
+    try:
+        return Path(f"/proc/{process}").stat().st_uid
+    except OSError:
         pass
     try:
-        told: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        return str(told["address"])
-    except (OSError, ValueError, KeyError):
-        raise BadUsage(
-            f"process {process} cannot be recorded from outside: it has not called "
-            "ss.server.start(). Add that call to the program."
-        ) from None
+        os.kill(process, 0)
+    except PermissionError:
+        # Nobody of this number: without /proc it is only known to be another user's.
+        return -1
+    except (ProcessLookupError, OverflowError):
+        return None
+    return os.getuid()
 
 
-def _file(process: int) -> Path:
-    root = os.environ.get("XDG_RUNTIME_DIR")
-    base = Path(root) if root else Path(tempfile.gettempdir()) / f"run-{os.getuid()}"
-    return base / "stepscope" / f"{process}.json"
+def _started_ticks(process: int) -> int | None:
+    """Return when a process started, since the machine did; None without /proc."""
+    try:
+        fields = Path(f"/proc/{process}/stat").read_bytes().rpartition(b")")[2].split()
+        return int(fields[_STARTED_TICKS])
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def _user_name(user: int) -> str:
+    import pwd  # noqa: PLC0415 - not on every system, and only for a message
+
+    try:
+        return pwd.getpwuid(user).pw_name
+    except KeyError:
+        return str(user) if user >= 0 else "unknown"

@@ -14,6 +14,7 @@ from __future__ import annotations
 import atexit
 import hmac
 import logging
+import os
 import secrets
 import threading
 from pathlib import Path
@@ -49,7 +50,6 @@ from stepscope.remote.transport import (
 )
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Callable
 
 __all__ = ["Server", "start"]
@@ -60,6 +60,8 @@ _MOST_CALLS: Final = 16
 #: A request is a few hundred bytes.
 _MOST_REQUEST_BYTES: Final = 2**20
 _LAST_PORT: Final = 65535
+#: Hosts that mean all addresses of a machine, and the one that itself reaches them by.
+_REACHED_BY: Final = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]", "::": "[::1]"}  # noqa: S104 - nothing is bound here
 
 
 class Server:
@@ -77,9 +79,13 @@ class Server:
         self.captures = captures
         self.address = ""
         self.token: str | None = None
+        self._process = os.getpid()
 
     def stop(self) -> None:
         """Answer no more calls, and end what is being recorded for one."""
+        if os.getpid() != self._process:
+            # A forked child has none of the threads, and would wait for them in vain.
+            return
         self.captures.end_all()
         self._server.stop(None)
         registry.forget()
@@ -145,7 +151,7 @@ def start(
         ) from error
     server.address, server.token = f"{host}:{bound}", token
     made.start()
-    registry.note(server.address)
+    registry.note(f"{_REACHED_BY.get(host, host)}:{bound}", token)
     # A call that is answered must not find half an interpreter.
     atexit.register(server.stop)
     if token is not None and not is_local:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 
@@ -18,6 +18,7 @@ from stepscope.analysis.ops.hardware import hardware
 from stepscope.analysis.remedied import remedied
 from stepscope.analysis.tools import answers
 from stepscope.derive.consistency import consistency
+from stepscope.frozen import Frozen
 from stepscope.report.document import (
     REPORTED,
     Device,
@@ -67,7 +68,7 @@ class Stages(Protocol):
         """Announce the next stage; the previous one is finished."""
 
 
-class Judgement(NamedTuple):
+class Judgement(Frozen, frozen=True, eq=True):
     """What the rules say of a profile.
 
     Attributes:

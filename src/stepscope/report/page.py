@@ -6,9 +6,11 @@ looks like. Without roles the text of the page is complete.
 
 from __future__ import annotations
 
-import re
 import textwrap
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal
+
+from stepscope.frozen import Frozen
+from stepscope.patterns import Pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -34,12 +36,12 @@ Role = Literal[
 ]
 Align = Literal["<", ">"]
 
-_MEASURE: Final = re.compile(r"(\d) (%|[mµnp]?s\b|[KMG]?i?B\b)")
+_MEASURE: Final = Pattern(r"(\d) (%|[mµnp]?s\b|[KMG]?i?B\b)")
 _EIGHTHS: Final = " ▏▎▍▌▋▊▉"
 _LEVELS: Final = "▁▂▃▄▅▆▇█"
 
 
-class Piece(NamedTuple):
+class Piece(Frozen, frozen=True, eq=True):
     """A piece of one line, with its role."""
 
     text: str

@@ -6,10 +6,10 @@ Field numbers are those of `perftools.profiles.Profile` in pprof's `profile.prot
 from __future__ import annotations
 
 import gzip
-import re
 from typing import TYPE_CHECKING, Final
 
 from stepscope.errors import BadUsage
+from stepscope.patterns import Pattern
 from stepscope.xspace.writing.encode import number_field, sized_field, varint
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ __all__ = ["render"]
 _NUMBER: Final = 0
 _SIZED: Final = 2
 #: `file.py:12 function` and `file.py:12`.
-_LINE: Final = re.compile(r"(?P<file>\S.*?):(?P<line>\d+)(?: (?P<function>.+))?")
+_LINE: Final = Pattern(r"(?P<file>\S.*?):(?P<line>\d+)(?: (?P<function>.+))?")
 #: Columns of a view that a pprof profile needs.
 _NEEDED: Final = ("self_us", "total_us")
 

@@ -32,6 +32,8 @@ class TraceData:
         strings: Interned texts; a handle is an index into it. They do not depend on
             which tables were built before.
         data: The file's bytes (uint8); a place is an offset into it.
+        recorder: Whose options recorded it: `kineto`, `nsight`; None for TensorFlow,
+            JAX and stepscope itself, which share theirs.
     """
 
     def __init__(
@@ -41,6 +43,7 @@ class TraceData:
         *,
         strings: Sequence[str],
         data: np.ndarray,
+        recorder: str | None = None,
     ) -> None:
         # What only a file beside the recording can hold, its reader need not name.
         beside = {name: _constant(why) for name, why in BESIDE.items()}
@@ -52,6 +55,7 @@ class TraceData:
         self.host = host
         self.strings = strings
         self.data = data
+        self.recorder = recorder
         self._builders = builders
         self._tables: dict[str, pl.DataFrame | Unavailable] = {}
         self._lock = threading.RLock()
@@ -89,11 +93,23 @@ class TraceData:
                 raise BadUsage.unknown_name("table", name, TABLES)
         given = {name: _constant(table) for name, table in tables.items()}
         builders = self._builders | given
-        return TraceData(self.host, builders, strings=self.strings, data=self.data)
+        return TraceData(
+            self.host,
+            builders,
+            strings=self.strings,
+            data=self.data,
+            recorder=self.recorder,
+        )
 
     def named(self, host: str) -> TraceData:
         """Return a copy of the trace under another host name."""
-        return TraceData(host, self._builders, strings=self.strings, data=self.data)
+        return TraceData(
+            host,
+            self._builders,
+            strings=self.strings,
+            data=self.data,
+            recorder=self.recorder,
+        )
 
     def with_notes(self, notes: Sequence[QualityNote]) -> TraceData:
         """Return a copy of the trace with further doubts in `quality`."""
@@ -102,7 +118,13 @@ class TraceData:
             return notes_frame((*self.quality_notes(), *notes))
 
         builders = {**self._builders, "quality": build}
-        return TraceData(self.host, builders, strings=self.strings, data=self.data)
+        return TraceData(
+            self.host,
+            builders,
+            strings=self.strings,
+            data=self.data,
+            recorder=self.recorder,
+        )
 
     def quality_notes(self) -> tuple[QualityNote, ...]:
         """Return the rows of `quality` as values."""

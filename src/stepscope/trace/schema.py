@@ -6,7 +6,9 @@ The declarations are data. The docs page of the tables is generated from them, a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
+
+from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
     import polars as pl
@@ -17,7 +19,7 @@ __all__ = ["NEVER", "Column", "TableSchema", "check"]
 NEVER: Final = ""
 
 
-class Column(NamedTuple):
+class Column(Frozen, frozen=True, eq=True):
     """One declared column.
 
     Attributes:
@@ -35,7 +37,7 @@ class Column(NamedTuple):
     about: str
 
 
-class TableSchema(NamedTuple):
+class TableSchema(Frozen, frozen=True, eq=True):
     """A table: its name, what a row is, its order, and its columns."""
 
     name: str

@@ -11,12 +11,14 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
+from stepscope.patterns import Pattern
+
 __all__ = ["FILE_PATH", "SAMPLES_BASE", "SamplesLine"]
 
 #: Added to the id of a thread: systems number threads below it, and viewers that keep
 #: 32 bits of an id keep the line apart from all threads.
 SAMPLES_BASE: Final = 2**30
-_NAME: Final = re.compile(
+_NAME: Final = Pattern(
     r"samples of (?P<thread>.*), (?P<hz>[0-9.e+]+) a second\Z", re.DOTALL
 )
 #: Kinds of events that are samples carry the file of their function under this name.

@@ -8,6 +8,7 @@ import pytest
 from tests.support.results.input import analysed, missing_of
 from tests.support.traces import blueprint
 
+from stepscope.analysis.input_pipeline_analyzer.next_steps import next_steps
 from stepscope.analysis.input_pipeline_analyzer.verdict import verdict_of
 from stepscope.report.plain import plain
 
@@ -92,6 +93,21 @@ def test_a6_counts_exposed_transfers_and_waiting() -> None:
     assert result.verdict == "moderately_input_bound"
     assert result.host_breakdown_us["enqueue"] == 0.0  # the call took no time
     assert result.host_breakdown_us["preprocessing"] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("sent_us", "sends", "expected"),
+    [
+        # Eight copies, one of them a batch of 100 MB: nothing to combine.
+        (25_000.0, 8, "Copy the next batch while this step computes"),
+        (250_000.0, 2_501, "Combine small pieces"),
+    ],
+)
+def test_pieces_are_combined_only_where_they_are_small(
+    sent_us: float, sends: int, expected: str
+) -> None:
+    (step,) = next_steps({"enqueue": sent_us}, outside_markers=False, sends=sends)
+    assert step.advice.startswith(expected)
 
 
 def test_a1_shows_transfers_and_cannot_see_waiting() -> None:

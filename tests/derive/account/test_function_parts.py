@@ -222,3 +222,19 @@ def test_a_loop_that_python_began_on_another_thread_makes_no_batches() -> None:
         ("pool", "/app/data.py(9): parse", at, 30) for at in range(0, 1000, 100)
     ]
     assert calling(other + made, FETCHING, beside=True) == ("parse", 300)
+
+
+def test_what_is_around_nearly_all_of_the_only_window_is_its_loop() -> None:
+    """The first look at the stack comes after the first event."""
+    lines = [
+        ("main", "app/start.py(3): begin", 0, 10),
+        ("main", "app/rows.py(1): <module>", 10, 990),
+        ("main", "app/rows.py(7): load", 10, 700),
+        ("main", "app/rows.py(9): group", 710, 50),
+    ]
+    assert found(lines, [(0, 1000)]) == [
+        ("load", None, 700),
+        ("<module>", None, 240),
+        ("group", None, 50),
+        ("begin", None, 10),
+    ]

@@ -6,7 +6,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.traces.replayed import Program, call, kernel, step
 
@@ -86,7 +86,6 @@ def claims(draw: st.DrawFn, found: Program) -> list[Edit]:
     return [every[at] for at in dict.fromkeys(picked)]
 
 
-@settings(max_examples=20)
 @given(plan=PLANS, data=st.data())
 def test_a_claim_gains_something_between_nothing_and_the_period(
     plan: tuple[Any, ...], data: st.DataObject
@@ -98,7 +97,6 @@ def test_a_claim_gains_something_between_nothing_and_the_period(
         assert gain.high_ps <= max(gain.period_ps - gain.floor_ps, 0)
 
 
-@settings(max_examples=20)
 @given(plan=PLANS, data=st.data())
 def test_claims_together_promise_at_most_their_sum_and_shorten_no_less(
     plan: tuple[Any, ...], data: st.DataObject
@@ -117,7 +115,6 @@ def test_claims_together_promise_at_most_their_sum_and_shorten_no_less(
             assert whole.bounds_ps[-1] <= alone.bounds_ps[-1]
 
 
-@settings(max_examples=20)
 @given(plan=PLANS)
 def test_a_faster_kernel_never_makes_a_step_longer(plan: tuple[Any, ...]) -> None:
     found = made(plan)
@@ -132,7 +129,6 @@ def test_a_faster_kernel_never_makes_a_step_longer(plan: tuple[Any, ...]) -> Non
     assert highs == sorted(highs)
 
 
-@settings(max_examples=20)
 @given(plan=PLANS)
 def test_without_a_change_every_start_is_the_recorded_one(
     plan: tuple[Any, ...],

@@ -47,6 +47,43 @@ def abbc(idle: list[float], *, copied: bool = True) -> list[tuple[Any, ...]]:
     return lines
 
 
+@pytest.mark.parametrize(("size", "is_step"), [(8, False), (64, False), (4_096, True)])
+def test_a_copy_of_a_scalar_is_no_edge_of_a_step(size: int, *, is_step: bool) -> None:
+    """A layer may send a number to the device; a batch has more bytes."""
+    details = {"memcpy_details": f"kind:H2D size:{size} dest:0 async:1"}
+    lines = [
+        (*line, details) if line[0] == COPIES else line for line in abbc([100] * 5)
+    ]
+    found, candidates, _ = derived(lines)
+    assert isinstance(found, Unavailable) is not is_step
+    assert candidates.found[0].candidate.accepted is is_step
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_an_op_that_waits_for_its_scalar_is_no_edge(*, inside: bool) -> None:
+    """Five layers send eight bytes each, in an op that waits; else a step waits."""
+    lines: list[tuple[Any, ...]] = []
+    for k in range(5):
+        at, stats = 1_000.0 * k, {"correlation_id": 10 * k + 1}
+        details = {"memcpy_details": "kind:H2D size:8 dest:0 async:0", **stats}
+        lines += [
+            ("main", "aten::to", at, 100),
+            ("main", "cudaMemcpyAsync", at + 10, 5, stats),
+            (COPIES, "MemcpyH2D", at + 20, 1, details),
+            ("main", "cudaStreamSynchronize", at + (30 if inside else 700), 20),
+        ]
+        for number, name in enumerate(("A", "B", "B", "C")):
+            begin = at + 150 + 60 * number
+            key = {"correlation_id": 10 * k + 2 + number}
+            lines += [
+                ("main", f"aten::{name.lower()}", begin, 20),
+                ("main", "cudaLaunchKernel", begin + 5, 5, key),
+                (STREAM, name, begin + 20, 30, key),
+            ]
+    found, _, _ = derived(sorted(lines, key=lambda line: line[0]))
+    assert isinstance(found, Unavailable) is inside
+
+
 def test_a_repeated_kernel_sequence_is_a_step() -> None:
     steps, candidates, windows = derived(abbc([100] * 5))
     chosen = candidates.found[0].candidate

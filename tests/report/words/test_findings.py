@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from stepscope.advice.finding import Action, Fact, Finding, Part, Pattern, Saving
+from stepscope.advice.headline import Lead
 from stepscope.report.words.findings import (
     fitting_actions,
     gain,
@@ -16,6 +17,8 @@ from stepscope.report.words.findings import (
     part_words,
     standing,
 )
+from stepscope.report.words.headline import first_sentence
+from stepscope.report.words.names import plain_name
 from stepscope.thresholds import THRESHOLDS
 
 ACTIONS = tuple(
@@ -192,3 +195,67 @@ def test_a_rule_that_failed_on_no_recorded_program_says_so(*, calibrated: bool) 
 def test_without_work_for_16_bit_no_share_is_told() -> None:
     finding = Finding(id="amp.share", title="", stage=6, status="pass", value=None)
     assert headline(finding) == "No kernel does work that could run in 16 bit."
+
+
+@pytest.mark.parametrize(
+    ("high", "explained_by", "told"),
+    [
+        (60.0, None, "30.0 to 60.0 ms a step"),
+        (0.0, None, "none by itself: other work holds the step up meanwhile"),
+        # 0.01 of 162 ms is what another finding left of its gain.
+        (0.01, "copy.exposed", "counted with that of copy.exposed"),
+        (60.0, "copy.exposed", "30.0 to 60.0 ms a step"),
+    ],
+)
+def test_a_gain_that_is_none_is_no_number(
+    high: float, explained_by: str | None, told: str
+) -> None:
+    saving = Saving(low=high / 2, high=high)
+    assert gain(failing(saving_ms=saving, explained_by=explained_by)) == told
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        (
+            "void at::native::(anonymous namespace)::reduce<float, A<int>>(float*)",
+            "at::native::reduce",
+        ),
+        ("Eigen::internal::Kernel<Eigen::Half>(int)", "Eigen::internal::Kernel"),
+        ("jacobi_kernel(float*, int)", "jacobi_kernel(float*, int)"),
+        (
+            "enumerate(DataLoader)#_Single.__next__",
+            "enumerate(DataLoader)#_Single.__next__",
+        ),
+        ("aten::mm", "aten::mm"),
+    ],
+)
+def test_kernels_are_named_without_their_arguments(name: str, told: str) -> None:
+    assert plain_name(name) == told
+
+
+def test_the_first_sentence_names_host_or_device_where_there_are_several() -> None:
+    busy = Lead(kind="device", owner="busy", percent=90.0, host="rank3", device=1)
+    whole = "Compute-bound: the device is busy 90.0 % of the step"
+    for fields, told in (
+        ({}, f"{whole}."),
+        ({"hosts": 8, "devices": 2}, f"{whole} (rank3, of 8 hosts)."),
+        ({"devices": 2}, f"{whole} (device 1, of 2 at work)."),
+        ({"stepped": False}, f"{whole[:-4]}recording."),
+    ):
+        assert first_sentence(msgspec.structs.replace(busy, **fields), ()) == told
+
+
+def test_a_share_without_steps_is_of_the_recording() -> None:
+    finding = Finding(
+        id="capture.quality",
+        title="",
+        stage=0,
+        status="fail",
+        note="unexplained",
+        share_percent=46.3,
+        owners=("unexplained",),
+    )
+    assert headline(finding).startswith("46.3 % of the recording is unexplained")
+    stepped = msgspec.structs.replace(finding, ms_per_step=4.0)
+    assert headline(stepped).startswith("46.3 % of the step is unexplained")

@@ -64,7 +64,7 @@ class Site:
         body: bytes | None = None,
     ) -> Answer:
         named = {name.replace("_", "-"): one for name, one in (headers or {}).items()}
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         try:
             connection.request(
                 method, f"/{path}", body=body, headers={**self.headers, **named}
@@ -74,7 +74,7 @@ class Site:
         finally:
             connection.close()
 
-    def raw(self, data: bytes, *, timeout_s: float = 20) -> bytes:
+    def raw(self, data: bytes, *, timeout_s: float = 50) -> bytes:
         """Everything that comes back for these bytes."""
         with socket.create_connection(("127.0.0.1", self.port), timeout_s) as sent:
             sent.sendall(data)

@@ -12,14 +12,15 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from tests.support.traces import blueprint
+from tests.support.traces.judged import Judged
 from tests.support.traces.memory import MIB, Allocator
 
-from stepscope.advice.engine import evaluate, signals_of
+from stepscope.advice.engine import signals_of
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from stepscope.advice.finding import Finding
 
@@ -308,19 +309,19 @@ def on_host(
 
 def findings(
     lines: list[Any], *, devices: Any = None, without: str | None = None
-) -> dict[str, Finding]:
-    """What all rules say of a trace.
+) -> Mapping[str, Finding]:
+    """What the rules say of a trace.
 
     Args:
         lines: As in `blueprint.trace`.
         devices: Capabilities by ordinal; None: one A100 where the lines use a GPU.
         without: A table to take away.
     """
-    return dict(_findings(pickle.dumps((lines, devices, without))))
+    return _findings(pickle.dumps((lines, devices, without)))
 
 
 @lru_cache(maxsize=64)
-def _findings(asked: bytes) -> dict[str, Finding]:
+def _findings(asked: bytes) -> Mapping[str, Finding]:
     """What `findings` answers; the bases are asked about again and again."""
     lines, devices, without = pickle.loads(asked)  # noqa: S301 - our own
     used = any(line[0].startswith("gpu:") for line in lines)
@@ -330,7 +331,7 @@ def _findings(asked: bytes) -> dict[str, Finding]:
     if without is not None:
         why = Unavailable(code="NOT_RECORDED", reason="Deleted.", remedy="Keep it.")
         profile = profile.without(without, why)
-    return {one.id: one for one in evaluate(signals_of(profile, THRESHOLDS))}
+    return Judged(signals_of(profile, THRESHOLDS))
 
 
 def parallel(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
@@ -13,6 +13,7 @@ from stepscope.advice.signals.ranges import SHOWN
 from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.replaying.change import Faster
 from stepscope.advice.signals.shares import IDLE_OWNERS, account_signals
+from stepscope.frozen import Frozen
 from stepscope.tracer_remedies import RECORD_KERNEL_OPS
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
@@ -48,7 +49,7 @@ WORKED_READS: Final[tuple[Signal[Any], ...]] = (
 )
 
 
-class Worked(NamedTuple):
+class Worked(Frozen, frozen=True, eq=True):
     """The kernels that a rule is about.
 
     Attributes:
@@ -213,6 +214,8 @@ def faster(
 
 def _parts(work: KernelWork, rows: pl.DataFrame) -> tuple[Part, ...]:
     """Return the ops with most of the time, each with its largest kernel."""
+    if not len(rows):
+        return ()
     largest = (
         rows.with_columns(name=pl.coalesce("op", "kernel"))
         .group_by("name", maintain_order=True)

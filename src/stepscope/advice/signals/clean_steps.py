@@ -5,12 +5,13 @@ Definition: docs/definitions/judging.md#which-steps-are-judged.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import polars as pl
 
 from stepscope.derive.step_windows.flags import LEFT_OUT
 from stepscope.derive.steps.chosen import steps
+from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ __all__ = ["JudgedRows", "StepBasis", "clean_rows", "step_basis"]
 _UNTYPICAL = (*LEFT_OUT, "outlier", "cut")
 
 
-class StepBasis(NamedTuple):
+class StepBasis(Frozen, frozen=True, eq=True):
     """Where a host's steps come from.
 
     Attributes:
@@ -35,7 +36,7 @@ class StepBasis(NamedTuple):
     confidence: float
 
 
-class JudgedRows(NamedTuple):
+class JudgedRows(Frozen, frozen=True, eq=True):
     """Rows of a breakdown.
 
     Attributes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -126,8 +125,7 @@ class _Ops(Frozen, frozen=True):
         return 2 * int(self.mostly_in(spans).sum()) > int(self.kind.max(initial=-1)) + 1
 
 
-@dataclass(frozen=True)
-class FunctionRuns:
+class FunctionRuns(Frozen, frozen=True):
     """When functions ran inside the judged steps of a host without devices.
 
     It is no group of numbers: what a rule asks for is worked out then.
@@ -193,8 +191,10 @@ class FunctionRuns:
     def _surely(self, spans: Spans) -> Spans:
         """Leave out what lies up to half a look beyond the looks of samples."""
         half_ps = 0 if self.frames.hz is None else int(PS_PER_S / self.frames.hz / 2)
-        starts, ends = spans.start_ps + half_ps, spans.end_ps - half_ps
-        return Spans.from_events(starts, np.maximum(ends - starts, 0))
+        # Of a run that one look found, the middle is the surest.
+        lengths = spans.end_ps - spans.start_ps
+        margins = np.minimum(half_ps, lengths // 4)
+        return Spans.from_events(spans.start_ps + margins, lengths - 2 * margins)
 
     def _seen(self, part: Part) -> Spans:
         kinds = [

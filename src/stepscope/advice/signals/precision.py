@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 import numpy as np
@@ -216,7 +216,7 @@ def _kernels(profile: ProfileData, host: str) -> _Kernels | Unavailable:
     )
 
 
-class _PerStep(NamedTuple):
+class _PerStep(Frozen, frozen=True, eq=True):
     """Means over the clean steps of a device."""
 
     wide_ps: int

@@ -2,7 +2,8 @@
 
 A signal is a group of named numbers, or the reason why there are none. The decorator
 `signal` declares the function that computes it from a profile and the thresholds, and
-rules ask for it by the name of that function: `signals.of(input_signals)`.
+rules ask for it by the name of that function: `signals.of(input_signals)`. A signal
+that is worked out from another declares that too, and is given its value.
 """
 
 from __future__ import annotations
@@ -12,9 +13,6 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from stepscope.derive.profile_data import ProfileData
-    from stepscope.thresholds import Thresholds
 
 __all__ = ["Signal", "Signals", "signal"]
 
@@ -28,17 +26,20 @@ class Signal(NamedTuple, Generic[T]):
         compute: Computes the group.
         needs: Derivations that `compute` asks for on each host; what those need in
             turn is not listed.
+        reads: Signals whose values `compute` is given after profile and thresholds.
     """
 
-    compute: Callable[[ProfileData, Thresholds], T]
+    compute: Callable[..., T]
     needs: tuple[Callable[..., object], ...]
+    reads: tuple[Signal[Any], ...] = ()
 
 
 def signal(
     *needs: Callable[..., object],
-) -> Callable[[Callable[[ProfileData, Thresholds], T]], Signal[T]]:
+    reads: tuple[Signal[Any], ...] = (),
+) -> Callable[[Callable[..., T]], Signal[T]]:
     """Declare a function as a signal, with the derivations that it asks for."""
-    return lambda compute: Signal(compute, needs)
+    return lambda compute: Signal(compute, needs, reads)
 
 
 class Signals:

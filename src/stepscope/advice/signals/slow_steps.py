@@ -14,6 +14,7 @@ from stepscope.advice.signals.step_series import StepSeries
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from stepscope.advice.signals.running.rare_functions import RareFunctions
     from stepscope.advice.signals.shares import StepShares
     from stepscope.thresholds import Thresholds
 
@@ -22,7 +23,7 @@ __all__ = [
     "evidence",
     "excess",
     "longest_period",
-    "parts",
+    "named",
     "period",
     "slow_steps",
 ]
@@ -124,10 +125,32 @@ def excess(shares: StepShares, slow: NDArray[np.bool_]) -> StepSeries:
     )
 
 
-def parts(
+def named(
+    shares: StepShares,
+    slow: NDArray[np.bool_],
+    series: StepSeries,
+    owner: str | None,
+    rarely: RareFunctions | None,
+) -> tuple[Part, ...]:
+    """Return what the slow steps do that the others do not.
+
+    A function that the slow steps alone call stands first; then the names of an owner's
+    time, where it lies mostly in the slow steps.
+
+    Args:
+        shares: The account.
+        slow: By judged step, whether it is slow.
+        series: What the slow steps take more.
+        owner: The owner of most of it; None for none.
+        rarely: The functions that ran on the host; None where none were recorded.
+    """
+    function = None if rarely is None else rarely.of(slow, sum(series.effect_ps))
+    return (*((function,) if function else ()), *_parts(shares, slow, owner))
+
+
+def _parts(
     shares: StepShares, slow: NDArray[np.bool_], owner: str | None
 ) -> tuple[Part, ...]:
-    """Return the names of an owner's time, where it lies mostly in the slow steps."""
     if owner is None:
         return ()
     times = np.array(shares.times(owner), np.float64)

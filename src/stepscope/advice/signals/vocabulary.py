@@ -23,6 +23,11 @@ _NAMES: Final = {
 }
 #: Collector of stepscope → its framework.
 _COLLECTORS: Final = {"tensorflow": "TensorFlow", "jax": "JAX", "torch": "PyTorch"}
+#: Framework → what the names of its own kernels hold.
+_IN_KERNELS: Final = {
+    "PyTorch": r"\bat::native::|\bc10::|\btriton_(?:poi|red|per)_fused",
+    "TensorFlow": r"\btensorflow::",
+}
 #: What a program without any framework is written in.
 _PLAIN: Final = "Python"
 #: What is seen of such a program.
@@ -58,7 +63,22 @@ def seen(profile: ProfileData) -> tuple[str, ...]:
     frequent = tuple(
         name for name in ranked if total and counts[name] >= _LEAST_SHARE * total
     )
-    return frequent or _recorded(profile)
+    return frequent or _of_kernels(profile) or _recorded(profile)
+
+
+def _of_kernels(profile: ProfileData) -> tuple[str, ...]:
+    """Return the frameworks that the names of kernels speak of, without any op."""
+    found = []
+    for host in profile.hosts:
+        types = profile.table(host, "event_types")
+        if isinstance(types, Unavailable):
+            continue
+        found += [
+            framework
+            for framework, pattern in _IN_KERNELS.items()
+            if types["name"].str.contains(pattern).any()
+        ]
+    return tuple(dict.fromkeys(found))
 
 
 def _recorded(profile: ProfileData) -> tuple[str, ...]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 import numpy as np
@@ -13,6 +12,7 @@ from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.device.activity_classes import activity_classes
 from stepscope.derive.device.timeline import device_timeline
 from stepscope.derive.intervals.spans import Spans
+from stepscope.frozen import Frozen
 from stepscope.remedies import OTHER_DEVICE_TRACER
 from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.tracer_remedies import RECORD_LAUNCHES
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["LIMITS", "Cause", "Limit", "Parts", "cause_of", "kernel_fill", "parts_of"]
 
 
-class Limit(NamedTuple):
+class Limit(Frozen, frozen=True, eq=True):
     """A number that decides something, and why it is this one."""
 
     value: float
@@ -133,8 +133,7 @@ class Cause(msgspec.Struct, frozen=True, kw_only=True):
     untested_us: float | None
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Parts:
+class Parts(Frozen, frozen=True):
     """The disjoint parts on the devices of one host.
 
     Attributes:

@@ -189,6 +189,7 @@ def result_of(
     between = between_steps(run, found)
     has_steps = all(host.windows.has_steps for host in found)
     known = None if isinstance(between, Unavailable) else between
+    sending = work.input_ops.filter(pl.col("category") == "enqueue")
     text = verdict_text(
         steps.verdict,
         steps.input_percent,
@@ -206,6 +207,7 @@ def result_of(
         next_steps=next_steps(
             work.host_breakdown_us,
             outside_markers=known is not None and known.outside_markers,
+            sends=int(sending["count"].sum()),
         ),
         hosts_matched_by=measured.matching.by,
         by_host=by_host,
@@ -273,7 +275,7 @@ def _alone(
     host: HostSteps, steps: DeviceSide, work: HostSide, options: Options
 ) -> HostInput:
     share = steps.shares[host.host]
-    counted = measured_rows(host.rows, options.exclude_flags)["window"].n_unique()
+    counted = measured_rows(host, options.exclude_flags)["window"].n_unique()
     return HostInput(
         host=host.host,
         verdict=share.verdict,

@@ -122,7 +122,7 @@ def device_side(measured: MeasuredRun, *, excluded_flags: Sequence[str]) -> Devi
     asked = {name for name, found in waits.items() if _asks(run, name, found)}
     shares = {
         host.host: share_of_rows(
-            measured_rows(host.rows, excluded_flags),
+            measured_rows(host, excluded_flags),
             host.account.missing,
             unasked=None if host.host in asked else _UNASKED,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -265,11 +266,12 @@ def _breakdown_us(
 ) -> dict[str, float | None]:
     """Add up self times by category; null where none was found and some was lost."""
     spent: dict[str, float | None] = {}
+    totals: Counter[str] = Counter()
+    for rows in found.values():
+        sums = rows.group_by("category").agg(pl.col("self_ps").sum())
+        totals.update(dict(sums.iter_rows()))
     for category in INPUT_CATEGORIES:
-        total = sum(
-            int(rows.filter(pl.col("category") == category)["self_ps"].sum())
-            for rows in found.values()
-        )
+        total = totals[category]
         lost = bool(doubts.get(category))
         spent[category] = None if lost and not total else total / PS_PER_US
     return spent

@@ -20,8 +20,8 @@ __all__ = ["NextStep", "next_steps", "verdict_text"]
 
 #: Category → what to try (docs/tools/input_pipeline_analyzer.md#host-side).
 _ADVICE: Final = {
-    "enqueue": "Combine small pieces of data into fewer, larger ones before they are "
-    "sent to the device.",
+    "enqueue": "Copy the next batch while this step computes, from pinned memory, and "
+    "send fewer bytes: narrow types that the device converts.",
     "preprocessing": "Let the transformations run in parallel (num_parallel_calls or "
     "num_workers), or do their work offline, before training.",
     "advanced_file_read": "Tune how far reading runs ahead: the prefetch size, the "
@@ -31,6 +31,13 @@ _ADVICE: Final = {
     "unclassified": "Move the work into an input pipeline that records its stages, so "
     "that its parts can be told apart.",
 }
+#: What to try where copies are so short that most of each is its call.
+_SMALL: Final = (
+    "Combine small pieces of data into fewer, larger ones before they are sent to the "
+    "device."
+)
+#: A call that sends data and is shorter than this on average sends small pieces.
+_SMALL_US: Final = 100.0
 _OUTSIDE: Final = (
     "The iterator is called between the steps' markers. Its time counts as input here; "
     "put the call inside the marker, so that each step shows its own."
@@ -56,9 +63,18 @@ class NextStep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def next_steps(
-    spent_us: Mapping[str, float | None], *, outside_markers: bool
+    spent_us: Mapping[str, float | None], *, outside_markers: bool, sends: int = 1
 ) -> tuple[NextStep, ...]:
-    """Give advice for every category that took time, the largest first."""
+    """Give advice for every category that took time, the largest first.
+
+    Args:
+        spent_us: Category → self time of its ops in µs; None where unknown.
+        outside_markers: Whether the iterator is called between the steps' markers.
+        sends: Calls of `enqueue`.
+    """
+    advice = dict(_ADVICE)
+    if (spent_us.get("enqueue") or 0.0) < _SMALL_US * sends:
+        advice["enqueue"] = _SMALL
     known = {name: time for name, time in spent_us.items() if time}
     whole = sum(known.values())
     steps = [
@@ -66,7 +82,7 @@ def next_steps(
             category=name,
             self_time_us=time,
             self_time_percent=100.0 * time / whole,
-            advice=_ADVICE[name],
+            advice=advice[name],
         )
         for name, time in sorted(known.items(), key=lambda item: -item[1])
     ]

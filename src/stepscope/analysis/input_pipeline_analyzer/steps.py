@@ -150,7 +150,7 @@ def input_steps(
         known.min().alias("min"),
         known.max().alias("max"),
     )
-    counted = set(measured_rows(host.rows, excluded_flags)["window"].to_list())
+    counted = set(measured_rows(host, excluded_flags)["window"].to_list())
     waited = _waited(host, grouped["window"], waits)
     return tuple(
         InputStep(
@@ -215,7 +215,7 @@ def device_rows(
         excluded_flags: Windows with one of these flags are not counted.
         wait_known: Whether an absence of waiting means that there was none.
     """
-    counted = measured_rows(host.rows, excluded_flags)
+    counted = measured_rows(host, excluded_flags)
     parts = _parts(host, counted, wait_known=wait_known)
     whole = pl.col("window_ps").sum()
     steps = pl.len() if host.windows.has_steps else pl.lit(0)
@@ -254,7 +254,7 @@ def consumer_wait(
     total = exposed = windows = 0
     lengths: list[NDArray[np.int64]] = []
     for host, waits in hosts:
-        counted = measured_rows(host.rows, excluded_flags)
+        counted = measured_rows(host, excluded_flags)
         at = counted["window"].unique().sort().to_numpy()
         starts = ints(host.windows.rows, "start_ps")[at]
         ends = ints(host.windows.rows, "end_ps")[at]

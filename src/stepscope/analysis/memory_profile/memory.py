@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import polars as pl
@@ -14,6 +14,7 @@ from stepscope.analysis.memory_profile.columns import (
     TIMELINE_ROWS,
 )
 from stepscope.analysis.results.statistics import Statistics
+from stepscope.frozen import Frozen
 from stepscope.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
     warnings: tuple[MemoryWarning, ...]
 
 
-class Facts(NamedTuple):
+class Facts(Frozen, frozen=True, eq=True):
     """What takes all events of a memory to know.
 
     Attributes:

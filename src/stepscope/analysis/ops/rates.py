@@ -75,12 +75,12 @@ def why_no_rates(rows: pl.DataFrame) -> dict[str, Unavailable]:
 
 def device_costs(profile: ProfileData) -> pl.DataFrame:
     """Return `COSTS` by device op over all hosts and devices."""
-    return _merged(profile, op_costs, device_ops)
+    return profile.kept(_merged, op_costs, device_ops)
 
 
 def host_costs(profile: ProfileData) -> pl.DataFrame:
     """Return `COSTS` by host op, where the hosts do the work themselves."""
-    return _merged(profile, host_op_costs, host_ops)
+    return profile.kept(_merged, host_op_costs, host_ops)
 
 
 def _merged(

@@ -89,6 +89,10 @@ class Side(Frozen, frozen=True):
 
 def host_side(profile: ProfileData) -> Side:
     """Merge the host ops of all hosts of a profile."""
+    return profile.kept(_host_side)
+
+
+def _host_side(profile: ProfileData) -> Side:
     found: dict[str, HostOps] = {}
     absent: dict[str, Unavailable] = {}
     for host in profile.hosts:
@@ -116,6 +120,10 @@ def host_side(profile: ProfileData) -> Side:
 
 def device_side(profile: ProfileData) -> Side:
     """Merge the device ops of all hosts and devices of a profile."""
+    return profile.kept(_device_side)
+
+
+def _device_side(profile: ProfileData) -> Side:
     found: dict[str, DeviceOps] = {}
     absent: dict[str, Unavailable] = {}
     for host in profile.hosts:

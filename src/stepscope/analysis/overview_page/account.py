@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from stepscope.analysis.steps.rows import HostSteps
-    from stepscope.derive.account.parts import AccountParts
     from stepscope.derive.profile_data import ProfileData
 
 __all__ = ["AccountEntry", "AccountPart", "account_of"]
@@ -85,7 +84,7 @@ def account_of(
     return tuple(
         entry
         for host in hosts
-        for entry in _of_host(run, host, measured_rows(host.rows, excluded_flags))
+        for entry in _of_host(run, host, measured_rows(host, excluded_flags))
     )
 
 
@@ -103,7 +102,11 @@ def _of_host(
         parts = run.derived(host.host, account_parts)
         # Parts are of all closed windows.
         if not isinstance(parts, Unavailable) and parts.windows == len(rows):
-            entries = [_with_parts(entry, parts) for entry in entries]
+            of_owner = parts.rows.filter(mine).partition_by("owner", as_dict=True)
+            entries = [
+                _with_parts(entry, of_owner.get((entry.owner,)), parts.windows)
+                for entry in entries
+            ]
         found += sorted(entries, key=lambda entry: -entry.ms)
     return found
 
@@ -137,15 +140,13 @@ def _of_device(
     return found
 
 
-def _with_parts(entry: AccountEntry, parts: AccountParts) -> AccountEntry:
-    mine = parts.rows.filter(
-        pl.col("device").eq_missing(pl.lit(entry.device, pl.Int32))
-        & (pl.col("owner") == entry.owner)
-    )
-    if not len(mine):
+def _with_parts(
+    entry: AccountEntry, mine: pl.DataFrame | None, windows: int
+) -> AccountEntry:
+    if mine is None:
         return entry
     named = mine.filter(pl.col("name").is_not_null()).head(_MOST_PARTS)
-    found = [_part(row, parts.windows) for row in named.iter_rows(named=True)]
+    found = [_part(row, windows) for row in named.iter_rows(named=True)]
     left = entry.ms - sum(part.ms for part in found)
     if len(named) < len(mine) and left > 0:
         found.append(

@@ -152,9 +152,10 @@ def _shared_steps(
     """Map hosts to the steps that others may share, with start and length."""
     found = {}
     for host in hosts:
-        windows = host.rows.unique("window", maintain_order=True)
         mine = slots.filter((pl.col("host") == host.host) & pl.col("shared"))
-        rows = mine.join(windows, on="window").select("slot", "start_ps", "window_ps")
+        rows = mine.join(host.by_window, on="window").select(
+            "slot", "start_ps", "window_ps"
+        )
         # Steps, not events.
         found[host.host] = {slot: (start, dur) for slot, start, dur in rows.rows()}
     return found

@@ -48,7 +48,7 @@ def joined_steps(hosts: Sequence[HostSteps], matching: StepMatching) -> pl.DataF
 
 def _keyed(host: HostSteps, matching: StepMatching, order: int) -> pl.DataFrame:
     """Give each window whose step it is (-1: the run's) and its number there."""
-    windows = host.rows.unique("window", maintain_order=True).select("window", "step")
+    windows = host.by_window[["window", "step"]]
     alone = np.arange(len(windows), dtype=np.int64)
     joined = matching.in_lock_step and matching.by in ("step_num", "time")
     key = matching.key.get(host.host) if joined else None

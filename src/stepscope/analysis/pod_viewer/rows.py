@@ -101,7 +101,7 @@ def worker_rows(
 
 def _placed(host: HostSteps, slots: pl.DataFrame) -> pl.DataFrame:
     """Return the rows with their step of the run, and whether statistics use them."""
-    counted = measured_rows(host.rows, ())["window"].unique()
+    counted = measured_rows(host, ())["window"].unique()
     return host.rows.join(
         slots, on=["host", "window"], how="inner", maintain_order="left"
     ).with_columns(counted=pl.col("window").is_in(counted.to_list()))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
+
+from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -19,7 +21,7 @@ __all__ = ["Tool"]
 _NOBODY: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
-class Tool(NamedTuple):
+class Tool(Frozen, frozen=True, eq=True):
     """One tool of the program.
 
     Attributes:

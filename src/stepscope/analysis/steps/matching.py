@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-import polars as pl
 
 from stepscope.derive.columns.arrays import ints
 from stepscope.frozen import Frozen
@@ -84,14 +83,7 @@ def _has_numbers(host: HostSteps) -> bool:
 
 
 def _numbers(host: HostSteps) -> NDArray[np.int64]:
-    return ints(_per_window(host), "step")
-
-
-def _per_window(host: HostSteps) -> pl.DataFrame:
-    """Return one row per window that is looked at, in time order."""
-    return host.rows.unique("window", maintain_order=True).with_columns(
-        end_ps=pl.col("start_ps") + pl.col("window_ps")
-    )
+    return ints(host.by_window, "step")
 
 
 def _by_number(hosts: Sequence[HostSteps]) -> dict[str, NDArray[np.int64]]:
@@ -113,7 +105,7 @@ def _by_time(
     begins, ends = [], []
     for host, clock in zip(hosts, clocks, strict=True):
         shift = (clock - origin) * 1_000
-        windows = _per_window(host)
+        windows = host.by_window
         begins.append(ints(windows, "start_ps") + shift)
         ends.append(ints(windows, "end_ps") + shift)
     spans = [int(end[-1] - begin[0]) for begin, end in zip(begins, ends, strict=True)]
@@ -179,7 +171,7 @@ def _checked(
             continue
         shift = np.array([here[step] - at_reference[step] for step in shared])
         spread = float(np.median(np.abs(shift - np.median(shift))))
-        step_ps = float(np.median(ints(_per_window(reference), "window_ps")))
+        step_ps = float(np.median(ints(reference.by_window, "window_ps")))
         if spread > _APART * step_ps:
             text = f"their steps begin {duration_text(spread)} apart at the median"
             notes.append(_apart(host, reference, text))
@@ -189,7 +181,7 @@ def _checked(
 def _starts_by_key(
     host: HostSteps, key: Mapping[str, NDArray[np.int64]]
 ) -> dict[int, int]:
-    starts = ints(_per_window(host), "start_ps").tolist()
+    starts = ints(host.by_window, "start_ps").tolist()
     return {
         number: start
         for number, start in zip(key[host.host].tolist(), starts, strict=True)

@@ -17,7 +17,13 @@ if TYPE_CHECKING:
 
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = ["MeasuredRun", "measured_rows", "measured_run", "start_unix_ns"]
+__all__ = [
+    "MeasuredRun",
+    "measured_any_device",
+    "measured_rows",
+    "measured_run",
+    "start_unix_ns",
+]
 
 _NO_SUCH_MARKER: Final = Unavailable(
     code="NO_STEPS",
@@ -109,20 +115,30 @@ def _measured_hosts(
     return found, absent
 
 
-def measured_rows(rows: pl.DataFrame, excluded_flags: Sequence[str]) -> pl.DataFrame:
+def measured_rows(host: HostSteps, excluded_flags: Sequence[str]) -> pl.DataFrame:
     """Return the rows that statistics use: of closed windows of the main kind.
 
     Without any of these the closed ones, and without a closed one all.
 
     Args:
-        rows: Rows as of `HostSteps.rows`.
+        host: The host whose `rows` to choose from.
         excluded_flags: Windows with one of these flags are left out.
     """
-    kept = rows
-    if excluded_flags:
-        flagged = pl.col("flags").list.set_intersection(list(excluded_flags))
-        kept = rows.filter(flagged.list.len() == 0)
-    return typical(kept)
+    if not excluded_flags:
+        return host.measured
+    return typical(_without(host.rows, excluded_flags))
+
+
+def measured_any_device(host: HostSteps, excluded_flags: Sequence[str]) -> pl.DataFrame:
+    """Return the rows that statistics use, with the devices of a host taken as one."""
+    return typical(_without(host.any_device, excluded_flags))
+
+
+def _without(rows: pl.DataFrame, flags: Sequence[str]) -> pl.DataFrame:
+    if not flags:
+        return rows
+    flagged = pl.col("flags").list.set_intersection(list(flags))
+    return rows.filter(flagged.list.len() == 0)
 
 
 def start_unix_ns(run: ProfileData, host: str) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -9,7 +10,7 @@ import polars as pl
 
 from stepscope.derive.account.owned_time import account
 from stepscope.derive.step_time.owners import BUSY_OWNERS, CATEGORIES, OWNERS
-from stepscope.derive.step_windows.windows import windows
+from stepscope.derive.step_windows.windows import typical, windows
 from stepscope.derive.steps.chosen import steps
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
@@ -46,7 +47,7 @@ _BUSY: Final = frozenset(BUSY_OWNERS)
 _MEASURES: Final = ("device_busy_ps", "device_working_ps", "idle_input_ps")
 
 
-class HostSteps(Frozen, frozen=True):
+class HostSteps(Frozen, frozen=True, dict=True):
     """The windows of one host with their account.
 
     Attributes:
@@ -72,7 +73,24 @@ class HostSteps(Frozen, frozen=True):
     @property
     def has_device(self) -> bool:
         """Whether the activity of a device could be looked at."""
-        return bool(self.rows["device"].is_not_null().any())
+        return self.rows["device"].null_count() < len(self.rows)
+
+    @cached_property
+    def by_window(self) -> pl.DataFrame:
+        """One of the rows per window, in time order, with `end_ps`."""
+        return self.rows.unique("window", maintain_order=True).with_columns(
+            end_ps=pl.col("start_ps") + pl.col("window_ps")
+        )
+
+    @cached_property
+    def means(self) -> pl.DataFrame:
+        """The rows averaged over devices: see `mean_over_devices`."""
+        return mean_over_devices(self.rows)
+
+    @cached_property
+    def measured(self) -> pl.DataFrame:
+        """The rows that statistics use where no flag excludes any: see `typical`."""
+        return typical(self.rows)
 
 
 def host_steps(
@@ -85,6 +103,12 @@ def host_steps(
         host: Which of its hosts.
         marker: Only the steps of this marker name (train, test, …).
     """
+    return profile.kept(_host_steps, host, marker)
+
+
+def _host_steps(
+    profile: ProfileData, host: str, marker: str | None
+) -> HostSteps | Unavailable:
     found = profile.derived(host, steps)
     step_windows = profile.derived(host, windows)
     charged = profile.derived(host, account)
@@ -168,10 +192,9 @@ def present_categories(
     look at), it is shown only if the rest holds time, as "at least so much". A zero
     would say that there was none.
     """
+    nulls = {column.name: column.null_count() for column in rows.get_columns()}
     full = {
-        owner.name
-        for owner in OWNERS
-        if len(rows) and not rows[f"{owner.name}_ps"].null_count()
+        owner.name for owner in OWNERS if len(rows) and not nulls[f"{owner.name}_ps"]
     }
     shown = set()
     for category in CATEGORIES:

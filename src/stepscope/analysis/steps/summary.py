@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
@@ -13,11 +14,10 @@ from stepscope.analysis.results.statistics import (
     Statistics,
     statistics_of,
 )
-from stepscope.analysis.steps.measured_hosts import measured_rows
+from stepscope.analysis.steps.measured_hosts import measured_any_device, measured_rows
 from stepscope.analysis.steps.rows import (
     OWNER_COLUMNS,
     category_columns,
-    mean_over_devices,
     present_categories,
     reasons_of,
 )
@@ -181,7 +181,7 @@ class StepTimes(NamedTuple):
 
 def step_list(host: HostSteps) -> tuple[Step, ...]:
     """Return every window of a host, the open one too."""
-    means = mean_over_devices(host.rows)
+    means = host.means
     categories = category_columns(means, host.account.missing)
     names = [column.removesuffix("_ps") for column in categories.columns]
     charged = (categories / PS_PER_MS).rows()
@@ -221,10 +221,8 @@ def summary_of(
         hosts: The hosts to average.
         excluded_flags: Windows with one of these flags are left out.
     """
-    rows = pl.concat([measured_rows(host.rows, excluded_flags) for host in hosts])
-    united = pl.concat(
-        [measured_rows(host.any_device, excluded_flags) for host in hosts]
-    )
+    rows = pl.concat([measured_rows(host, excluded_flags) for host in hosts])
+    united = pl.concat([measured_any_device(host, excluded_flags) for host in hosts])
     walls = rows.group_by("host", "window", maintain_order=True).agg(
         pl.col("window_ps", "host_period_ps", "batches").first(),
         pl.col("device_step_time_ps").max(),
@@ -299,8 +297,9 @@ def _flagged(hosts: Sequence[HostSteps], counted: pl.DataFrame) -> dict[str, int
     left = windows.join(counted, on=["host", "window"], how="anti").unique(
         ["host", "window"]
     )
-    found = {flag: int(left["flags"].list.contains(flag).sum()) for flag in LEFT_OUT}
-    return {flag: count for flag, count in found.items() if count}
+    # Windows, not events.
+    found = Counter(flag for flags in left["flags"].to_list() for flag in set(flags))
+    return {flag: found[flag] for flag in LEFT_OUT if found[flag]}
 
 
 def _batch_time_ms(walls: pl.DataFrame) -> float | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 import polars as pl
@@ -33,6 +33,7 @@ from stepscope.analysis.tf_data_bottleneck_analysis.suggestions import (
 from stepscope.derive.input_pipeline.calls import pipeline_calls
 from stepscope.derive.input_pipeline.graph import pipeline_graph
 from stepscope.errors import BadUsage
+from stepscope.frozen import Frozen
 from stepscope.thresholds import THRESHOLDS
 from stepscope.trace.quality import QualityNote
 from stepscope.tracer_remedies import RECORD_STAGE_PARAMETERS, RECORD_WHOLE_PIPELINE
@@ -200,14 +201,14 @@ class TfDataBottleneckAnalysisResult(msgspec.Struct, frozen=True, kw_only=True):
     inputs: dict[str, dict[str, int]]
 
 
-class _Host(NamedTuple):
+class _Host(Frozen, frozen=True, eq=True):
     name: str
     graph: PipelineGraph
     calls: PipelineCalls
     wait: ExposedWait | Unavailable
 
 
-class _Pipeline(NamedTuple):
+class _Pipeline(Frozen, frozen=True, eq=True):
     """A pipeline of a host with its calls, the slowest first."""
 
     host: _Host

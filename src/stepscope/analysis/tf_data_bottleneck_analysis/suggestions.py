@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
+
+from stepscope.frozen import Frozen
 
 __all__ = ["NOT_SLOW", "SUGGESTIONS", "Suggestion", "Upstream", "suggestion_for"]
 
@@ -20,7 +22,7 @@ class Upstream:
     NONE: Final = ""
 
 
-class Suggestion(NamedTuple):
+class Suggestion(Frozen, frozen=True, eq=True):
     """One piece of advice.
 
     Definition: docs/tools/tf_data_bottleneck_analysis.md#what-to-do-about-a-bottleneck.

@@ -25,6 +25,7 @@ __all__ = [
     "add_forward",
     "add_listener",
     "at_first_annotation",
+    "enter_beside_framework",
     "forget_forwards",
     "mark_step",
     "remove_forward",
@@ -51,7 +52,8 @@ class _Receivers:
 
 
 _receivers: Final = _Receivers()
-_receivers_lock = threading.Lock()
+#: A listener may cease to listen while it is told of an annotation.
+_receivers_lock = threading.RLock()
 
 
 class StepTrace(Trace):
@@ -159,6 +161,16 @@ def remove_listener(make: Forward) -> None:
         _set_forward()
 
 
+def enter_beside_framework(annotation: Trace) -> None:
+    """Begin an annotation that is not handed to a framework; listeners hear of it."""
+    with _receivers_lock:
+        _set_forward(to_framework=False)
+        try:
+            annotation.__enter__()
+        finally:
+            _set_forward()
+
+
 def at_first_annotation(begin: Callable[[], object]) -> None:
     """Call `begin` when the next annotation begins, which is kept then.
 
@@ -179,13 +191,14 @@ def at_first_annotation(begin: Callable[[], object]) -> None:
 def forget_forwards() -> None:
     """Forget in a forked child who recorded beside us in its parent."""
     global _receivers_lock  # noqa: PLW0603 - the parent may have held the lock
-    _receivers_lock = threading.Lock()
+    _receivers_lock = threading.RLock()
     _receivers.framework = None
     _receivers.listeners.clear()
 
 
-def _set_forward() -> None:
-    first = () if _receivers.framework is None else (_receivers.framework,)
+def _set_forward(*, to_framework: bool = True) -> None:
+    given = _receivers.framework if to_framework else None
+    first = () if given is None else (given,)
     makers = (*first, *_receivers.listeners)
     if len(makers) < 2:
         recorder.set_forward(makers[0] if makers else None, keeps=bool(first))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -20,19 +21,22 @@ class StepsBegun:
         """Set an event when as many whole steps have passed.
 
         Args:
-            steps: A step is over where the next one begins; the one that is under way
-                at first does not count, since its annotation is not recorded.
-            enough: Is set then.
+            steps: A step is over where the next one of its name begins; the one that
+                is under way at first does not count, since its annotation is not
+                recorded. Steps of several names (training and validation, or one
+                loop that is annotated twice) are counted apart.
+            enough: Is set when those of one name are enough.
         """
-        self._left = steps
+        self._steps = steps
+        self._begun: Counter[str] = Counter()
         self._enough = enough
 
     def begins(
-        self, _name: str, stats: Mapping[str, object]
+        self, name: str, stats: Mapping[str, object]
     ) -> AbstractContextManager[object]:
         """Take note of an annotation that begins."""
         if "_r" in stats:
-            if self._left == 0:
+            if self._begun[name] == self._steps:
                 self._enough.set()
-            self._left = max(0, self._left - 1)
+            self._begun[name] += 1
         return contextlib.nullcontext()

@@ -15,12 +15,17 @@ from typing import TYPE_CHECKING, Final
 from stepscope.capture.launching.arriving import Arrivals
 from stepscope.capture.launching.harmless import harmless, say
 from stepscope.capture.launching.plan import FRAMEWORKS, RunPlan
-from stepscope.capture.launching.waiting import tell_ancestors
+from stepscope.capture.launching.waiting import (
+    FORKS,
+    runs_nothing_itself,
+    tell_ancestors,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from stepscope.capture.launching.counting import StepCounter
+    from stepscope.capture.launching.window import Window
 
 __all__ = ["Armed", "arm"]
 
@@ -34,10 +39,6 @@ _OWN_RECORDING: Final = (
 )
 #: A program that imports nothing we know is watched after so long.
 _WATCH_AFTER_S: Final = 0.2
-#: A servant of `multiprocessing` that runs nothing of the program.
-_SERVANT: Final = "from multiprocessing.resource_tracker"
-#: One that becomes the program's children by forking, and is none itself.
-_FORKS: Final = "from multiprocessing.forkserver"
 #: How long the end waits for our thread, which has nothing left to do then.
 _ENDS_WITHIN_S: Final = 1.0
 
@@ -49,9 +50,9 @@ def arm() -> None:
         ValueError: The environment holds no plan that can be read.
     """
     plan = RunPlan.from_environment(os.environ)
-    if plan is None or any(word.startswith(_SERVANT) for word in sys.orig_argv):
+    forks = any(word.startswith(FORKS) for word in sys.orig_argv)
+    if plan is None or (runs_nothing_itself(sys.orig_argv) and not forks):
         return
-    forks = any(word.startswith(_FORKS) for word in sys.orig_argv)
     if not forks:
         # What was forked is recorded only if it steps, so its parent stays.
         tell_ancestors(plan.notes)
@@ -83,7 +84,7 @@ class Armed:
             left=self._left,
             over=self._over,
         )
-        self._counter: StepCounter = StepCounter(self._window)
+        self._counter: StepCounter[Window] = StepCounter(self._window)
         self._undo: list[Callable[[], None]] = []
         self._ends = threading.Event()
         self._watcher: threading.Thread | None = None

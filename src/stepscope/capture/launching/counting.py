@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
-from stepscope.capture.launching.repeated_calls import RepeatedCalls
+from stepscope.capture.launching.stepping.repeated_calls import RepeatedCalls
 from stepscope.capture.launching.window import Phase
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-    from stepscope.capture.launching.window import Window
-
-__all__ = ["CALLS", "FIT", "MARKED", "StepCounter"]
+__all__ = ["CALLS", "FIT", "MARKED", "HearsSteps", "StepCounter"]
 
 #: The program annotates its steps itself: what it says is what is counted.
 MARKED: Final = "steps that the program annotates"
@@ -25,10 +23,50 @@ CALLS: Final = "calls"
 _SUREST_FIRST: Final = (MARKED, FIT, CALLS)
 
 
-class StepCounter:
+class HearsSteps(Protocol):
+    """Who is told of the steps that are counted: the window of a recording, or others.
+
+    Attributes:
+        counted: What is counted as steps, for people.
+    """
+
+    counted: str | None
+
+    @property
+    def phase(self) -> Phase:
+        """How far the recording has come: while steps are recorded, sources stay."""
+
+    def abandon(self, reason: str) -> None:
+        """Hear no more, because something is wrong."""
+
+    def forget_steps(self) -> None:
+        """Forget the count so far: what was counted turned out not to be the steps."""
+
+    def step_begins(
+        self,
+        first: int,
+        *,
+        batches: int = 1,
+        marked: bool = True,
+        settle: Callable[[], object] | None = None,
+        forwarded: bool = True,
+    ) -> None:
+        """Begin a step, and end the one before it; as `Window.step_begins`."""
+
+    def step_ends(self, *, marked: bool = True, may_close: bool = True) -> None:
+        """End the step; it is not known when the next one begins."""
+
+    def step_was_none(self, batches: int) -> None:
+        """Take back what had begun as a step of so many batches: it did not run."""
+
+
+_Hearer_co = TypeVar("_Hearer_co", bound=HearsSteps, covariant=True)
+
+
+class StepCounter(Generic[_Hearer_co]):
     """Hears of steps from several sources, and reports those of one to the window."""
 
-    def __init__(self, window: Window) -> None:
+    def __init__(self, window: _Hearer_co) -> None:
         self.window = window
         self._lock = threading.RLock()
         self._source = CALLS

@@ -6,12 +6,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from stepscope.capture.launching.plan import VARIABLE
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from stepscope.capture.launching.plan import RunPlan
 
 __all__ = ["armed_environment"]
 
@@ -19,12 +15,19 @@ _INJECTED: Final = Path(__file__).parent / "injected"
 _PATH: Final = "PYTHONPATH"
 
 
-def armed_environment(plan: RunPlan, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment with the plan, our `sitecustomize` first on Python's path.
+def armed_environment(
+    environment: Mapping[str, str], variable: str, plan: str
+) -> dict[str, str]:
+    """Return the environment with a plan, our `sitecustomize` first on Python's path.
 
     Children inherit it: what they start is part of the run.
+
+    Args:
+        environment: The environment without us.
+        variable: Which of our variables carries the plan: what arms the processes.
+        plan: The plan, written down.
     """
-    armed = {**environment, VARIABLE: plan.to_text()}
+    armed = {**environment, variable: plan}
     before = environment.get(_PATH)
     # An empty entry would mean the working directory.
     armed[_PATH] = f"{_INJECTED}{os.pathsep}{before}" if before else str(_INJECTED)

@@ -9,6 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from stepscope.capture.launching.environment import armed_environment
+from stepscope.capture.launching.plan import VARIABLE
 from stepscope.errors import BadUsage
 
 if TYPE_CHECKING:
@@ -36,7 +37,9 @@ def launch(
     Raises:
         BadUsage: The system cannot run it.
     """
-    return supervise(arguments, armed_environment(plan, environment))
+    return supervise(
+        arguments, armed_environment(environment, VARIABLE, plan.to_text())
+    )
 
 
 def supervise(arguments: Sequence[str], environment: Mapping[str, str]) -> int:

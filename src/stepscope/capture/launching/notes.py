@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,8 +30,8 @@ class Note(NamedTuple):
         process: Its id.
         program: Its script, module or code, as it was called.
         how: Why this was recorded: "steps", "time", "early" where the program ended
-            before its window began; or why nothing was: "waited" where it only started
-            other processes, else "none".
+            before its window began, "waited" where it only started other processes:
+            that is kept where nothing else was recorded; "none" where nothing was.
         counted: What was counted as steps, None without any.
         steps: How many steps began.
         first: Number of the first step that was recorded, None without any.
@@ -39,6 +39,11 @@ class Note(NamedTuple):
         path: File of the recording, None where none could be written.
         warnings: What was lost or ignored, a sentence each.
         python_calls: Python calls were recorded although nobody asked for them.
+        seconds: How long was recorded.
+        unrecorded_s: How long the last steps before the window took.
+        recorded_s: How long the steps of the window took, but for the first one.
+        start_s: How long the program waited for its window to open.
+        stop_s: How long it waited for the recording to be stored.
     """
 
     process: int
@@ -51,6 +56,11 @@ class Note(NamedTuple):
     path: str | None
     warnings: tuple[str, ...]
     python_calls: bool = False
+    seconds: float = 0.0
+    unrecorded_s: tuple[float, ...] = ()
+    recorded_s: tuple[float, ...] = ()
+    start_s: float = 0.0
+    stop_s: float = 0.0
 
 
 def write_note(folder: str, note: Note) -> None:
@@ -77,7 +87,7 @@ def read_notes(folder: str) -> tuple[Note, ...]:
         try:
             with open(entry.path, encoding="utf-8") as file:  # noqa: PTH123 - pathlib is not needed for this
                 fields = json.load(file)
-            notes.append(Note(**{**fields, "warnings": tuple(fields["warnings"])}))
+            notes.append(Note(**{name: _read(it) for name, it in fields.items()}))
         except (OSError, ValueError, TypeError, KeyError):
             continue
     return tuple(sorted(notes))
@@ -107,6 +117,10 @@ def program_name() -> str:
         if not argument.startswith("-"):
             return argument
     return "python"
+
+
+def _read(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _entries(folder: str) -> Iterable[os.DirEntry[str]]:

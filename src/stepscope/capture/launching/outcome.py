@@ -16,6 +16,11 @@ __all__ = ["describe", "keep_the_best"]
 
 #: So many steps are a repetition.
 _REPEATED: Final = 2
+#: A process that lasts so much of its launcher is what was launched.
+_MOST: Final = 0.5
+#: The window begins so many steps after those that are skipped: a step that is known
+#: only by its end is not recorded where it is the first of all.
+_FIRST_KNOWN: Final = 2
 #: Longest list of programs in a sentence.
 _LISTED: Final = 3
 
@@ -30,9 +35,11 @@ def keep_the_best(notes: Sequence[Note]) -> tuple[tuple[Note, ...], tuple[Note, 
     Returns:
         Notes whose files stay, and those whose files were removed.
     """
-    best = max(map(_worth, notes), default=0)
-    kept = tuple(note for note in notes if _worth(note) == best)
-    left_out = tuple(note for note in notes if _worth(note) < best)
+    longest_s = max((note.seconds for note in notes if note.how == "early"), default=0)
+    worth = {note: _worth(note, longest_s) for note in notes}
+    best = max(worth.values(), default=0)
+    kept = tuple(note for note in notes if worth[note] == best)
+    left_out = tuple(note for note in notes if worth[note] < best)
     for note in left_out:
         if note.path is not None:
             with contextlib.suppress(OSError):
@@ -57,8 +64,12 @@ def describe(
         anything: Whether the run holds a file.
         status: Exit status of the program.
     """
+    told: set[str] = set()
     for note in kept:
-        yield f"{note.program}: {_recorded(note, plan)}"
+        sentence = f"{note.program}: {_recorded(note, plan)}"
+        if sentence not in told:
+            told.add(sentence)
+            yield sentence
         if note.how != "none":
             # Other reasons were said by the process itself.
             yield from note.warnings
@@ -82,18 +93,31 @@ def _programs(notes: Sequence[Note]) -> str:
     return ", ".join(programs[:_LISTED]) + more
 
 
-def _worth(note: Note) -> int:
-    if note.how in {"none", "waited"}:
+def _worth(note: Note, longest_s: float) -> int:
+    """Rank what a process recorded.
+
+    Args:
+        note: What it said.
+        longest_s: How long the longest was that ended before its window.
+    """
+    if note.how == "none" or note.path is None:
         return 0
+    if note.how == "waited":
+        # One that starts many short ones is their program; a launcher starts one that
+        # lasts as long as itself.
+        return 3 if longest_s < _MOST * note.seconds else 1
     if note.steps >= _REPEATED:
-        return 3
-    return 2 if note.how == "time" else 1
+        return 5
+    return 4 if note.how == "time" else 2
 
 
 def _recorded(note: Note, plan: RunPlan) -> str:
     if note.how == "waited":
         return (
-            "it only started other processes and waited for them, so it was not "
+            "it mostly waited for processes that it started, and none of those lasted: "
+            "annotations, counters and samples of its own functions were recorded"
+            if note.path is not None
+            else "it only started other processes and waited for them, so it was not "
             "recorded, and of those none was: they may have ended at once"
         )
     if note.path is None:
@@ -101,7 +125,7 @@ def _recorded(note: Note, plan: RunPlan) -> str:
         return "nothing was recorded" if note.how == "none" else "nothing was written"
     if note.how == "steps":
         short = ""
-        if note.last is not None and note.last < plan.last_step:
+        if _is_short(note, plan):
             short = f", of {plan.steps} that were to be recorded"
         return f"steps {note.first} to {note.last}{short}; counted: {note.counted}"
     if note.how == "time":
@@ -126,6 +150,16 @@ def _recorded(note: Note, plan: RunPlan) -> str:
         "were found: annotations, counters and samples of its functions were recorded, "
         "and no framework; --wait-s 0 records from its start"
     )
+
+
+def _is_short(note: Note, plan: RunPlan) -> bool:
+    """Return whether the program, or the time, ended before the last step."""
+    if note.first is None or note.last is None:
+        return False
+    if note.first <= plan.skip_steps + _FIRST_KNOWN:
+        return note.last < plan.last_step
+    # The window began anew.
+    return note.last - note.first + 1 < plan.steps
 
 
 def _nothing(kept: Sequence[Note]) -> str:

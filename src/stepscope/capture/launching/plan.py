@@ -33,6 +33,8 @@ class RunPlan(NamedTuple):
         record_s: Without steps: seconds that are recorded.
         max_slowdown: Steps that are recorded may take so much longer than those
             before, 1 for twice as long; where they do, less is recorded.
+        watches: Whether steps and counters are kept before the window, for a program
+            that ends too early.
         host_tracer_level: As in `ProfilerOptions`, and so are the rest.
         python_tracer_level: None where it was not chosen: then Python calls are
             recorded only of a program that would otherwise show nothing.
@@ -47,6 +49,7 @@ class RunPlan(NamedTuple):
     wait_s: float = 15.0
     record_s: float = 5.0
     max_slowdown: float = 4.0
+    watches: bool = True
     host_tracer_level: int = 2
     python_tracer_level: int | None = None
     device_tracer_level: int = 1

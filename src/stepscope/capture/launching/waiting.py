@@ -13,13 +13,23 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
-__all__ = ["is_launcher", "only_waits", "tell_ancestors"]
+__all__ = [
+    "FORKS",
+    "is_launcher",
+    "only_waits",
+    "runs_nothing_itself",
+    "tell_ancestors",
+]
 
 #: Modules that a launcher runs and that nothing it launches imports. Before its first
 #: child has started, as while it meets other machines, nothing else shows a launcher.
 _LAUNCHERS: Final = ("torch.distributed.run", "accelerate.commands.launch")
+#: A servant of `multiprocessing` that runs nothing of the program.
+_SERVANT: Final = "from multiprocessing.resource_tracker"
+#: One that becomes the program's children by forking, and is none itself.
+FORKS: Final = "from multiprocessing.forkserver"
 #: Shells and similar programs may lie between a process and the one that started it.
 _MOST_ANCESTORS: Final = 8
 #: Processor time of one that only waits, since it started its first process: so much
@@ -65,6 +75,11 @@ def only_waits(folder: str, *, ours_s: float, ends: bool) -> bool:
 def is_launcher() -> bool:
     """Return whether this process runs a launcher whose work is to start others."""
     return any(it in sys.modules for it in _LAUNCHERS) and not _uses_a_device()
+
+
+def runs_nothing_itself(arguments: Sequence[str]) -> bool:
+    """Return whether an interpreter with these arguments serves `multiprocessing`."""
+    return any(word.startswith((_SERVANT, FORKS)) for word in arguments)
 
 
 def _ancestors() -> Iterator[tuple[int, float]]:

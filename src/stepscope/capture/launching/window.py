@@ -14,7 +14,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final
 
-from stepscope.capture.ground.affordable import StepCost, lowered
+from stepscope.capture.ground.affordable import Control, StepCost, lowered
 from stepscope.capture.ground.leaving import leaving
 from stepscope.capture.launching.harmless import say
 from stepscope.capture.launching.notes import (
@@ -24,21 +24,19 @@ from stepscope.capture.launching.notes import (
     steps_were_counted,
     write_note,
 )
+from stepscope.capture.launching.stepping.mark import StepMark
+from stepscope.capture.launching.stepping.settling import settle_devices
 from stepscope.capture.launching.waiting import is_launcher, only_waits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from contextlib import AbstractContextManager
+    from collections.abc import Callable, Iterator
 
-    from stepscope.capture.ground.annotate import Trace
     from stepscope.capture.ground.options import ProfilerOptions
     from stepscope.capture.launching.plan import RunPlan
     from stepscope.capture.recording.session import Session
 
-__all__ = ["STEP", "Phase", "Window"]
+__all__ = ["Phase", "Window"]
 
-#: Name of the annotation of a step that was counted.
-STEP: Final = "step"
 #: While nothing but steps is watched, counters are read as rarely as this.
 _WATCH_HZ: Final = 1.0
 _SESSION: Final = "stepscope.capture.recording.session"
@@ -52,6 +50,7 @@ class Phase(enum.Enum):
     IDLE = "nothing is recorded yet"
     WATCHED = "steps and counters only"
     STEPS = "the window of steps"
+    COMPARED = "steps without a recording, to compare those in the window with"
     TIME = "the window by time"
     OVER = "the window was recorded"
 
@@ -80,7 +79,7 @@ class Window:
         Attributes:
             counted: What is counted as steps, for people.
             phase: How far the recording has come.
-            marking: The annotation that begins now is ours.
+            mark: The annotation of the step that is under way.
             annotated: The program has annotated something.
             beginnings: How many recordings have begun.
             after_begin: Called whenever a recording has begun.
@@ -89,7 +88,7 @@ class Window:
         self.plan = plan
         self.counted: str | None = None
         self.phase = Phase.IDLE
-        self.marking = False
+        self.mark = StepMark()
         self.annotated = False
         self.beginnings = 0
         self.after_begin: Callable[[], object] = _nothing
@@ -100,8 +99,6 @@ class Window:
         self._lock = threading.RLock()
         self._beginning = False
         self._session: Session | None = None
-        self._step: Trace | None = None
-        self._none: Trace | None = None
         self._within_step = False
         self._begun = 0
         self._ended = 0
@@ -113,29 +110,32 @@ class Window:
         #: When the step began that is under way; None before the first.
         self._step_began_s: float | None = None
         self._cost_from = 0
+        #: When the window opened, and when its second step began.
+        self._opened_at_s = 0.0
+        self._second_began_s = -1.0
+        self._start_s = self._stop_s = 0.0
+        self._control: Control | None = None
+        self._is_acquitted = False
+        #: What was recorded of the steps that are compared.
+        self._options: ProfilerOptions | None = None
+        self._noted: Note | None = None
         self._lowered: tuple[str, ...] = ()
         self._by_time: str | None = None
         self._warnings: tuple[str, ...] = ()
         self._ours_s = 0.0
+        #: When the recording began that is under way, and how long the last one was.
+        self._recording_s = 0.0
+        self._recorded_s = 0.0
 
     @property
     def repeats(self) -> bool:
         """Whether steps were seen to repeat."""
         return self._ended >= _REPEATED
 
-    @contextlib.contextmanager
-    def marks(self) -> Iterator[None]:
-        """Mark annotations that begin within as ours, not the program's."""
-        self.marking = True
-        try:
-            yield
-        finally:
-            self.marking = False
-
     def watch(self) -> None:
         """Keep steps and counters from now on, if nothing else is recorded."""
         with self._alone():
-            if self.phase is Phase.IDLE:
+            if self.phase is Phase.IDLE and self.plan.watches:
                 # A program that ends before a window opens is explained by its
                 # functions. After a window, what is watched may go on for days.
                 self._begin(self._watching(functions=self._by_time is None))
@@ -180,23 +180,31 @@ class Window:
             last = first + batches - 1
             self._note_ended(first - 1)
             self._note_cost(max(1, first - 1 - self._cost_from))
-            closes = self.phase is Phase.STEPS and self._is_enough(first)
-            opens = self.phase is not Phase.STEPS and last > self.plan.skip_steps
-            lowers = self.phase is Phase.STEPS and self._cost.is_too_much
-            if settle is not None and (closes or opens or lowers):
+            within = self.phase is Phase.STEPS
+            control = self._control
+            closes = within and self._is_enough(first)
+            opens = not within and control is None and last > self.plan.skip_steps
+            doubts = within and not closes and self._is_too_much()
+            judges = control is not None and control.is_over
+            asked_s = self._now_s()
+            if settle is not None and (closes or opens or doubts or judges):
                 settle()
-            self._leave_step()
-            if closes or (lowers and not self._lower(first)):
+            elif doubts or judges:
+                settle_devices()
+            self.mark.leave()
+            if closes or (judges and not self._judge(first)):
                 self.close()
                 return
             if opens:
                 self._open_steps(first, self.plan.options())
+            elif doubts:
+                self._compare(first, waited_s=self._now_s() - asked_s)
             elif self.phase is Phase.IDLE:
                 self.watch()
             self._begun = last
             self._step_began_s, self._cost_from = self._now_s(), first - 1
             if marked:
-                self._enter_step(first, batches, forwarded=forwarded)
+                self.mark.enter(first, batches, forwarded=forwarded)
 
     def step_ends(self, *, marked: bool = True, may_close: bool = True) -> None:
         """End the step; it is not known when the next one begins.
@@ -208,7 +216,7 @@ class Window:
         """
         with self._lock, self._inside(annotation=not marked):
             self._note_ended(self._begun)
-            self._leave_step()
+            self.mark.leave()
             if not may_close or self.phase is not Phase.STEPS:
                 return
             if self._is_enough(self._begun + 1):
@@ -217,8 +225,7 @@ class Window:
     def step_was_none(self, batches: int) -> None:
         """Take back what had begun as a step of so many batches: it did not run."""
         with self._lock:
-            # It is held, because a framework keeps an annotation that is let go.
-            self._none, self._step = self._step, None
+            self.mark.hold()
             self._begun -= batches
 
     def forget_steps(self) -> None:
@@ -226,8 +233,11 @@ class Window:
         with self._alone():
             self._cost = StepCost(self.plan.max_slowdown)
             self._step_began_s = None
+            self._control = None
+            if self.phase is Phase.COMPARED:
+                self.phase = Phase.WATCHED
             if self.phase is Phase.WATCHED and self._ended:
-                self._step = None
+                self.mark.forget()
                 self._drop()
                 self.phase = Phase.IDLE
                 self.watch()
@@ -266,8 +276,10 @@ class Window:
             is_known = before is not None and how == "early"
             waits = self.phase in {Phase.IDLE, Phase.WATCHED}
             if waits and not is_known and self._only_waits(ends=True):
-                self._drop()
-                self._note("waited", None, ())
+                # It stays only where nothing else of the run was recorded.
+                if self._session is None:
+                    self._note("waited", None, ())
+                self._save("waited")
             elif self.phase is not Phase.OVER and not is_known:
                 if self._session is None:
                     self._begin(self._watching(functions=False))
@@ -296,12 +308,14 @@ class Window:
         self._lock = threading.RLock()
         self._beginning = False
         self._session = None
-        self._step = None
+        self.mark.forget()
         self._begun = self._ended = 0
         self._first = None
         self._last_step = self.plan.last_step
         self._cost = StepCost(self.plan.max_slowdown)
         self._step_began_s = None
+        self._control = None
+        self._is_acquitted = False
         self._lowered = ()
         self._by_time = None
         self._warnings = ()
@@ -349,10 +363,13 @@ class Window:
             say("steps begin: they are recorded instead of what time had opened")
         with self._alone():
             self._drop()
+            before_s = self._now_s()
             self._begin(options)
+            self._start_s = self._now_s() - before_s
             self.phase = Phase.STEPS
             self._first = first
             self._opened_s = time.monotonic()
+            self._opened_at_s = self._now_s()
             self._cost.begins()
 
     def _note_cost(self, batches: int) -> None:
@@ -360,26 +377,71 @@ class Window:
         began_s, self._step_began_s = self._step_began_s, None
         if began_s is None:
             return
-        note = self._cost.within if self.phase is Phase.STEPS else self._cost.before
-        note((self._now_s() - began_s) / batches)
+        step_s = (self._now_s() - began_s) / batches
+        if self._control is not None:
+            self._control.steps_s.append(step_s)
+        elif self.phase is not Phase.STEPS:
+            self._cost.before(step_s)
+        else:
+            self._cost.within(step_s)
+            if self._second_began_s < self._opened_at_s:
+                self._second_began_s = self._now_s()
 
-    def _lower(self, first: int) -> bool:
-        """Record less from this step on; whether there is something to leave out."""
+    def _is_too_much(self) -> bool:
+        """Return whether recorded steps may take too long; not asked twice."""
+        return not self._is_acquitted and self._cost.is_too_much
+
+    def _compare(self, first: int, *, waited_s: float) -> None:
+        """Record no more for some steps, to see whether it is the recording.
+
+        Args:
+            first: The first of these steps.
+            waited_s: How long devices took to be done with those that were recorded.
+        """
         if self._session is None:
-            return True
-        times = self._cost.times or 0.0
-        less = lowered(self._session.options)
-        left_out = "the steps that were left" if less is None else less.left_out
-        sentence = (
-            f"recorded steps took {times:.1f} times as long as those before "
-            f"(--max-slowdown {self.plan.max_slowdown:g}), so {left_out} were not "
-            "recorded"
-        )
-        self._lowered = (*self._lowered, sentence)
-        if less is None:
+            return
+        with self._alone():
+            recorded = max(2, first - (self._first or first))
+            # From the second step to the end on the device. Devices may work on the
+            # first one in that time too: where they were waited for, they did.
+            all_s = self._now_s() - self._second_began_s
+            of_first_s = min(waited_s, all_s / recorded)
+            recorded_s = (all_s - of_first_s) / (recorded - 1)
+            self._options = self._session.options
+            # Should the program end before it is known, this is what there is.
+            self._by_time = self._save("steps", instead_of=self._by_time)
+            self._begin(self._watching(functions=False))
+            self.phase = Phase.COMPARED
+            self._control = Control(
+                self._cost, recorded_s=recorded_s, now_s=self._now_s()
+            )
+
+    def _judge(self, first: int) -> bool:
+        """Record again from this step on, less if need be; whether it is recorded."""
+        control, self._control = self._control, None
+        options = self._options
+        if control is None or options is None:
             return False
-        # What was recorded until here has times of the recording, not of the program.
-        self._open_steps(first, less.options)
+        times = control.slowdown(self._now_s())
+        if times is None:
+            # Steps take as long without us.
+            self._is_acquitted = True
+        else:
+            less = lowered(options)
+            left_out = "the steps that were left" if less is None else less.left_out
+            sentence = (
+                f"recorded steps took {times:.1f} times as long as others "
+                f"(--max-slowdown {self.plan.max_slowdown:g}), so {left_out} were not "
+                "recorded"
+            )
+            self._lowered = (*self._lowered, sentence)
+            if less is None:
+                self._note_more(sentence)
+                return False
+            options = less.options
+            self._cost.compare_with(control.steps_s)
+        # What was recorded until here is replaced.
+        self._open_steps(first, options)
         self._last_step = first + self.plan.steps - 1
         return True
 
@@ -394,25 +456,6 @@ class Window:
         if before < _REPEATED <= last:
             say_steps_are_counted(self.plan.notes)
 
-    def _enter_step(self, first: int, batches: int, *, forwarded: bool) -> None:
-        from stepscope._core import recorder  # noqa: PLC0415 - arming stays light
-        from stepscope.capture.ground import annotate  # noqa: PLC0415 - arming stays light
-
-        more = {"n_steps": batches} if batches > 1 else {}
-        self._step = annotate.Trace(STEP, step_num=first, _r=1, **more)
-        if not forwarded:
-            recorder.set_forward(None)
-        with self.marks():
-            self._step.__enter__()
-        if not forwarded:
-            # Whoever was forwarded to is again.
-            annotate.remove_forward(_nobody)
-
-    def _leave_step(self) -> None:
-        step, self._step = self._step, None
-        if step is not None:
-            step.__exit__(None, None, None)
-
     def _begin(self, options: ProfilerOptions) -> None:
         self._beginning = True
         before_s = time.thread_time()
@@ -423,6 +466,7 @@ class Window:
         finally:
             self._beginning = False
             self._ours_s += time.thread_time() - before_s
+        self._recording_s = self._now_s()
         self.beginnings += 1
         self._begun_recording()
         self.after_begin()
@@ -444,12 +488,15 @@ class Window:
         session, self._session = self._session, None
         if session is None:
             return None
+        self._recorded_s = self._now_s() - self._recording_s
         others = self._stop_keeping()
         with _silence():
             if how == "steps":
                 for sentence in self._lowered:
                     session.tell(sentence)
+            before_s = self._now_s()
             run = session.stop()
+            self._stop_s = self._now_s() - before_s
         warnings = run.warnings
         if others:
             open_still = f"{others} annotations were open when recording stopped"
@@ -472,7 +519,7 @@ class Window:
         """
         from stepscope._core import recorder  # noqa: PLC0415 - arming stays light
 
-        ours = int(self._step is not None or self._within_step)
+        ours = int(self.mark.is_open or self._within_step)
         return max(0, recorder.disable() - ours)
 
     def _note(
@@ -484,25 +531,34 @@ class Window:
         python_calls: bool = False,
     ) -> None:
         first = 1 if how == "early" and self._ended else self._first
-        write_note(
-            self.plan.notes,
-            Note(
-                process=os.getpid(),
-                program=program_name(),
-                how=how,
-                counted=self.counted if self._ended else None,
-                steps=self._ended,
-                first=first,
-                last=None if first is None else self._ended,
-                path=path,
-                warnings=warnings,
-                python_calls=python_calls,
-            ),
+        self._noted = Note(
+            process=os.getpid(),
+            program=program_name(),
+            how=how,
+            counted=self.counted if self._ended else None,
+            steps=self._ended,
+            first=first,
+            last=None if first is None else self._ended,
+            path=path,
+            warnings=warnings,
+            python_calls=python_calls,
+            seconds=self._recorded_s,
+            unrecorded_s=self._cost.unrecorded_s,
+            recorded_s=self._cost.recorded_s,
+            start_s=self._start_s,
+            stop_s=self._stop_s,
         )
+        write_note(self.plan.notes, self._noted)
+
+    def _note_more(self, sentence: str) -> None:
+        """Add to the note of what was recorded last."""
+        if self._noted is not None:
+            warnings = (*self._noted.warnings, sentence)
+            write_note(self.plan.notes, self._noted._replace(warnings=warnings))
 
     def _end(self) -> None:
         # A step that is open now never ended: it is not kept.
-        self._step = self._none = None
+        self.mark = StepMark()
         if self.phase is not Phase.OVER:
             self.phase = Phase.OVER
             self._over()
@@ -547,7 +603,3 @@ def _is_half_imported(module: str) -> bool:
 
 def _nothing() -> None:
     pass
-
-
-def _nobody(_name: str, _stats: Mapping[str, object]) -> AbstractContextManager[object]:
-    return contextlib.nullcontext()

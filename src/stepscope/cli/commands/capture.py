@@ -15,9 +15,10 @@ _DEFAULT_LOGDIR = "stepscope-logs"
 @click.argument("addresses", metavar="ADDRESS…", nargs=-1)
 @click.option(
     "--attach",
-    type=int,
+    type=click.IntRange(1),
     metavar="PID",
-    help="A process of this machine that called ss.server.start().",
+    help="A process of this machine: of stepscope run --serve, or one that called "
+    "ss.server.start().",
 )
 @click.option(
     "--ms",
@@ -108,8 +109,9 @@ _DEFAULT_LOGDIR = "stepscope-logs"
 def capture(*, addresses: tuple[str, ...], **choices: Any) -> int:
     """Record running programs that listen for it, then report.
 
-    ADDRESS is host:port of a profiler server in the program: that of ss.server.start,
-    tf.profiler.experimental.server.start or jax.profiler.start_server. Several are
+    ADDRESS is host:port of a profiler server in the program: that of stepscope run
+    --serve, ss.server.start, tf.profiler.experimental.server.start or
+    jax.profiler.start_server. Several are
     recorded at the same time, as hosts of one run; @FILE means the addresses in a file.
     """
     from stepscope.cli import capture as capturing  # noqa: PLC0415 - help stays light

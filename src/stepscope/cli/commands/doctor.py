@@ -4,11 +4,33 @@ from __future__ import annotations
 
 import click
 
+from stepscope.errors import BadUsage
+
 __all__ = ["doctor"]
 
+#: Between our arguments and those of a program.
+_PROGRAM = "--"
 
-@click.command("doctor")
-@click.argument("path", required=False, type=click.Path(path_type=str))
+
+class _WithProgram(click.Command):
+    """Takes what follows `--` for a program and its arguments."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Take the program off the arguments; an option of its own is none of ours."""
+        if _PROGRAM in args:
+            place = args.index(_PROGRAM)
+            ctx.meta[_PROGRAM] = tuple(args[place + 1 :])
+            args = args[:place]
+        return super().parse_args(ctx, args)
+
+
+@click.command("doctor", cls=_WithProgram, options_metavar="[OPTIONS]")
+@click.argument(
+    "path",
+    metavar="[PATH | -- COMMAND…]",
+    required=False,
+    type=click.Path(path_type=str),
+)
 @click.option(
     "--logdir",
     default="stepscope-logs",
@@ -25,12 +47,24 @@ __all__ = ["doctor"]
     type=click.Choice(["text", "json"]),
     help="For people, or for programs.",
 )
-def doctor(*, path: str | None, logdir: str, form: str) -> int:
+@click.pass_context
+def doctor(context: click.Context, *, path: str | None, logdir: str, form: str) -> int:
     """Say what can be recorded here, what cannot, and what mends it.
 
     With PATH: what the recording of that log directory, run or file lacks, and why.
     The exit status is 1 where something cannot be recorded at all, or was lost.
+
+    With -- COMMAND: how large recordings of that program are, and how much slower it is
+    meanwhile, from one run to its end. The exit status is the program's own.
     """
     from stepscope.cli import doctor as examining  # noqa: PLC0415 - help stays light
 
+    command = context.meta.get(_PROGRAM)
+    if command is not None:
+        if path is not None:
+            raise BadUsage(
+                f"{path} and a program: the doctor looks at one of them; leave the "
+                "other out."
+            )
+        return examining.answer_of_program(command, form=form)
     return examining.answer(path, logdir=logdir, form=form)

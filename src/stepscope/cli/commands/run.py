@@ -93,7 +93,17 @@ _DEFAULT_LOGDIR = "stepscope-logs"
 @click.option("--record-shapes", is_flag=True, help="Shapes of ops' inputs (PyTorch).")
 @click.option("--profile-memory", is_flag=True, help="Allocations (PyTorch).")
 @click.option("--no-report", is_flag=True, help="Record only; do not report.")
+@click.option(
+    "--serve",
+    is_flag=False,
+    flag_value="0",
+    default=None,
+    metavar="[[HOST:]PORT]",
+    help="Record nothing by itself: listen for stepscope capture (a free PORT).",
+)
+@click.pass_context
 def run(
+    context: click.Context,
     *,
     command: tuple[str, ...],
     logdir: str,
@@ -110,6 +120,7 @@ def run(
     record_shapes: bool,
     profile_memory: bool,
     no_report: bool,
+    serve: str | None,
 ) -> int:
     """Run a Python program under the profiler, then report.
 
@@ -121,6 +132,8 @@ def run(
     """
     from stepscope.cli import run as running  # noqa: PLC0415 - help stays light
 
+    if serve is not None:
+        return running.answer_served(command, serve, given=_given(context))
     plan = running.planned(
         logdir,
         skip_steps=skip_steps,
@@ -137,3 +150,15 @@ def run(
         profile_memory=profile_memory,
     )
     return running.answer(command, plan, reports=not no_report)
+
+
+def _given(context: click.Context) -> list[str]:
+    """Return the options that were written, as they are called."""
+    by_default = click.core.ParameterSource.DEFAULT
+    return [
+        option.opts[0]
+        for option in context.command.params
+        if isinstance(option, click.Option)
+        and option.name is not None
+        and context.get_parameter_source(option.name) is not by_default
+    ]

@@ -14,11 +14,12 @@ Definition: docs/where-a-steps-time-goes.md#functions-by-name.
 from __future__ import annotations
 
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from stepscope.derive.intervals.spans import Spans
+from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -41,13 +42,15 @@ _MOST: Final = 0.5
 _TOLD: Final = 0.02
 #: A loop is around this share of the steps that it has to do with.
 _AROUND: Final = 0.9
+#: What is around a single window may leave out this share of it at each end.
+_MARGIN: Final = 0.02
 _NONE: Final = -1
 #: What Python begins a thread and a program with.
 _BEGINNINGS: Final = ("<module>", "_bootstrap")
 _COMPREHENSIONS: Final = ("<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>")
 
 
-class FunctionPart(NamedTuple):
+class FunctionPart(Frozen, frozen=True, eq=True):
     """Time of one function, callees without a part of their own included.
 
     Attributes:
@@ -63,7 +66,7 @@ class FunctionPart(NamedTuple):
     time_ps: int
 
 
-class _Node(NamedTuple):
+class _Node(Frozen, frozen=True, eq=True):
     """One path of calls: a function, what it took, and whether steps run inside."""
 
     type: int
@@ -167,7 +170,7 @@ def calling_function(
     return FunctionPart(found.type, _NONE, found.is_loop, found.time_ps)
 
 
-class _Tree(NamedTuple):
+class _Tree(Frozen, frozen=True, eq=True):
     """The paths of calls within a set of instants."""
 
     nodes: tuple[_Node, ...]
@@ -316,9 +319,13 @@ def _loops(
     Length alone does not say it: what only some steps run is longer than a typical one.
     And samples join what runs in steps that follow each other, as long as no look finds
     anything else. Sooner or later one does: a loop is around nearly all of the steps
-    that it has to do with.
+    that it has to do with. Around a single window is also what begins and ends a little
+    inside: events of the recording's own begin lie before the first look.
     """
     starts, ends = windows
+    if len(starts) == 1:
+        margin = (_MARGIN * (ends - starts)).astype(np.int64)
+        starts, ends = starts + margin, ends - margin
     around = np.searchsorted(ends, runs[1], side="right")
     around -= np.searchsorted(starts, runs[0], side="left")
     touched = np.searchsorted(starts, runs[1], side="left")
@@ -369,14 +376,17 @@ def _paths(
     children = np.argsort(above, kind="stable")
     begins = np.searchsorted(above[children], np.arange(len(rows)), side="left")
     ends = np.searchsorted(above[children], np.arange(len(rows)), side="right")
+    functions = frames.type[rows].astype(np.int64)
+    width = int(functions.max(initial=0)) + 1
     while len(level):
         caller = np.where(above[level] >= 0, path[above[level]], _NONE)
-        key = np.stack((caller, frames.type[rows[level]].astype(np.int64)))
-        distinct, number = np.unique(key, axis=1, return_inverse=True)
-        path[level] = count + number.reshape(-1)
-        parents.append(distinct[0])
-        types.append(distinct[1].astype(np.int32))
-        count += distinct.shape[1]
+        distinct, number = np.unique(
+            caller * width + functions[level], return_inverse=True
+        )
+        path[level] = count + number
+        parents.append(distinct // width)
+        types.append((distinct % width).astype(np.int32))
+        count += len(distinct)
         lengths = ends[level] - begins[level]
         first = np.repeat(begins[level] - np.cumsum(lengths) + lengths, lengths)
         level = children[first + np.arange(int(lengths.sum()))]

@@ -8,9 +8,8 @@ Definition: docs/where-a-steps-time-goes.md#what-the-host-did.
 
 from __future__ import annotations
 
-import re
 from functools import cache
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
@@ -23,6 +22,7 @@ from stepscope.derive.names.event_kinds import EventFlag, HostClass
 from stepscope.derive.step_time.host_codes import HostCode
 from stepscope.derive.step_time.threads import EVIDENCE
 from stepscope.frozen import Frozen
+from stepscope.patterns import Pattern
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
@@ -107,7 +107,7 @@ def long_stretch_ps(latency_ps: int) -> int:
     return max(_LONG_STRETCH_PS, _LONG_LATENCIES * latency_ps)
 
 
-class _Told(NamedTuple):
+class _Told(Frozen, frozen=True, eq=True):
     """What functions and ranges tell of a thread, or of all step threads."""
 
     named: Spans
@@ -115,7 +115,7 @@ class _Told(NamedTuple):
     writing: Spans
 
 
-class _Functions(NamedTuple):
+class _Functions(Frozen, frozen=True, eq=True):
     """When functions ran on one thread: any, those that fetch, those that write."""
 
     all: Spans
@@ -125,11 +125,11 @@ class _Functions(NamedTuple):
 
 #: What programs call their own functions that make or fetch a batch, or write a
 #: checkpoint; those of known libraries have a purpose.
-_FETCHES: Final = re.compile(
+_FETCHES: Final = Pattern(
     r"(?:^|\.)(?:(?:get_)?next_?(?:batch|element)"
     r"|(?:load|get|fetch|read|make|prepare)_?(?:next_?)?(?:batch|inputs?)(?:es)?)$"
 )
-_WRITES: Final = re.compile(r"(?:^|\.)(?:save_|write_)checkpoint\w*$")
+_WRITES: Final = Pattern(r"(?:^|\.)(?:save_|write_)checkpoint\w*$")
 _WRITING: Final = (FunctionPurpose.CHECKPOINT, FunctionPurpose.SUMMARY)
 
 
@@ -150,7 +150,7 @@ def _by_track(
     return found
 
 
-def _are_named(frames: FunctionFrames, pattern: re.Pattern[str]) -> NDArray[np.bool_]:
+def _are_named(frames: FunctionFrames, pattern: Pattern[str]) -> NDArray[np.bool_]:
     wanted = [
         kind for kind, name in frames.names.items() if pattern.search(name.function)
     ]

@@ -22,7 +22,7 @@ from stepscope.derive.step_time.host_codes import STICKY, HostCode
 from stepscope.derive.step_time.threads import EVIDENCE
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
-from stepscope.units import PS_PER_US
+from stepscope.units import PS_PER_MS, PS_PER_US
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -107,12 +107,15 @@ class Name(NamedTuple):
 
 
 _NO_DETAIL: Final = -1
+#: A launch call that lasts longer than this is named, not counted as latency.
+_LONG_CALL_PS: Final = PS_PER_MS
 #: Shorter events than this do not say where the program was.
 _NEIGHBOUR_PS: Final = 100 * PS_PER_US
 
 UNNAMED: Final = Name(None)
 LAUNCH_LATENCY: Final = Name("launch latency")
 _BETWEEN_OPS: Final = Name("Python between ops")
+_BETWEEN_LAUNCHES: Final = Name("between launches")
 _FROM_STEP_TO_STEP: Final = Name("from one step's range to the next")
 _POOL_TASKS: Final = Name("tasks of thread pools")
 
@@ -134,6 +137,7 @@ class Naming(Frozen, frozen=True):
         marks: By row of event_types: whether it marks steps, which names nothing.
         passing: By row of event_types: whether it only hands work on.
         types: Row of event_types by row of events.
+        has_ops: Whether any op of a framework was recorded.
         threads: Rows of tracks of the host's threads, those that drive steps first.
         program: The thread that runs the program itself; None where there is none.
         function_tracks: Rows of tracks with functions, the program's own first.
@@ -146,6 +150,7 @@ class Naming(Frozen, frozen=True):
     marks: NDArray[np.bool_]
     passing: NDArray[np.bool_]
     types: NDArray[np.int32]
+    has_ops: bool
     threads: tuple[int, ...]
     program: int | None
     function_tracks: tuple[int, ...]
@@ -167,6 +172,8 @@ class Naming(Frozen, frozen=True):
         left = spans
         if owner == "launch":
             way = left & device.latency
+            # A call that lasts far longer than a launch does something else as well.
+            way = way - self._long_calls(device, way)
             found += [(LAUNCH_LATENCY, way.length_ps)] if len(way) else []
             left = left - way
         for track in self.in_order(device):
@@ -188,6 +195,18 @@ class Naming(Frozen, frozen=True):
         if len(left):
             found += self.rest(owner, left, on_device=device.device is not None)
         return found
+
+    def _long_calls(self, device: DeviceAccount, spans: Spans) -> Spans:
+        """Return where launch calls that take long meet a set."""
+        found = []
+        for track in self.in_order(device) if len(spans) else ():
+            if not self.classes.has(track, HostCode.LAUNCH):
+                continue
+            at = self._meeting(track, spans, [HostCode.LAUNCH])
+            long = at[self.classes.rows.dur_ps[at] >= _LONG_CALL_PS]
+            start = self.classes.rows.start_ps[long]
+            found.append(Spans.from_events(start, self.classes.rows.dur_ps[long]))
+        return spans & Spans.union_of(found)
 
     def tasks_of_ops(self, device: DeviceAccount, owner: str, spans: Spans) -> Spans:
         """Return where a pool has tasks of the ops, which whoever called these awaits.
@@ -359,7 +378,8 @@ class Naming(Frozen, frozen=True):
     ) -> list[tuple[Name, int]]:
         """Name what neither events of the owner nor functions name."""
         if owner == "launch":
-            return [(_BETWEEN_OPS, spans.length_ps)]
+            between = _BETWEEN_OPS if self.has_ops else _BETWEEN_LAUNCHES
+            return [(between, spans.length_ps)]
         if owner in _NAMED_AS:
             return self._by_ops(_NAMED_AS[owner], spans)
         if owner == "host_compute":
@@ -470,7 +490,7 @@ def naming(
     # What only hands work on says nothing of where the program was.
     passing = np.isin(
         event_kinds.host_class,
-        (HostClass.SYNC, HostClass.READ_BACK, HostClass.LAUNCH),
+        (HostClass.SYNC, HostClass.READ_BACK, HostClass.LAUNCH, HostClass.API),
     )
     frames = None if isinstance(function_frames, Unavailable) else function_frames
     framed = [] if frames is None else np.unique(frames.track).tolist()
@@ -485,6 +505,7 @@ def naming(
         marks=names.is_in(list(marker_names(steps))).to_numpy(),
         passing=passing | event_kinds.has(EventFlag.ALLOCATOR | EventFlag.THREADPOOL),
         types=types,
+        has_ops=bool(event_kinds.is_op().any()),
         threads=threads,
         program=program,
         function_tracks=tuple(

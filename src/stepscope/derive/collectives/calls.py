@@ -16,6 +16,7 @@ from stepscope.derive.collectives.kinds import bus_share, exchange_kind, is_sure
 from stepscope.derive.collectives.surroundings import Launched, surroundings
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.costs.operands import from_text
+from stepscope.frozen import Frozen
 from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.reading.activity_names import (
     is_collective_category,
@@ -234,7 +235,7 @@ def _kinds(names: _Names) -> pl.Series:
     return found.fill_null("other").alias("kind")
 
 
-class _Tensors(NamedTuple):
+class _Tensors(Frozen, frozen=True, eq=True):
     """What is known of the tensors of each collective, from its op.
 
     Attributes:

@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
+
+from stepscope.patterns import Pattern
 
 __all__ = ["KINDS", "bus_share", "exchange_kind", "is_sure_kind"]
 
 #: What a name in lower case calls the exchange; the first that fits.
 _KINDS: Final = (
-    ("reduce-scatter", re.compile(r"reduce_?-?scatter")),
+    ("reduce-scatter", Pattern(r"reduce_?-?scatter")),
     (
         "all-reduce",
-        re.compile(r"all_?-?reduce|cross_device_reduce|collectivereduce"),
+        Pattern(r"all_?-?reduce|cross_device_reduce|collectivereduce"),
     ),
-    ("all-gather", re.compile(r"all_?-?gather|collectivegather")),
+    ("all-gather", Pattern(r"all_?-?gather|collectivegather")),
     (
         "all-to-all",
-        re.compile(r"all_?-?(?:to|2)_?-?all|deep_ep\w*(?:::\w+)*::(?:disp|comb)"),
+        Pattern(r"all_?-?(?:to|2)_?-?all|deep_ep\w*(?:::\w+)*::(?:disp|comb)"),
     ),
-    ("broadcast", re.compile(r"broad_?cast|bcast")),
-    ("send-receive", re.compile(r"send|recv|permute")),
-    ("gather", re.compile(r"gather")),
-    ("scatter", re.compile(r"scatter")),
-    ("reduce", re.compile(r"reduce")),
-    ("barrier", re.compile(r"barrier")),
+    ("broadcast", Pattern(r"broad_?cast|bcast")),
+    ("send-receive", Pattern(r"send|recv|permute")),
+    ("gather", Pattern(r"gather")),
+    ("scatter", Pattern(r"scatter")),
+    ("reduce", Pattern(r"reduce")),
+    ("barrier", Pattern(r"barrier")),
 )
 #: Every kind; the last is that of an exchange that nothing names.
 KINDS: Final = (*(kind for kind, _ in _KINDS), "other")

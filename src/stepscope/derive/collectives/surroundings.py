@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from stepscope._core.nesting import inherit
 from stepscope.derive.columns.arrays import handles
+from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 from stepscope.xspace.op_links import BOOKKEEPING
 
@@ -24,7 +25,7 @@ __all__ = ["Launched", "Surroundings", "surroundings"]
 _RANGE: Final = r"^(?:nccl|rccl|msccl|hccl|xccl|ucc|gloo|mpi):"
 
 
-class Launched(NamedTuple):
+class Launched(Frozen, frozen=True, eq=True):
     """What leads from activities to the host; any of it may be absent."""
 
     correlation: Correlation | Unavailable
@@ -32,7 +33,7 @@ class Launched(NamedTuple):
     nesting: Nesting | Unavailable
 
 
-class Surroundings(NamedTuple):
+class Surroundings(Frozen, frozen=True, eq=True):
     """Rows of events by activity, -1 for none.
 
     Attributes:

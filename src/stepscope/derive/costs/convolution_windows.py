@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import math
-import re
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
+
+from stepscope.frozen import Frozen
+from stepscope.patterns import Pattern
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 __all__ = ["Window", "convolution_terms", "read_window"]
 
-_WINDOW: Final = re.compile(r"window=\{([^}]*)\}")
-_LABELS: Final = re.compile(r"dim_labels=([\dbf]+)_([\dio]+)->([\dbf]+)")
+_WINDOW: Final = Pattern(r"window=\{([^}]*)\}")
+_LABELS: Final = Pattern(r"dim_labels=([\dbf]+)_([\dio]+)->([\dbf]+)")
 #: A dimension is followed position by position up to this length of the result.
 _LONGEST: Final = 1 << 20
 
 
-class Window(NamedTuple):
+class Window(Frozen, frozen=True, eq=True):
     """How a window moves; one number per spatial dimension.
 
     Attributes:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from stepscope.derive.costs.family import Family, Part, Rule
+from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
     from stepscope.derive.costs.operands import Operands, Tensor
@@ -15,7 +16,7 @@ __all__ = ["CONVOLUTIONS"]
 _Sizes = tuple[int, ...]
 
 
-class _Places(NamedTuple):
+class _Places(Frozen, frozen=True, eq=True):
     """Places of an op's settings among its operands; None for a setting it lacks."""
 
     stride: int | None

@@ -7,8 +7,7 @@ whose operands were not recorded, has no cost: None, never 0.
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from stepscope.derive.costs.attention import ATTENTION
 from stepscope.derive.costs.convolutions import CONVOLUTIONS
@@ -29,6 +28,8 @@ from stepscope.derive.costs.reductions import (
     REDUCTIONS,
     SOFTMAX,
 )
+from stepscope.frozen import Frozen
+from stepscope.patterns import Pattern
 
 if TYPE_CHECKING:
     from stepscope.derive.costs.family import Family, Rule
@@ -54,7 +55,7 @@ FAMILIES: Final[tuple[Family, ...]] = (
 _BY_TYPE: Final = {op: family for family in FAMILIES for op in family.rules}
 
 
-class Cost(NamedTuple):
+class Cost(Frozen, frozen=True, eq=True):
     """What one execution costs.
 
     Attributes:
@@ -71,7 +72,7 @@ class Cost(NamedTuple):
 
 #: Kernels that a compiler made of functions of single elements and reductions. Their
 #: operands are all tensors that they read or write.
-_FUSED: Final = re.compile(r"triton_(?:poi|per|red)_fused_")
+_FUSED: Final = Pattern(r"triton_(?:poi|per|red)_fused_")
 
 
 def family_of(op_type: str) -> Family | None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -25,7 +27,7 @@ class Part(IntEnum):
     OTHER = 2
 
 
-class Rule(NamedTuple):
+class Rule(Frozen, frozen=True, eq=True):
     """The cost of one execution.
 
     Attributes:
@@ -41,7 +43,7 @@ class Rule(NamedTuple):
     accessed: Callable[[Operands], int | None] | None = None
 
 
-class Family(NamedTuple):
+class Family(Frozen, frozen=True, eq=True):
     """Ops whose costs follow one formula.
 
     Attributes:

@@ -15,6 +15,7 @@ from stepscope.derive.costs.convolution_windows import (
     read_window,
 )
 from stepscope.derive.costs.operands import Tensor, from_text
+from stepscope.patterns import Pattern
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -54,7 +55,7 @@ _NOTHING: Final = frozenset(_NOTHING_NAMES.split())
 #: Sums over participants: one addition per element.
 _SUMS: Final = frozenset({"all-reduce", "all-reduce-start", "reduce-scatter"})
 _NUMBERS: Final = r"=\{([\d,]*)\}"
-_CONVOLUTION_CALL: Final = re.compile(r"^__cudnn\$conv(?P<way>\w*)")
+_CONVOLUTION_CALL: Final = Pattern(r"^__cudnn\$conv(?P<way>\w*)")
 #: Fusions inside fusions deeper than this are not followed.
 _DEEPEST: Final = 16
 

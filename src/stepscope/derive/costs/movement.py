@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import re
 from typing import TYPE_CHECKING, Final
 
 from stepscope.derive.costs.family import Family, Part, Rule
 from stepscope.derive.costs.operands import operand_bytes, total_bytes
 from stepscope.derive.costs.pointwise import broadcast
+from stepscope.patterns import Pattern
 
 if TYPE_CHECKING:
     from stepscope.derive.costs.operands import Operands
@@ -147,7 +147,7 @@ MOVEMENT: Final = Family(
 )
 
 #: Ranges that only call other ops, which do the work and have costs of their own.
-CALLERS: Final = re.compile(
+CALLERS: Final = Pattern(
     r"autograd::engine::evaluate_function: |\w+Backward\d*$|torch::autograd::\w+$"
     r"|Optimizer\.(?:step|zero_grad)#|aten::(?:dropout|cross_entropy_loss|nll_loss"
     r"|nll_loss_nd|chunk_cat|lstm|gru|multi_head_attention_forward)$"

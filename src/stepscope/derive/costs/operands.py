@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
+from stepscope.patterns import Pattern
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
@@ -41,12 +43,10 @@ _WIDTHS: Final = {
     **dict.fromkeys(("complex128", "c128", "c10::complex<double>"), 16),
 }
 #: Element types that stand for real or complex numbers.
-_FLOATING: Final = re.compile(
-    r"float|double|half|bfloat|complex|b?f\d|c\d", re.IGNORECASE
-)
+_FLOATING: Final = Pattern(r"float|double|half|bfloat|complex|b?f\d|c\d", re.IGNORECASE)
 #: Types of operands that are no tensors.
 _PLAIN: Final = frozenset({"", "Scalar", "ScalarList"})
-_OPERAND: Final = re.compile(
+_OPERAND: Final = Pattern(
     r"(?P<type>[A-Za-z_][\w:<>]*)\[(?P<sizes>\d+(?:,\d+)*)?\](?:\{[^}]*\})?"
 )
 

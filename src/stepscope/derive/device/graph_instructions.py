@@ -8,13 +8,13 @@ kernels carry out the instructions that the schedule has between theirs.
 
 from __future__ import annotations
 
-import re
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from stepscope.derive.columns.arrays import codes, handles
+from stepscope.patterns import Pattern
 from stepscope.trace.device_activity import ACTIVITY_KINDS
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 __all__ = ["graph_instructions"]
 
 #: Characters of an instruction's name that are "_" in its kernel's name.
-_NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_]")
-_NUMBERS: Final = re.compile(r"(?:_\d+)+$")
+_NOT_IN_NAMES: Final = Pattern(r"[^A-Za-z0-9_]")
+_NUMBERS: Final = Pattern(r"(?:_\d+)+$")
 #: Instructions that put nothing on a device, or only what they call does.
 _SILENT: Final = frozenset(
     {"parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all"}

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import re
 from enum import IntEnum
-from typing import Final, NamedTuple
+from typing import Final
+
+from stepscope.frozen import Frozen
+from stepscope.patterns import Pattern
 
 __all__ = [
     "DOUBLE",
@@ -25,7 +28,7 @@ __all__ = [
 ]
 
 
-class Width(NamedTuple):
+class Width(Frozen, frozen=True, eq=True):
     """The width of the numbers that a kernel computes with.
 
     Attributes:
@@ -61,12 +64,12 @@ _NARROW_PARTS: Final = (
     *("int8", "_s8_", "i8i8", "hgemm", "hcudnn"),
 )
 #: Element types that are named by their size alone.
-_NARROW_SIZES: Final = re.compile(r"opaquetype<[12]u?>|nv_fp[468]")
+_NARROW_SIZES: Final = Pattern(r"opaquetype<[12]u?>|nv_fp[468]")
 #: The first letter is the type of the operands, what follows are outputs and shapes.
-_NVJET: Final = re.compile(r"nvjet_(?:sm\d+_)?([a-z])[a-z]+_")
+_NVJET: Final = Pattern(r"nvjet_(?:sm\d+_)?([a-z])[a-z]+_")
 _NVJET_WIDTHS: Final = {"s": TF32, "c": TF32, "d": DOUBLE, "z": DOUBLE}
 #: A matrix instruction: the accumulator's type, then rows, columns and depth.
-_INSTRUCTION: Final = re.compile(
+_INSTRUCTION: Final = Pattern(
     r"(?<![a-z0-9])([shicdz])(884|1684|1688|16168|16816|16832|16864|161616|8816|8832)"
 )
 #: Depths at which only cut 32-bit operands are multiplied.
@@ -74,7 +77,7 @@ _CUT_SHAPES: Final = frozenset({"1684", "16168"})
 #: A depth at which both kinds of operands are multiplied.
 _EITHER_SHAPE: Final = "1688"
 #: Kernels for architectures whose matrix units know no cut operands.
-_BEFORE_TF32: Final = re.compile(r"volta|turing|(?:cutlass_|sm_?)7[05]")
+_BEFORE_TF32: Final = Pattern(r"volta|turing|(?:cutlass_|sm_?)7[05]")
 _FIRST_TF32: Final = (8, 0)
 _WIDE_PARTS: Final = (
     *("sgemm", "scudnn", "cgemm", "gcgemm", "fp32", "f32", "float", "opaquetype<4"),
@@ -83,7 +86,7 @@ _DOUBLE_PARTS: Final = ("dgemm", "zgemm", "f64", "double", "fp64")
 
 #: Libraries of AMD write the operand's type after two index blocks; `MX` stands for
 #: products of 32-bit operands that are cut.
-_TENSILE: Final = re.compile(
+_TENSILE: Final = Pattern(
     r"Cijk_[A-Za-z]+_[A-Za-z]+_(F[468]|B[68]|I8|[A-Z])[A-Z0-9]*(_MX)?"
 )
 _TENSILE_TYPES: Final = {
@@ -92,7 +95,7 @@ _TENSILE_TYPES: Final = {
     "X": TF32,
     **dict.fromkeys(("D", "Z"), DOUBLE),
 }
-_TENSILE_MATRIX: Final = re.compile(r"Cijk_.*_MI\d+x\d+", re.IGNORECASE)
+_TENSILE_MATRIX: Final = Pattern(r"Cijk_.*_MI\d+x\d+", re.IGNORECASE)
 
 #: Parts of lower-case names of kernels that use matrix units, among them those that
 #: counters of an H100 confirmed (tests/data/gpu/kernels).
@@ -110,7 +113,7 @@ _UNCONFIRMED_PARTS: Final = (
     *("gtcx", "xdlops", "_xdl_", "mfma"),
 )
 #: Products by block-scaled types: both operands, the accumulator, the tile.
-_BLOCK_SCALED: Final = re.compile(r"^(?:bmm|gemm)_\w+_fp32_t\d+x\d+x\d+")
+_BLOCK_SCALED: Final = Pattern(r"^(?:bmm|gemm)_\w+_fp32_t\d+x\d+x\d+")
 #: Parts of names that also contain one of the above, but whose kernels executed no
 #: matrix instruction by a counter: they compute on vector lanes, or prepare a product.
 _WITHOUT: Final = (
@@ -119,12 +122,12 @@ _WITHOUT: Final = (
     *("subtensorop",),
 )
 #: Generated kernels are named after the program, not after their instructions.
-_SILENT: Final = re.compile(
+_SILENT: Final = Pattern(
     r"triton|gemm_fusion|^_*(?:[a-z0-9]+_)*(?:attn|matmul|moe)_\w+$"
 )
 
 #: Parts of lower-case names of kernels that multiply matrices or convolve.
-_PRODUCT: Final = re.compile(
+_PRODUCT: Final = Pattern(
     # Libraries for products and convolutions, by their own names of kernels.
     r"(?<!fb)gemm|gemv|nvjet|^bmm_|cijk_[a-z]+_[a-z]+_|marlin|lstm_tile"
     r"|[a-z](?:884|1688|16816)|cudnn_\d|(?:volta|turing|maxwell|ampere|_)[a-z]cudnn"
@@ -137,16 +140,16 @@ _PRODUCT: Final = re.compile(
     r"|prefillwith|matmul|mm_kernel|triton_mm|fused_moe_kernel|tem_fused_\w*(?:mm|conv)"
 )
 #: The same words in kernels that only prepare or finish such work, or read its cache.
-_BESIDE: Final = re.compile(
+_BESIDE: Final = Pattern(
     r"compute\w*offset|gemm_pointers|reshape_and_cache|workspace|splitkreduce"
     r"|reducesplitk|depthwise|populate_rng|attention_?mask|triton_(?:poi|red|per)_"
     r"|convertqgrad|dotokernel|convert_dq|dot_do_o|reduce_wgrad|causal_conv1d"
     r"|^void (?:dot|reduce_1)"
 )
 #: One template of kernels that is instantiated by a name of its own.
-_WRAPPED: Final = re.compile(r"^(?:void )?[\w:]+::Kernel2?<(\w+)>")
+_WRAPPED: Final = Pattern(r"^(?:void )?[\w:]+::Kernel2?<(\w+)>")
 #: Kernels that go through elements one by one, reduce, sort or move them.
-_PLAIN: Final = re.compile(
+_PLAIN: Final = Pattern(
     r"elementwise|multi_tensor_apply|reduce_kernel|catarray|triton_(?:poi|red|per)_"
     r"|radixsort|devicescan|devicereduce|indexselect|index_kernel|gather_kernel"
     r"|scatter|embedding|layer_?norm|rms_?norm|batch_?norm|softmax|dropout|copy_kernel"

@@ -41,6 +41,8 @@ ENOUGH_SAMPLES: Final = 30
 #: Back-to-back work on one stream is taken to be at least this close.
 _ASSUMED_SWITCH_PS: Final = 1 * PS_PER_US
 _SWITCH_QUANTILE: Final = 10
+#: A longer gap is none that a device cannot avoid, however usual it is in a recording.
+_LONGEST_SWITCH_PS: Final = 10 * PS_PER_US
 _CLOCK_QUANTILE: Final = 99
 _LONG_QUANTILE: Final = 95
 #: A place whose calls lead to activity at least this often usually has one.
@@ -290,7 +292,10 @@ def _switch_ps(
     correlation: Correlation,
     latency_ps: int,
 ) -> int:
-    """Return the 10th percentile of the gaps on a stream that no launch can cause."""
+    """Return the 10th percentile of the gaps on a stream that no launch can cause.
+
+    No device needs long between activities: where all gaps are, they have a cause.
+    """
     out = np.empty(len(device_activity), np.int64)
     count = kernels.gaps(
         handles(device_activity, "track"),
@@ -306,7 +311,8 @@ def _switch_ps(
         raise ValueError(f"the kernel refused its arrays ({count})")
     if count < ENOUGH_SAMPLES:
         return _ASSUMED_SWITCH_PS
-    return int(np.percentile(out[:count], _SWITCH_QUANTILE, overwrite_input=True))
+    usual = int(np.percentile(out[:count], _SWITCH_QUANTILE, overwrite_input=True))
+    return min(usual, _LONGEST_SWITCH_PS)
 
 
 def _median(values: NDArray[np.int64]) -> int | None:

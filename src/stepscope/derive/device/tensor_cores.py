@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -16,6 +15,7 @@ from stepscope.derive.device.kernel_names import (
 )
 from stepscope.derive.device.precision import KERNEL_KIND
 from stepscope.frozen import Frozen
+from stepscope.patterns import Pattern
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ __all__ = [
 
 
 #: Op types that are matrix products or convolutions; a trailing * stands for any rest.
-_TYPES: Final = re.compile(
+_TYPES: Final = Pattern(
     r"^(?:_?FusedMatMul|_FusedBatchMatMul\w*|_FusedConv[23]D|FusedConv2D\w+|MatMul|BatchMatMul\w*|Einsum|CudnnRNN\w*"
     r"|Conv2D|Conv2DBackpropFilter|Conv2DBackpropInput|Conv3D"
     r"|Conv3DBackprop(?:Filter|Input)\w*|DepthwiseConv2dNative\w*"
@@ -49,17 +49,17 @@ _TYPES: Final = re.compile(
     r"|aten::_?(?:cudnn|miopen)_rnn\w*)$"
 )
 #: Names of ops whose type was not recorded.
-_NAMES: Final = re.compile(
+_NAMES: Final = Pattern(
     r"(?:Conv2D(?:BackpropFilter|BackpropInput)?|Conv3D"
     r"|DepthwiseConv2dNative(?:BackpropFilter|BackpropInput)?|/MatMul|FusedMatMul"
     r"|/CudnnRNN|XlaDot|XlaDotV2)$|BatchMatMul|CudnnRNNV|CudnnRNNForward"
     r"|CudnnRNNBackprop"
 )
-_OPCODES: Final = re.compile(r"^(?:dot|convolution)$")
+_OPCODES: Final = Pattern(r"^(?:dot|convolution)$")
 #: A call of a library, which an instruction does not describe.
 _CUSTOM_CALL: Final = "custom-call"
 #: Types of ops that may hold any other op, and of ops that no framework defines.
-_OPAQUE: Final = re.compile(
+_OPAQUE: Final = Pattern(
     r"^(?!aten::|prims?::)\w+::|Compiled|PartitionedCall|RemoteCall|Xla(?:Run|Launch)"
     r"|Function|Backward\d*$|Region|Cluster|^(?:While|If|Case)$|^Stateless(?:While|If)$"
     r"|TRTEngine|PyFunc|CudaGraph|custom_call|pjit|_ffi$|pallas_call|triton"

@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import inspect
 from graphlib import CycleError, TopologicalSorter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -13,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["Derivation", "declared"]
 
 
-class Derivation(NamedTuple):
+class Derivation(Frozen, frozen=True, eq=True):
     """What the signature of a derivation says.
 
     Attributes:

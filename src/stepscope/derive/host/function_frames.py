@@ -15,6 +15,7 @@ from stepscope.derive.columns.stat_values import find_handle, rows_with_key, tex
 from stepscope.derive.intervals.nesting import nest_subset
 from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.frozen import Frozen
+from stepscope.patterns import Pattern
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.trace.tracks import TRACK_KINDS
 from stepscope.tracer_remedies import RECORD_CALLS
@@ -44,17 +45,17 @@ _NO_FRAMES: Final = Unavailable(
 _MODULE: Final = "<module>"
 #: `$train.py:12 load`, `path/train.py(12): load`.
 _IN_FILE: Final = (
-    re.compile(r"\$(?P<file>.*?):(?P<line>\d+) (?P<function>.*)\Z", re.DOTALL),
-    re.compile(r"(?P<file>[^()]*)\((?P<line>\d+)\): (?P<function>.*)\Z", re.DOTALL),
+    Pattern(r"\$(?P<file>.*?):(?P<line>\d+) (?P<function>.*)\Z", re.DOTALL),
+    Pattern(r"(?P<file>[^()]*)\((?P<line>\d+)\): (?P<function>.*)\Z", re.DOTALL),
 )
 #: `nn.Module: Linear_0`, `<built-in method run_backward of … object at 0x7f…>`.
 _IN_NO_FILE: Final = (
-    re.compile(r"nn\.Module: (?P<function>.*)\Z", re.DOTALL),
-    re.compile(r"<built-in (?:function|method) (?P<function>[^ >]+)"),
-    re.compile(r"\$(?P<function>.*)\Z", re.DOTALL),
+    Pattern(r"nn\.Module: (?P<function>.*)\Z", re.DOTALL),
+    Pattern(r"<built-in (?:function|method) (?P<function>[^ >]+)"),
+    Pattern(r"\$(?P<function>.*)\Z", re.DOTALL),
 )
 #: Paths of what was installed, or comes with Python, and of code that libraries make.
-_LIBRARY: Final = re.compile(
+_LIBRARY: Final = Pattern(
     r"(?:^|[\\/])(?:site-packages|dist-packages|lib(?:64)?[\\/](?:python|pypy)\d[.\d]*"
     r"|Python\d+[\\/]Lib)[\\/]"
     r"|(?:^|[\\/])__autograph_generated_file|^<(?!stdin>|string>|ipython-input-)"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from enum import IntEnum
 from functools import cache
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -37,7 +37,7 @@ class FunctionPurpose(IntEnum):
     SYNC = 5
 
 
-class _Rule(NamedTuple):
+class _Rule(Frozen, frozen=True, eq=True):
     purpose: FunctionPurpose
     file: str
     function: str

@@ -197,16 +197,19 @@ class _Candidates:
 
 def _frame(name: pl.Series, **columns: pl.Series | int | bool) -> pl.DataFrame:
     """Return rows of `HOST_OPS` with the columns given, all others null."""
-    frame = name.alias("name").to_frame()
-    for column, dtype in HOST_OPS.items():
-        if column == "name":
-            continue
-        value = columns.get(column)
-        if isinstance(value, pl.Series):
-            frame = frame.with_columns(value.cast(dtype).alias(column))
-        else:
-            frame = frame.with_columns(pl.lit(value, dtype).alias(column))
-    return frame
+    given = {"name": name, **columns}
+    return pl.DataFrame(
+        [
+            _column(given.get(column), dtype, len(name)).alias(column)
+            for column, dtype in HOST_OPS.items()
+        ]
+    )
+
+
+def _column(value: pl.Series | int | None, dtype: pl.DataType, rows: int) -> pl.Series:
+    if isinstance(value, pl.Series):
+        return value.cast(dtype)
+    return pl.Series([value], dtype=dtype).new_from_index(0, rows)
 
 
 def _by_name(
@@ -248,6 +251,8 @@ def _eager_wrappers(
 ) -> None:
     """Name `EagerExecute` events by the op's type, a value; functions are no ops."""
     owner, code, texts = text_codes(trace, values[StatKey.EAGER_OP])
+    if not len(owner):
+        return
     functions, is_func = int_values(values[StatKey.IS_FUNC])
     plain = ~np.isin(owner, functions[is_func != 0]) & found.unnamed(owner)
     owner, code = owner[plain], code[plain]
@@ -267,6 +272,8 @@ def _stages(
 ) -> None:
     """Name stages of an input pipeline that the program itself marked."""
     owner, code, texts = text_codes(trace, values[StatKey.STAGE_NAME])
+    if not len(owner):
+        return
     with_category = np.isin(owner, values[StatKey.STAGE_CATEGORY].owner)
     names = pl.Series(texts, dtype=pl.String)
     found.add(
@@ -292,6 +299,8 @@ def _annotated_calls(
 ) -> None:
     """Name calls (of the driver, say) by the annotation of the op they serve."""
     owner, code, texts = text_codes(trace, values[StatKey.TF_OP])
+    if not len(owner):
+        return
     read = read_annotations(texts)
     is_op = read["name"].is_not_null().to_numpy()
     keep = ~excluded[types[owner]] & is_op[code] & found.unnamed(owner)

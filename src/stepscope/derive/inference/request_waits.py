@@ -6,7 +6,7 @@ else to what its own thread was doing, else to what other threads did for it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["REQUEST_BUCKETS", "RequestBucket", "RequestWaits", "request_waits"]
 
 
-class RequestBucket(NamedTuple):
+class RequestBucket(Frozen, frozen=True, eq=True):
     """One thing that a request may be doing.
 
     Attributes:

@@ -121,7 +121,7 @@ class _Reached(NamedTuple):
     kept_ps: NDArray[np.int64]
 
 
-class _Edges(NamedTuple):
+class _Edges(Frozen, frozen=True, eq=True):
     """Some edges of a graph, to be followed from their parents.
 
     Attributes:

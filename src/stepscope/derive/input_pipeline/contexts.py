@@ -8,7 +8,6 @@ Definition: docs/definitions/names-and-events.md#work-handed-to-other-threads.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
@@ -18,6 +17,7 @@ from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.columns.stat_values import StatRows, find_handle
 from stepscope.derive.host.values import int_values, picked
 from stepscope.derive.names.event_kinds import EventFlag
+from stepscope.frozen import Frozen
 from stepscope.trace.reading.stat_keys import StatKey
 
 if TYPE_CHECKING:
@@ -60,8 +60,7 @@ class _Side(NamedTuple):
     process: NDArray[np.int64]
 
 
-@dataclass(frozen=True, eq=False)
-class Contexts:
+class Contexts(Frozen, frozen=True, dict=True):
     """All contexts of a host.
 
     Attributes:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stepscope.derive.columns.dense_codes import combined, dense
+from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["Elements", "handovers"]
 
 
-class Elements(NamedTuple):
+class Elements(Frozen, frozen=True, eq=True):
     """Elements that are made, or taken.
 
     Attributes:

@@ -97,7 +97,7 @@ _NONE: Final = Unavailable(
     reason="No event of an input pipeline, of a data loader or of an input stage was "
     "recorded.",
     remedy="Read the input through an instrumented pipeline, or put an annotation "
-    "named `load_batch` around the code that fetches it, and record at host level 2.",
+    "named `load_batch` around the code that fetches it.",
 )
 _NAMELESS: Final = Unavailable(
     code="CORRUPT",

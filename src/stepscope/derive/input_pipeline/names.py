@@ -8,8 +8,9 @@ Definition: docs/tools/tf_data_bottleneck_analysis.md#how-to-read-a-long-name.
 
 from __future__ import annotations
 
-import re
 from typing import Final, NamedTuple
+
+from stepscope.patterns import Pattern
 
 __all__ = ["BEGINNING", "MARKS", "StageName", "mark_of", "read_name"]
 
@@ -49,8 +50,8 @@ MARKS: Final = {
 #: The two stages with which the pipeline of a device begins.
 _ON_DEVICE: Final = ("Prefetch", "Generator")
 
-_INDEX: Final = re.compile(r"\[\d+\]$")
-_VERSION: Final = re.compile(r"V\d+$")
+_INDEX: Final = Pattern(r"\[\d+\]$")
+_VERSION: Final = Pattern(r"V\d+$")
 
 
 class StageName(NamedTuple):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
@@ -12,6 +11,7 @@ import numpy as np
 
 from stepscope._core import rows
 from stepscope._core import spans as kernels
+from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -27,8 +27,7 @@ LIMIT_PS: Final = 2**62 - 1
 _WORTHWHILE_RUN: Final = 64
 
 
-@dataclass(frozen=True, eq=False)
-class Spans:
+class Spans(Frozen, frozen=True, dict=True):
     """A set of half-open intervals.
 
     Neighbours neither overlap nor touch, so equal sets have equal arrays. The

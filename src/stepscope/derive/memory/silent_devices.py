@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -10,6 +9,7 @@ import polars as pl
 
 from stepscope.derive.columns.arrays import codes, handles
 from stepscope.frozen import Frozen
+from stepscope.patterns import Pattern
 from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.quality import QualityNote
 from stepscope.unavailable import Unavailable
@@ -23,7 +23,7 @@ __all__ = ["UnrecordedDevices", "unrecorded_devices"]
 
 #: The number of a device in the name of the allocator of its memory.
 _ORDINAL: Final = r"(?i)^(?:gpu|cuda|rocm|hip|tpu)[_:](\d+)(?:_|$)"
-_ORDINAL_TEXT: Final = re.compile(_ORDINAL)
+_ORDINAL_TEXT: Final = Pattern(_ORDINAL)
 #: Reports of PyTorch, which name no allocator but number its device.
 _NUMBERED: Final = "[memory]"
 #: Looking through more texts takes longer than reading the table.

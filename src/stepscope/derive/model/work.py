@@ -261,7 +261,7 @@ def _places_at(place: NDArray[np.int32], rows: NDArray[np.int32]) -> NDArray[np.
     return np.where(rows < 0, np.int32(-1), place[rows])
 
 
-class _Tree(NamedTuple):
+class _Tree(Frozen, frozen=True, eq=True):
     """The places of a view by execution and by row of events.
 
     Places by event are left out where there are none.

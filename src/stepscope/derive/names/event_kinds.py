@@ -8,7 +8,6 @@ derivations that read this one first.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum, IntFlag
 from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -16,6 +15,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 import polars as pl
 
+from stepscope.frozen import Frozen
+from stepscope.patterns import ascii_only
 from stepscope.xspace.op_links import BOOKKEEPING
 
 if TYPE_CHECKING:
@@ -65,7 +66,8 @@ class HostClass(IntEnum):
     ran. `BLOCKING` is a call that mostly waits for what other threads do for it.
     `PROFILER` is the recording's own work, `OUTPUT` writes checkpoints or summaries,
     `GARBAGE` is a garbage collection, and `READ_BACK` hands a result of the device to
-    the program, which waits until it is there.
+    the program, which waits until it is there. `API` is any other call of the runtime
+    of a device: launches, allocations, queries.
 
     Definition: docs/definitions/host-time.md#classes.
     """
@@ -87,6 +89,7 @@ class HostClass(IntEnum):
     OUTPUT = 14
     GARBAGE = 15
     READ_BACK = 16
+    API = 17
 
 
 class EventFlag(IntFlag):
@@ -127,17 +130,16 @@ class EventFlag(IntFlag):
     COLLECTIVE = 2147483648
 
 
-class _ClassRule(NamedTuple):
+class _ClassRule(Frozen, frozen=True, eq=True):
     host_class: HostClass
     pattern: str
 
 
-class _FlagRule(NamedTuple):
+class _FlagRule(Frozen, frozen=True, eq=True):
     flag: EventFlag
     pattern: str
 
 
-#: Letters are listed because all of Unicode's take a millisecond to compile.
 _RUNS_EXECUTABLE: Final = (
     r"PjRt[A-Za-z0-9_]*Execut[A-Za-z0-9_]*::[A-Za-z0-9_]*Execute"
     r"|^PJRT_LoadedExecutable_Execute$"
@@ -191,6 +193,7 @@ _CLASS_RULES: Final = (
         r"|^(?:BlockUntilReady|BlockHostUntilReady)|Buffer::Await$"
         r"|\(wait for completion\)$",
     ),
+    _ClassRule(HostClass.API, r"^(?:cu|cuda|hip)[A-Z]\w*$"),
     _ClassRule(HostClass.READ_BACK, r"^np\.asarray\(jax\.Array\)$"),
     _ClassRule(HostClass.EXECUTOR, r"^ExecutorState::Process"),
     _ClassRule(HostClass.DATASET, r"^Iterator::|^Iterator$"),
@@ -356,8 +359,7 @@ _NOT_AN_OP: Final = (
 _EAGER_OP: Final = r"^EagerLocalExecute: (.+)$"
 
 
-@dataclass(frozen=True, slots=True)
-class EventKinds:
+class EventKinds(Frozen, frozen=True):
     """One entry per row of `event_types`; arrays over types.
 
     Attributes:
@@ -476,7 +478,7 @@ def _annotations(
     )
     told = names.select(
         said=pl.col("annotation"),
-        runtime=pl.col("name").str.contains(_RUNTIME_RANGE) | (pl.col("name") == ""),
+        runtime=_named(_RUNTIME_RANGE) | (pl.col("name") == ""),
     )
     may_be = pl.Series(unknown) & ~told["runtime"]
     found = pl.select(pl.coalesce(told["said"], may_be)).to_series().to_numpy()
@@ -506,7 +508,7 @@ def _category() -> pl.Expr:
         (~pl.col("op"), OpCategory.UNKNOWN),
         (name.is_in(sorted(BOOKKEEPING)), OpCategory.UNKNOWN),
         (name.str.contains(_EAGER_OP), OpCategory.TENSORFLOW),
-        (name.str.contains(_TORCH_OP), OpCategory.TORCH),
+        (_named(_TORCH_OP), OpCategory.TORCH),
         (pl.col("op") & ~has_colon, OpCategory.OTHER),
         (~has_colon | name.str.contains(_NOT_AN_OP), OpCategory.UNKNOWN),
         (left == "Iterator", OpCategory.DATASET),
@@ -526,6 +528,11 @@ def _category() -> pl.Expr:
     return _first_match(rules).alias("category")
 
 
+def _named(pattern: str) -> pl.Expr:
+    """Return whether a name has a match."""
+    return pl.col("name").str.contains(ascii_only(pattern))
+
+
 def _first_match(rules: Sequence[tuple[pl.Expr, int]]) -> pl.Expr:
     """Return the code of the first condition that holds, else 0."""
     codes = [
@@ -540,7 +547,7 @@ def _op_texts() -> tuple[pl.Expr, pl.Expr]:
     """Return name and type of the op, meaningful where the category is an op's."""
     name, left, right = pl.col("name"), pl.col("left"), pl.col("right")
     eager = name.str.extract(_EAGER_OP)
-    whole = name.str.contains(_TORCH_OP)
+    whole = _named(_TORCH_OP)
     dataset = left == "Iterator"
     derived = left.str.extract(r"([^/]*)$").str.replace(r"_\d+$", "")
     given = pl.when(right == "").then(derived).otherwise(right)
@@ -565,17 +572,14 @@ def _op_texts() -> tuple[pl.Expr, pl.Expr]:
 
 @cache
 def _host_class() -> pl.Expr:
-    name = pl.col("name")
     return _first_match(
-        [(name.str.contains(rule.pattern), rule.host_class) for rule in _CLASS_RULES]
+        [(_named(rule.pattern), rule.host_class) for rule in _CLASS_RULES]
     ).alias("host_class")
 
 
 @cache
 def _flags() -> pl.Expr:
-    name = pl.col("name")
     bits = [
-        name.str.contains(rule.pattern).cast(pl.UInt32) * int(rule.flag)
-        for rule in _FLAG_RULES
+        _named(rule.pattern).cast(pl.UInt32) * int(rule.flag) for rule in _FLAG_RULES
     ]
     return pl.sum_horizontal(bits).cast(pl.UInt32).alias("flags")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -124,7 +124,7 @@ def execution_costs(
     )
 
 
-class _Costs(NamedTuple):
+class _Costs(Frozen, frozen=True, eq=True):
     """Costs by distinct combination of op type and operands.
 
     Attributes:

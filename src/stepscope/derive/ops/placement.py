@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
@@ -10,6 +9,7 @@ import polars as pl
 from stepscope.derive.device.attribution import OpEvidence
 from stepscope.derive.names.event_kinds import OpCategory
 from stepscope.frozen import Frozen
+from stepscope.patterns import Pattern
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ PROGRAM_EVIDENCE: Final = (
 )
 #: Scopes that differentiation leaves in op names. Definition:
 #: docs/definitions/phases.md#training-or-not.
-_GRADIENT: Final = re.compile(r"(?:^|/)(?:gradient_tape|gradients|transpose\()[^/]*/")
-_UPDATE: Final = re.compile(r"^(?:Resource)?(?:Sparse)?Apply[A-Z]")
+_GRADIENT: Final = Pattern(r"(?:^|/)(?:gradient_tape|gradients|transpose\()[^/]*/")
+_UPDATE: Final = Pattern(r"^(?:Resource)?(?:Sparse)?Apply[A-Z]")
 
 
 class OpPlacement(Frozen, frozen=True):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from stepscope.derive.names.op_names import NO_ANNOTATION
+from stepscope.patterns import ascii_only
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,17 +24,19 @@ UNKNOWN_PHASE: Final = len(PHASES) - 1
 
 #: An op type that changes the weights, whatever its scope says.
 _OPTIMIZER_TYPE: Final = r"^(?:Resource)?(?:Sparse)?Apply[A-Z]|^ResourceSparseApply"
-_OPTIMIZER_NAME: Final = (
+_OPTIMIZER_NAME: Final = ascii_only(
     r"(?i)(?:^|/)(?:adam|adamw|adamax|nadam|sgd|rmsprop|adagrad|adadelta|adafactor"
     r"|ftrl|lion|lamb|lars|muon|adamweightdecay|optimizer|apply_gradients)(?:_\d+)?/"
     r"|^Optimizer\.step|_fused_(?:adam|sgd|adagrad)"
 )
-_BACKWARD: Final = (
+_BACKWARD: Final = ascii_only(
     r"(?:^|/)(?:gradient_tape|gradients)(?:_\d+)?/|transpose\(|Backward|Backprop"
     r"|::\w+_backward\w*$"
 )
 #: Gradient kernels that an eager program runs without any scope.
-_BACKWARD_TYPE: Final = r"Backprop|Grad$|Grad(?:V\d|WithArgmax)?$|GradientArgs$"
+_BACKWARD_TYPE: Final = ascii_only(
+    r"Backprop|Grad$|Grad(?:V\d|WithArgmax)?$|GradientArgs$"
+)
 _LOSS: Final = (
     r"(?i)(?:^|/)[^/]*(?:loss|cross_?entropy|mean_squared_error|mean_absolute_error)"
 )
@@ -70,7 +73,10 @@ def range_phases(names: pl.Series) -> NDArray[np.uint8]:
     name = names.alias("name").to_frame()
     return _first(
         name,
-        [(pl.col("name").str.contains(text), phase) for phase, text in _RANGES.items()],
+        [
+            (pl.col("name").str.contains(ascii_only(text)), phase)
+            for phase, text in _RANGES.items()
+        ],
     )
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -14,8 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["SymbolSequence"]
 
 
-@dataclass(frozen=True, eq=False)
-class SymbolSequence:
+class SymbolSequence(Frozen, frozen=True, dict=True):
     """What happened, in order; one entry per kernel, op or instruction.
 
     Attributes:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from stepscope.frozen import Frozen
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -40,7 +42,7 @@ class Waits(NamedTuple):
     ended_ps: NDArray[np.int64]
 
 
-class DeviceWaits(NamedTuple):
+class DeviceWaits(Frozen, frozen=True, eq=True):
     """Waits for devices.
 
     Attributes:

@@ -5,7 +5,7 @@ Definition: docs/replay.md#the-graph.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -38,6 +38,7 @@ from stepscope.derive.replay.nodes import (
 )
 from stepscope.derive.replay.sampled import sampled
 from stepscope.derive.replay.threads import threads_of
+from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_US
 
@@ -154,7 +155,7 @@ def _whole_device(
     return found
 
 
-class _Wait(NamedTuple):
+class _Wait(Frozen, frozen=True, eq=True):
     """All waits of all threads, and what ends each.
 
     Attributes:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from stepscope.derive.intervals.spans import Spans
+from stepscope.frozen import Frozen
 from stepscope.units import PS_PER_MS, PS_PER_US
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class Releases(NamedTuple):
     source_ps: NDArray[np.int64]
 
 
-class Handovers(NamedTuple):
+class Handovers(Frozen, frozen=True, eq=True):
     """All that threads do for each other.
 
     Attributes:
@@ -105,7 +106,7 @@ def _own_pauses(
     return tuple(found), own
 
 
-class _Work(NamedTuple):
+class _Work(Frozen, frozen=True, eq=True):
     """The stretches of work of all threads but the program's, two orders of them."""
 
     thread: NDArray[np.int64]

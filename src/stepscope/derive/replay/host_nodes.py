@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.replay.nodes import NodeKind
+from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +24,7 @@ __all__ = ["HostNodes", "Lines", "host_nodes"]
 _NONE: Final = -1
 
 
-class Lines(NamedTuple):
+class Lines(Frozen, frozen=True, eq=True):
     """All threads put one behind the other, so that (thread, time) is one number.
 
     Attributes:
@@ -59,7 +60,7 @@ class Lines(NamedTuple):
         return key % self.length_ps + self.origin_ps
 
 
-class HostNodes(NamedTuple):
+class HostNodes(Frozen, frozen=True, eq=True):
     """The pieces of all threads, thread by thread in order of time.
 
     Attributes:

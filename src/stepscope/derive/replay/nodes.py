@@ -75,7 +75,7 @@ class Nodes(NamedTuple):
     row: NDArray[np.int32]
 
 
-class Edges(NamedTuple):
+class Edges(Frozen, frozen=True, eq=True):
     """Edges in any order, one entry each.
 
     Attributes:

@@ -9,7 +9,7 @@ Definition: docs/definitions/host-time.md#classes.
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -120,7 +120,7 @@ _KINDS: Final = ACTIVITY_KINDS.categories.to_list()
 _THREAD: Final = TRACK_KINDS.categories.to_list().index("thread")
 
 
-class EventGroups(NamedTuple):
+class EventGroups(Frozen, frozen=True, eq=True):
     """Host events to which the producer gave a step group.
 
     Attributes:
@@ -263,6 +263,9 @@ class HostEvents(Frozen, frozen=True):
         # Beside a device, executor and executables only hand out its work.
         handing_out = HostCode.HOST_COMPUTE if launching.no_device else HostCode.LAUNCH
         of_class[[HostClass.EXECUTOR, HostClass.EXECUTABLE]] = handing_out
+        # What a device is set up and asked by is on the way to its next launch.
+        if not launching.no_device:
+            of_class[HostClass.API] = HostCode.LAUNCH
         # Without a device the host is what the program runs on: handing out ops is its
         # work too.
         of_class[HostClass.DISPATCH] = (

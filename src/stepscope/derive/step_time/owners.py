@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
+
+from stepscope.frozen import Frozen
 
 __all__ = [
     "BUSY_OWNERS",
@@ -17,7 +19,7 @@ __all__ = [
 ]
 
 
-class Owner(NamedTuple):
+class Owner(Frozen, frozen=True, eq=True):
     """What an instant of a step is spent on.
 
     Attributes:

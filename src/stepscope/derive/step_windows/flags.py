@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
@@ -13,6 +13,7 @@ from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import HostClass
 from stepscope.derive.step_windows.kinds import device_work, host_work, other_kinds
 from stepscope.derive.step_windows.warm_up import warm_up
+from stepscope.frozen import Frozen
 from stepscope.trace.reading.stat_keys import StatKey
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ _TRACED: Final = "traced"
 _FEWER_EXECUTED: Final = 0.9
 
 
-class WindowFacts(NamedTuple):
+class WindowFacts(Frozen, frozen=True, eq=True):
     """The tables by which what is special about a window is recognised."""
 
     trace: TraceData

@@ -9,7 +9,7 @@ Definition: docs/how-steps-are-found.md#steps-that-nobody-announced.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.columns.dense_codes import Codes, dense
 from stepscope.derive.names.event_kinds import EventFlag, EventKinds, HostClass
 from stepscope.derive.steps.segments import LEAST_STEPS
+from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
     import polars as pl
@@ -36,7 +37,7 @@ _CYCLES_READ: Final = 300
 _RIVAL: Final = 0.5
 
 
-class Boundaries(NamedTuple):
+class Boundaries(Frozen, frozen=True, eq=True):
     """Begins of cycles.
 
     Attributes:

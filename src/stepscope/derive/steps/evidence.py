@@ -9,9 +9,8 @@ Definition: docs/how-steps-are-found.md#steps-that-nobody-announced.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
@@ -20,6 +19,7 @@ from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.names.event_kinds import EventFlag, HostClass
 from stepscope.derive.repetition.sequences import program_threads
 from stepscope.derive.steps.launches import PROGRAM_CALLS, is_outermost
+from stepscope.frozen import Frozen
 from stepscope.trace.device_activity import ACTIVITY_KINDS
 
 if TYPE_CHECKING:
@@ -39,22 +39,29 @@ _PER_CALL: Final = 1.5
 _LEAST_SERIES: Final = 3
 #: Names that are numbered by instance.
 _INSTANCE: Final = r"^(.*?)[_.# ]*\d+$"
+#: A copy of so many bytes brings numbers to the device, not a batch.
+_SCALAR_BYTES: Final = 64
 #: What numbered ranges of parts of a model are called.
 _PART: Final = r"(?i)(?:^|[^a-z])(?:layers?|blocks?|stage|encoder|decoder)[_.# ]*\d+$"
 
 
-class _Calls(NamedTuple):
+class _Calls(Frozen, frozen=True, eq=True):
     """Calls of one thread, one after another."""
 
     start_ps: NDArray[np.int64]
     end_ps: NDArray[np.int64]
 
+    def around(self, at_ps: NDArray[np.int64]) -> NDArray[np.intp]:
+        """Return the call around each time, -1 for none."""
+        call = np.searchsorted(self.start_ps, at_ps, side="right") - 1
+        inside = (call >= 0) & (at_ps < np.append(self.end_ps, 0)[call])
+        return np.where(inside, call, -1)
+
 
 _NONE: Final = _Calls(np.empty(0, np.int64), np.empty(0, np.int64))
 
 
-@dataclass(frozen=True, eq=False)
-class StepEvidence:
+class StepEvidence(Frozen, frozen=True, dict=True):
     """The tables in which edges of steps and calls around them are looked up."""
 
     tracks: pl.DataFrame
@@ -144,7 +151,9 @@ class StepEvidence:
             kinds.has(EventFlag.SERVING | EventFlag.ENGINE_ITERATION),
         )
         start = ints(self.events, "start_ps")
-        found = [start[self._rows_of(types)] for types in named]
+        rows = [self._rows_of(types) for types in named]
+        rows[1] = rows[1][~self._of_scalars(rows[1])]
+        found = [start[row] for row in rows]
         for types in (kinds.has(PROGRAM_CALLS), kinds.has(EventFlag.MODULE_CALL)):
             begins = [calls.start_ps for calls in self._outermost(types).values()]
             found.append(np.concatenate([np.empty(0, np.int64), *begins]))
@@ -169,10 +178,40 @@ class StepEvidence:
             return
         names = ACTIVITY_KINDS.categories.to_list()
         kind = codes(self.device_activity, "kind")
-        for copy in ("h2d", "d2h"):
-            yield np.flatnonzero(kind == names.index(copy))
+        yield np.flatnonzero((kind == names.index("h2d")) & ~self._scalars)
+        yield np.flatnonzero(kind == names.index("d2h"))
         updates = self.event_kinds.has(EventFlag.OPTIMIZER)
         yield np.flatnonzero(updates[handles(self.device_activity, "type")])
+
+    @cached_property
+    def _scalars(self) -> NDArray[np.bool_]:
+        """Return which activity copies so few bytes to the device as no batch has."""
+        if self.device_activity is None:
+            return np.empty(0, np.bool_)
+        few = (pl.col("kind") == "h2d") & (pl.col("bytes") <= _SCALAR_BYTES)
+        chosen = self.device_activity.select(few.fill_null(value=False)).to_series()
+        found: NDArray[np.bool_] = chosen.to_numpy()
+        return found
+
+    def _of_scalars(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return which events lie in an op that copies a scalar to the device.
+
+        Such an op waits for its copy, in any layer of a model.
+        """
+        inside = np.zeros(len(rows), np.bool_)
+        if self.launches is None or self.launch_of_activity is None:
+            return inside
+        launch = self.launch_of_activity[self._scalars]
+        launch = np.unique(launch[launch >= 0])
+        called = ints(self.launches, "start_ps")[launch]
+        thread = handles(self.launches, "track")[launch]
+        start = ints(self.events, "start_ps")[rows]
+        track = handles(self.events, "track")[rows]
+        for of_thread, ops in self._calls[1].items():
+            copying = ops.around(called[thread == of_thread])
+            mine = np.flatnonzero(track == of_thread)
+            inside[mine] = np.isin(ops.around(start[mine]), copying[copying >= 0])
+        return inside
 
     @cached_property
     def _calls(self) -> tuple[dict[int, _Calls], ...]:

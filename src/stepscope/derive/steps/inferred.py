@@ -8,7 +8,6 @@ Definition: docs/how-steps-are-found.md#steps-that-nobody-announced.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
@@ -43,6 +42,7 @@ from stepscope.derive.steps.launches import (
 )
 from stepscope.derive.steps.periods import measure, preferred, propose
 from stepscope.derive.steps.segments import ALIKE, LEAST_STEPS, Period
+from stepscope.frozen import Frozen
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
 
@@ -70,8 +70,7 @@ _ALIKE_THREADS: Final = 0.9
 _PHASE_COSTS: Final = 0.05
 
 
-@dataclass(frozen=True, eq=False)
-class _Tables:
+class _Tables(Frozen, frozen=True, dict=True):
     """The tables that every source reads."""
 
     tracks: pl.DataFrame

@@ -8,7 +8,7 @@ Definition: docs/how-steps-are-found.md#the-sources-surest-first.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.derive.repetition.sequences import program_threads, sequence_of_events
 from stepscope.derive.steps.segments import LEAST_STEPS
+from stepscope.frozen import Frozen
 from stepscope.trace.tracks import DERIVED_LINES
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ PROGRAM_CALLS: Final = (
 _TRIED: Final = 16
 
 
-class Launch(NamedTuple):
+class Launch(Frozen, frozen=True, eq=True):
     """The launches of one program on one track.
 
     Attributes:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -15,6 +15,7 @@ from stepscope.derive.columns.stat_values import (
     rows_of_owners,
     rows_with_key,
 )
+from stepscope.frozen import Frozen
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.trace.tracks import TRACK_KINDS
 
@@ -40,8 +41,7 @@ STEP_RANGE: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Marks:
+class Marks(Frozen, frozen=True):
     """Marker events, one entry each.
 
     `name` is equal for markers that differ in their number only.
@@ -60,7 +60,7 @@ class Marks:
 
     def only(self, chosen: NDArray[np.bool_] | NDArray[np.int64]) -> Marks:
         """Return the entries chosen by a mask, or by positions in the order given."""
-        return Marks(*(getattr(self, field.name)[chosen] for field in fields(self)))
+        return Marks(*(column[chosen] for column in msgspec.structs.astuple(self)))
 
 
 def numbered_events(
@@ -141,7 +141,7 @@ def numbered_ranges(
     texts, text = np.unique(
         parts["text"].gather(marks.type).to_numpy().astype(str), return_inverse=True
     )
-    marks = replace(marks, name=text.astype(np.int32))
+    marks = msgspec.structs.replace(marks, name=text.astype(np.int32))
     marks = marks.only(np.lexsort((marks.event, marks.name, marks.track)))
     size, falls, run = _falls(marks)
     sure = np.char.startswith(texts, "ProfilerStep")[marks.name]

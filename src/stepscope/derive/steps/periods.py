@@ -9,9 +9,9 @@ Definition: docs/how-steps-are-found.md#steps-that-nobody-announced.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 import numpy as np
 
 from stepscope.derive.columns.dense_codes import combined
@@ -177,7 +177,7 @@ def _in_pairs(sequence: SymbolSequence) -> SymbolSequence:
     following = np.append(sequence.symbol[1:], np.int32(-1))
     pairs = combined([sequence.symbol, following])
     label = sequence.label[sequence.symbol[pairs.first]]
-    return replace(sequence, symbol=pairs.code, label=label)
+    return msgspec.structs.replace(sequence, symbol=pairs.code, label=label)
 
 
 def _proposals(sequence: SymbolSequence) -> NDArray[np.int64]:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from stepscope.trace.model import TraceData
 
-__all__ = ["STORED_STEPS", "steps_of_stored_line", "stored_steps"]
+__all__ = ["STORED_STEPS", "spans_apart", "steps_of_stored_line", "stored_steps"]
 
 #: Columns of the frame of stored spans; null means not recorded.
 STORED_STEPS: Final[dict[str, pl.DataType]] = {
@@ -112,12 +112,35 @@ def _place_in_line(track: NDArray[np.int32]) -> NDArray[np.int64]:
     return index - np.maximum.accumulate(np.where(first, index, 0))
 
 
+def spans_apart(stored: pl.DataFrame) -> pl.DataFrame:
+    """Return the spans with `apart`: whether a hole divides it from the main part.
+
+    A hole is longer than the longest span of the step: devices that ran their parts of
+    one step so far from each other did not work on it together. The main part holds the
+    longest span.
+    """
+    longest = (pl.col("end_ps") - pl.col("start_ps")).max().over("key")
+    ended = pl.col("end_ps").cum_max().shift().over("key")
+    hole = (pl.col("start_ps") - ended > longest).fill_null(value=False)
+    parts = stored.sort("key", "start_ps").with_columns(
+        part=hole.cast(pl.Int32).cum_sum().over("key")
+    )
+    length = pl.col("end_ps") - pl.col("start_ps")
+    main = pl.col("part").get(length.arg_max()).over("key")
+    return parts.with_columns(apart=pl.col("part") != main).drop("part")
+
+
 def steps_of_stored_line(stored: pl.DataFrame) -> FoundSteps | None:
-    """Return one step per stored group: the hull of its spans; None without a line."""
+    """Return one step per stored group: the hull of its spans; None without a line.
+
+    Spans that a hole divides from the others are left out of the hull.
+    """
     if not len(stored):
         return None
     merged = (
-        stored.group_by("key", maintain_order=True)
+        spans_apart(stored)
+        .filter(~pl.col("apart"))
+        .group_by("key", maintain_order=True)
         .agg(
             pl.col("start_ps").min(),
             pl.col("end_ps").max(),

@@ -7,7 +7,6 @@ they put on a device.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -123,8 +122,7 @@ class LaidLine(NamedTuple):
     row: NDArray[np.int32]
 
 
-@dataclass(frozen=True, eq=False)
-class TraceTimeline:
+class TraceTimeline(Frozen, frozen=True, dict=True):
     """Sections, tracks, rows and flows of one host.
 
     A track has rows, 0 at the top, in which spans are in order of their starts and

@@ -12,6 +12,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from stepscope.formats.sniff import head_of
+from stepscope.patterns import Pattern
 from stepscope.rundir import HostFiles
 
 if TYPE_CHECKING:
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 __all__ = ["hosts_of"]
 
 #: Other numbers may come between the two, but no closing bracket of the object.
-_RANK: Final = re.compile(rb'"distributedInfo"\s*:\s*\{[^}]*?"rank"\s*:\s*"?(\d{1,9})')
-_NAMED: Final = re.compile(r"(rank|worker)[-_]?(\d{1,9})", re.IGNORECASE)
+_RANK: Final = Pattern(rb'"distributedInfo"\s*:\s*\{[^}]*?"rank"\s*:\s*"?(\d{1,9})')
+_NAMED: Final = Pattern(r"(rank|worker)[-_]?(\d{1,9})", re.IGNORECASE)
 #: The part of a file after its events is short.
 _TAIL_BYTES: Final = 2**16
 

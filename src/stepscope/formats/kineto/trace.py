@@ -107,6 +107,7 @@ def _trace(host: str, recording: Recording) -> TraceData:
         },
         strings=Strings(recording.texts.strings, lambda: arguments().strings),
         data=recording.document.data,
+        recorder="kineto",
     )
 
 

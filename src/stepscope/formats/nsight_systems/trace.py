@@ -101,6 +101,7 @@ def _trace(host: str, recording: Recording) -> TraceData:
         strings=arguments.strings,
         # No value of this format is a place in the file.
         data=np.zeros(0, np.uint8),
+        recorder="nsight",
     )
 
 

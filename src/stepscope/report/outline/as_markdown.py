@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from stepscope.patterns import Pattern
 from stepscope.report.outline.parts import Bullets, Code, Heading, Paragraph
 
 if TYPE_CHECKING:
@@ -14,11 +15,11 @@ __all__ = ["render"]
 
 #: What has a meaning in Markdown or HTML wherever it stands in a line; names of kernels
 #: are full of it.
-_SPECIAL: Final = re.compile(r"([\\*_\[\]<>|&~])")
+_SPECIAL: Final = Pattern(r"([\\*_\[\]<>|&~])")
 #: What our own texts put between grave accents is code there too.
-_CODE: Final = re.compile(r"`[^`\n]+`")
+_CODE: Final = Pattern(r"`[^`\n]+`")
 #: What begins a list or a heading: a mark, or a number and a mark.
-_BEGINS: Final = re.compile(r"^(\s*\d*)([-+#.)])(?=\s|$)")
+_BEGINS: Final = Pattern(r"^(\s*\d*)([-+#.)])(?=\s|$)")
 
 
 def render(outline: Outline) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from stepscope.patterns import Pattern
 from stepscope.report.outline.parts import Bullets, Code, Heading, Paragraph, Table
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ _PLACES: Final = (
     _PACKAGE.parents[1] / "docs" / "advice",
     _PACKAGE / "advice" / "pages",
 )
-_LINK: Final = re.compile(r"\[([^\]]*)\]\([^)]*\)")
-_ITEM: Final = re.compile(r"\s*(?:[-*]|\d+\.)\s+(.*)")
+_LINK: Final = Pattern(r"\[([^\]]*)\]\([^)]*\)")
+_ITEM: Final = Pattern(r"\s*(?:[-*]|\d+\.)\s+(.*)")
 
 
 def definition_of(rule: str) -> tuple[Part, ...] | None:

@@ -2,39 +2,39 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from stepscope.frozen import Frozen
 
 __all__ = ["Bullets", "Code", "Heading", "Outline", "Paragraph", "Part", "Table"]
 
 
-class Heading(NamedTuple):
+class Heading(Frozen, frozen=True, eq=True):
     """The title of what follows; level 1 is that of the whole answer."""
 
     text: str
     level: int = 2
 
 
-class Paragraph(NamedTuple):
+class Paragraph(Frozen, frozen=True, eq=True):
     """Sentences; `strong` ones are what has to be seen first."""
 
     text: str
     strong: bool = False
 
 
-class Bullets(NamedTuple):
+class Bullets(Frozen, frozen=True, eq=True):
     """A list of sentences; numbered where their order matters."""
 
     items: tuple[str, ...]
     numbered: bool = False
 
 
-class Code(NamedTuple):
+class Code(Frozen, frozen=True, eq=True):
     """A line to copy; it is never wrapped or shortened."""
 
     text: str
 
 
-class Table(NamedTuple):
+class Table(Frozen, frozen=True, eq=True):
     """Rows under a header.
 
     Attributes:

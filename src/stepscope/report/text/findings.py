@@ -59,7 +59,7 @@ def verdict(document: Document, width: int) -> list[Line]:
     joint = together_words(document.together)
     if told and joint is not None:
         lines += wrapped(joint, width, indent=0)
-    return lines if told else lines + _unsure(document, width)
+    return lines if told or document.is_plain else lines + _unsure(document, width)
 
 
 def _unsure(document: Document, width: int) -> list[Line]:

@@ -135,7 +135,7 @@ def _bars(
             )
         )
         lines += _details(summary, name, time, width)
-        lines += _named(name, account, summary.step_time_ms.mean, width)
+        lines += _named(name, account, sum(summary.breakdown_ms.values()), width)
     if nothing:
         text = f"Looked at, and none: {'; '.join(nothing)}."
         lines += wrapped(text, width, indent=2, role="dim")
@@ -163,7 +163,7 @@ def _details(summary: Summary, category: str, time: float, width: int) -> list[L
 
 
 def _named(
-    category: str, account: Sequence[AccountEntry], whole: float | None, width: int
+    category: str, account: Sequence[AccountEntry], whole: float, width: int
 ) -> list[Line]:
     """Write the largest named parts of a category, with their place in the program."""
     if not whole:
@@ -359,7 +359,8 @@ def _flagged(found: Sequence[Step], width: int) -> list[Line]:
     return wrapped(" · ".join(words), width, indent=2, role="dim") if words else []
 
 
-def _numbers(numbers: Sequence[str]) -> str:
+def _numbers(of_hosts: Sequence[str]) -> str:
+    numbers = list(dict.fromkeys(of_hosts))
     if len(numbers) > _MOST_NUMBERS:
         return f"{len(numbers)} steps"
     return f"{'step' if len(numbers) == 1 else 'steps'} {', '.join(numbers)}"

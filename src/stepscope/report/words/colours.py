@@ -9,19 +9,21 @@ Definition: docs/page.md#charts-and-tables.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
+
+from stepscope.frozen import Frozen
 
 __all__ = ["CATEGORIES", "MEMORY", "TOKENS", "Category", "Ink", "Token"]
 
 
-class Ink(NamedTuple):
+class Ink(Frozen, frozen=True, eq=True):
     """A colour and the colour of text on it."""
 
     fill: str
     text: str
 
 
-class Token(NamedTuple):
+class Token(Frozen, frozen=True, eq=True):
     """A colour of the page in both themes."""
 
     name: str
@@ -29,7 +31,7 @@ class Token(NamedTuple):
     dark: Ink
 
 
-class Category(NamedTuple):
+class Category(Frozen, frozen=True, eq=True):
     """A step-time category as it is drawn.
 
     Attributes:

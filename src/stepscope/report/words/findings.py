@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+import re
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from stepscope.advice.finding import STATUSES
 from stepscope.advice.registry import RULES
-from stepscope.report.words.names import listed, ms, percent, range_ms, us
+from stepscope.frozen import Frozen
+from stepscope.report.words.names import listed, ms, percent, plain_name, range_ms, us
 from stepscope.units import PS_PER_MS, duration_text
 
 if TYPE_CHECKING:
@@ -38,6 +40,7 @@ __all__ = [
     "names",
     "number_words",
     "numbers",
+    "of_recording",
     "part_words",
     "pattern",
     "reasons",
@@ -140,7 +143,8 @@ def headline(finding: Finding) -> str:
     text = words.texts.get((finding.status, finding.note), plain)
     known = _known(finding, words)
     told = [_first(alternatives, known) for alternatives in text]
-    return " ".join(sentence for sentence in told if sentence is not None)
+    said = " ".join(sentence for sentence in told if sentence is not None)
+    return _of_whole(finding, said)
 
 
 def lead_sentence(finding: Finding) -> str:
@@ -149,10 +153,22 @@ def lead_sentence(finding: Finding) -> str:
     known = _known(finding, words)
     plain = words.texts[finding.status, None]
     text = words.texts.get((finding.status, finding.note), plain)
-    return _first((*words.lead, *text[0]), known) or headline(finding)
+    first = _first((*words.lead, *text[0]), known)
+    return headline(finding) if first is None else _of_whole(finding, first)
 
 
-class _Told(NamedTuple):
+def _of_whole(finding: Finding, text: str) -> str:
+    """Speak of the recording where there are no steps that a share could be of."""
+    of_steps = finding.ms_per_step is not None or not finding.owners
+    return text if of_steps else of_recording(text)
+
+
+def of_recording(text: str) -> str:
+    """Write of the recording what was written of a step."""
+    return re.sub(r"\bof the step\b", "of the recording", text)
+
+
+class _Told(Frozen, frozen=True, eq=True):
     """A number in words; a placeholder may bring a word of its own for zero."""
 
     text: str
@@ -215,7 +231,8 @@ def pattern(finding: Finding) -> str | None:
     if spread.steps < _SEVERAL:
         return None
     if spread.kind == "every":
-        return f"In every step, up to {ms(spread.longest_ms)}."
+        which = "every step" if spread.steps_hit == spread.steps else "most steps"
+        return f"In {which}, up to {ms(spread.longest_ms)}."
     if spread.kind == "once":
         return f"Once, in one of {spread.steps} steps: {ms(spread.longest_ms)}."
     return f"In bursts: {bursts(spread)}."
@@ -237,7 +254,7 @@ def _function(parts: tuple[Part, ...]) -> str | None:
 
 def part_words(part: Part) -> str:
     """Write a name with its file and line."""
-    name = f"`{part.name}`" if part.function is not None else part.name
+    name = f"`{part.name}`" if part.function is not None else plain_name(part.name)
     if part.file is not None:
         place = part.file.replace("\\", "/").rpartition("/")[2]
         name += f" ({place})" if part.line is None else f" ({place}:{part.line})"
@@ -267,9 +284,23 @@ def names(finding: Finding) -> str | None:
     return "; ".join(parts) or None
 
 
+#: Below this part of its own time a finding has left the gain to another one.
+_REST: Final = 0.02
+
+
 def gain(finding: Finding) -> str | None:
-    """Write what a change would save."""
-    return None if finding.saving_ms is None else saving_words(finding.saving_ms)
+    """Write what a change would save.
+
+    A zero is no promise: other work is in the way, or another finding has the gain.
+    """
+    if finding.saving_ms is None:
+        return None
+    effect = finding.ms_per_step or 0.0
+    if finding.explained_by is not None and finding.saving_ms.high < _REST * effect:
+        return f"counted with that of {finding.explained_by}"
+    if finding.saving_ms.high <= 0:
+        return "none by itself: other work holds the step up meanwhile"
+    return saving_words(finding.saving_ms)
 
 
 def saving_words(saving: Saving) -> str:

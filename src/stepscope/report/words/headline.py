@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
 
-from stepscope.report.words.findings import lead_sentence, part_words
+from stepscope.patterns import Pattern
+from stepscope.report.words.findings import lead_sentence, of_recording, part_words
 from stepscope.report.words.names import OWNER_WORDS, percent
 
 if TYPE_CHECKING:
@@ -17,26 +17,46 @@ if TYPE_CHECKING:
 __all__ = ["first_sentence"]
 
 #: What distinguishes one node of a graph from another of the same op.
-_NUMBER: Final = re.compile(r"_\d+$")
+_NUMBER: Final = Pattern(r"_\d+$")
 
 
 def first_sentence(lead: Lead, findings: Sequence[Finding]) -> str:
     """Write what a report says first, in one sentence."""
     if lead.kind == "finding":
         (finding,) = (one for one in findings if one.id == lead.finding)
-        return lead_sentence(finding)
+        return _placed(lead_sentence(finding), lead if finding.owners else None)
+    said = _placed(_of_time(lead), lead)
+    return said if lead.stepped else of_recording(said)
+
+
+def _placed(said: str, lead: Lead | None) -> str:
+    """Name the host or the device that a sentence is about where there are several."""
+    if lead is None or lead.host is None:
+        return said
+    if lead.hosts > 1:
+        where = f"{lead.host}, of {lead.hosts} hosts"
+    elif lead.devices > 1 and lead.device is not None:
+        where = f"device {lead.device}, of {lead.devices} at work"
+    else:
+        return said
+    return f"{said.removesuffix('.')} ({where})."
+
+
+def _of_time(lead: Lead) -> str:
+    """Write a sentence about time that no finding is about."""
     if lead.percent is None or lead.owner is None:
         reason = "" if lead.unavailable is None else f" {lead.unavailable.reason}"
         return f"There is no step time to explain.{reason}"
     size = percent(lead.percent)
+    whole = "the step" if lead.steps else "the recording"
     if lead.kind == "device":
-        return f"Compute-bound: the device is busy {size} of the step."
+        return f"Compute-bound: the device is busy {size} of {whole}."
     told = f"{OWNER_WORDS[lead.owner]}{_names(lead)}"
     if lead.kind == "idle":
-        return f"{size} of the step is {told}, and no check explains it."
+        return f"{size} of {whole} is {told}, and no check explains it."
     if lead.kind == "host":
-        return f"{size} of the step is {told}."
-    return f"The largest part of the step, {size}, is {told}."
+        return f"{size} of {whole} is {told}."
+    return f"The largest part of {whole}, {size}, is {told}."
 
 
 def _names(lead: Lead) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from stepscope.advice.words import OWNER_WORDS, OWNERS_OF
@@ -18,6 +19,7 @@ __all__ = [
     "listed",
     "ms",
     "percent",
+    "plain_name",
     "range_ms",
     "sentence",
     "us",
@@ -46,6 +48,8 @@ CLOCK_WORDS: Final = {
     "can be compared to within a step",
     "none": "Nothing ties their clocks together: begins are not compared",
 }
+#: How the names of C++ functions begin that carry their arguments.
+_CPP: Final = re.compile(r"void |[A-Za-z_][\w:]*<")
 #: Kinds of work that the host does on input, in the words of the guides.
 INPUT_CATEGORY_NAMES: Final = {
     "demanded_file_read": "Reading on demand",
@@ -91,6 +95,20 @@ def percent(value: float) -> str:
     if 0 < value < 0.1:
         return "<0.1 %"
     return f"{value:.1f} %"
+
+
+def plain_name(name: str) -> str:
+    """Write a C++ function without its result, its template's and its own arguments."""
+    if not _CPP.match(name):
+        return name
+    bare = name.removeprefix("void ").replace("(anonymous namespace)::", "")
+    kept, depth = [], 0
+    for letter in bare:
+        depth += letter == "<"
+        if depth == 0:
+            kept.append(letter)
+        depth -= letter == ">" and depth > 0
+    return "".join(kept).partition("(")[0].strip() or name
 
 
 def sentence(text: str) -> str:

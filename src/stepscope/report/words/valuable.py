@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.headline import by_cost
+from stepscope.frozen import Frozen
 from stepscope.report.words.findings import fitting_actions, gain, lead_sentence
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ __all__ = ["Valuable", "most_valuable"]
 _ORDER: Final = ("First", "Then", "After that")
 
 
-class Valuable(NamedTuple):
+class Valuable(Frozen, frozen=True, eq=True):
     """One of the most valuable findings.
 
     Attributes:

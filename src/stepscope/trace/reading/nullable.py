@@ -18,6 +18,5 @@ def nullable(name: str, values: NDArray[Any], present: NDArray[np.bool_]) -> pl.
     series = pl.Series(name, values)
     if present.all():
         return series
-    mask = pl.Series("present", present)
-    masked = pl.select(pl.when(mask).then(series).otherwise(None).alias(name))
-    return masked.to_series()
+    nothing = pl.Series([None], dtype=series.dtype).new_from_index(0, len(series))
+    return series.zip_with(pl.Series("present", present), nothing)

@@ -164,33 +164,37 @@ class LineBuilder:
             yield Piece(number, self._head, body, self._tail)
 
     def _columns(self, repeated: Collection[str]) -> EventColumns:
+        stat_id, stored = self._plane.stat_id, self._plane.stored
         texts = bytearray()
-        rows: list[tuple[int, int, int, int]] = []
+        keys: list[int] = []
+        kinds: list[int] = []
+        values: list[int] = []
+        lengths: list[int] = []
         begin = [0]
         for event in self._events:
             for name, value in event.stats:
-                key = self._plane.stat_id(name)
-                kind, bits = self._plane.stored(value, repeated)
+                keys.append(stat_id(name))
+                kind, bits = stored(value, repeated)
+                kinds.append(kind)
                 if isinstance(bits, bytes):
-                    rows.append((key, kind, len(texts), len(bits)))
+                    values.append(len(texts))
+                    lengths.append(len(bits))
                     texts += bits
                 else:
-                    rows.append((key, kind, bits, 0))
-            begin.append(len(rows))
-        keys, kinds, values, lengths = np.array(rows, np.int64).reshape(-1, 4).T
-        events = np.array([event[:3] for event in self._events], np.int64)
-        type_id, offset, dur = np.ascontiguousarray(events.reshape(-1, 3).T)
+                    values.append(bits)
+                    lengths.append(0)
+            begin.append(len(keys))
         return EventColumns(
-            type_id,
-            offset,
-            dur,
+            np.array([event.type_id for event in self._events], np.int64),
+            np.array([event.offset_ps for event in self._events], np.int64),
+            np.array([event.dur_ps for event in self._events], np.int64),
             np.array([event.counted for event in self._events], bool),
             LongStats(
                 np.array(begin, np.int64),
-                np.ascontiguousarray(keys),
-                kinds.astype(np.uint8),
-                np.ascontiguousarray(values),
-                lengths.astype(np.int32),
+                np.array(keys, np.int64),
+                np.array(kinds, np.uint8),
+                np.array(values, np.int64),
+                np.array(lengths, np.int32),
                 np.frombuffer(bytes(texts), np.uint8),
             ),
         )
@@ -211,7 +215,10 @@ class PlaneBuilder:
 
     def stat_id(self, name: str) -> int:
         """Return the id of a stat's name, or of a text that stats refer to."""
-        return self._stat_ids.setdefault(name, len(self._stat_ids) + 1)
+        known = self._stat_ids.get(name)
+        if known is None:
+            known = self._stat_ids[name] = len(self._stat_ids) + 1
+        return known
 
     def event_type(
         self,
@@ -299,6 +306,9 @@ class PlaneBuilder:
         Raises:
             ValueError: A number does not fit 64 bits.
         """
+        if type(value) is int and -_LARGEST_INT <= value <= _LARGEST_INT:
+            # Most values are plain numbers.
+            return INT, value
         if isinstance(value, str):
             if value in repeated:
                 return REF, self.stat_id(value)

@@ -5,7 +5,6 @@ Definition: docs/advice/xla_recompile.md.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -23,6 +22,7 @@ from stepscope.advice.rule import Rule
 from stepscope.advice.signals.launches.compilations import FIRST_STEPS, compile_signals
 from stepscope.advice.verdict import promise_of
 from stepscope.advice.words import WAITING, Words
+from stepscope.patterns import Pattern
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["RULE", "evaluate"]
 
 _OWNED: Final = Owned(parts={"compile": ("compile",)}, host=True, seen=("compile",))
-_SHAPES: Final = re.compile(r"(?i)\bsizes?\b|shape|stride|\bdim")
+_SHAPES: Final = Pattern(r"(?i)\bsizes?\b|shape|stride|\bdim")
 _ACTIONS: Final = (
     Action(
         cause="any",
@@ -52,7 +52,8 @@ _ACTIONS: Final = (
     Action(
         cause="any",
         framework="JAX",
-        text="Pad inputs to a few sizes, and see which argument misses the cache.",
+        text="Call `jax.jit` once, outside the loop; pad inputs to a few sizes, and "
+        "see which argument misses the cache.",
         code="jax.config.update('jax_explain_cache_misses', True)",
     ),
     Action(
@@ -69,6 +70,10 @@ _ACTIONS: Final = (
     ),
 )
 _AGAIN: Final = (
+    (
+        "Compiling goes on after the first steps, called from {function}: {late} of "
+        "their time, in {in_steps} steps."
+    ),
     (
         "Compiling goes on after the first steps: {late} of their time, most of it "
         "{named}, in {in_steps} steps."
@@ -151,7 +156,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         thresholds=thresholds,
         warn=warn,
         because=because,
-        parts=_parts(shares, functions),
+        parts=(*(_caller(shares) if failed else ()), *_parts(shares, functions)),
         facts=_facts(shares, functions, late_percent, repeated),
         inputs=("account", "event_kinds", "host_values"),
         actions=_actions(because) if failed else (),
@@ -193,6 +198,12 @@ def _parts(
         )
         for one in functions[:_SHOWN]
     )
+
+
+def _caller(shares: StepShares) -> tuple[Part, ...]:
+    """Return the program's function that calls most of what is compiled."""
+    found = shares.caller("compile")
+    return () if found is None else (found,)
 
 
 def _facts(

@@ -65,6 +65,11 @@ _WORDS: Final = Words(
                     "kernels that only read, compute element by element, and "
                     "write: {runs} runs a step, most of the time in {named}."
                 ),
+                (
+                    "{value} of the kernels' time is in runs of three and more "
+                    "kernels that only read, compute element by element, and "
+                    "write: {runs_in_all} runs, most of the time in {named}."
+                ),
             ),
         ),
         ("pass", None): (
@@ -104,7 +109,17 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         warn=thresholds.fusable_warn,
         critical=thresholds.fusable_critical,
         facts=(
-            Fact(name="runs", value=runs.count, unit="count", note="in the step shown"),
+            Fact(
+                name="runs",
+                value=runs.count if work.stepped else None,
+                unit="count",
+                note="in the step shown",
+            ),
+            Fact(
+                name="runs_in_all",
+                value=None if work.stepped else runs.count,
+                unit="count",
+            ),
         ),
     )
 

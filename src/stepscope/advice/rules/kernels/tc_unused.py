@@ -11,6 +11,7 @@ import polars as pl
 
 from stepscope.advice.finding import Action, Fact, Finding
 from stepscope.advice.item import Item
+from stepscope.advice.judging.narrow import for_units
 from stepscope.advice.judging.worked import (
     WORKED_READS,
     Worked,
@@ -27,26 +28,48 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
 
-__all__ = ["RULE", "evaluate"]
+__all__ = ["ACTIONS", "RULE", "evaluate"]
 
-_ACTIONS: Final = (
+#: Of older units, and where it is not known which they are.
+_FLOAT16: Final = (
+    "Compute in float16: bfloat16 and TF32 need compute capability 8.0 or newer."
+)
+ACTIONS: Final = (
     Action(
-        cause="any",
+        cause="bfloat16",
         framework="TensorFlow",
         text="Compute in 16 bit, or allow TF32 for what stays in 32 bit.",
         code="tf.keras.mixed_precision.set_global_policy('mixed_bfloat16')",
     ),
     Action(
-        cause="any",
+        cause="float16",
+        framework="TensorFlow",
+        text=_FLOAT16,
+        code="tf.keras.mixed_precision.set_global_policy('mixed_float16')",
+    ),
+    Action(
+        cause="bfloat16",
         framework="PyTorch",
         text="Compute in 16 bit, or allow TF32 for what stays in 32 bit.",
         code="torch.set_float32_matmul_precision('high')",
     ),
     Action(
-        cause="any",
+        cause="float16",
+        framework="PyTorch",
+        text=_FLOAT16,
+        code="with torch.autocast('cuda', dtype=torch.float16): …  # with GradScaler",
+    ),
+    Action(
+        cause="bfloat16",
         framework="JAX",
         text="Compute in bfloat16, and look for a setting that asks for full precision "
         "(jax_default_matmul_precision='highest').",
+    ),
+    Action(
+        cause="float16",
+        framework="JAX",
+        text=_FLOAT16,
+        code="model = Model(dtype=jnp.float16, param_dtype=jnp.float32)",
     ),
 )
 _WORDS: Final = Words(
@@ -87,7 +110,6 @@ _ITEM: Final = Item(
     refute="Measure a kernel with a profiler of hardware counters: if its matrix units "
     "are busy, its name misleads.",
     floors=("the memory that the kernels read and write: not measured here",),
-    actions=_ACTIONS,
     explains=("op.hot",),
 )
 #: At least a third of the time goes, at most two thirds: up to three times as fast.
@@ -107,6 +129,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         _worked(work, thresholds),
         warn=thresholds.units_warn,
         critical=thresholds.units_critical,
+        actions=for_units(ACTIONS, signals),
         facts=(
             Fact(name="eligible", value=work.share(_eligible(work)), unit="percent"),
         ),

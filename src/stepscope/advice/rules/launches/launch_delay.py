@@ -18,12 +18,14 @@ from stepscope.advice.judging.owned import (
 )
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.launch import launch_signals
+from stepscope.advice.signals.launches.set_up import set_up_signals
 from stepscope.advice.words import WAITING, Words
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
     from stepscope.advice.signals.launch import LaunchSignals
+    from stepscope.advice.signals.launches.set_up import SetUp
     from stepscope.advice.signals.shares import StepShares
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
@@ -47,6 +49,18 @@ _GRAPH_SHARE: Final = 50.0
 
 #: What to change, in order: each change launches more work with one call.
 _ACTIONS: Final = (
+    Action(
+        cause="set_up",
+        framework="any",
+        text="Record later: let the program run a few steps before the recording "
+        "begins, so that the first use of the device is over.",
+    ),
+    Action(
+        cause="set_up",
+        framework="PyTorch",
+        text="Skip the first steps.",
+        code="torch.profiler.schedule(wait=2, warmup=2, active=6)",
+    ),
     Action(
         cause="several_calls",
         framework="TensorFlow",
@@ -90,6 +104,10 @@ _ACTIONS: Final = (
         text="Give each kernel more to do: a larger batch, or several steps at once.",
     ),
 )
+_SET_UP: Final = (
+    "The recording holds the first use of the device: for {set_up} of the time it "
+    "waits while the host sets it up, most of it in {named}."
+)
 _HOST: Final = tuple(
     "The host cannot feed the device: {share_percent} of the time it has nothing "
     f"queued{parts}{size}."
@@ -98,11 +116,16 @@ _HOST: Final = tuple(
 )
 _WORDS: Final = Words(
     passed="launches keep up with the device",
-    texts={**WAITING, ("fail", None): (_HOST, ("{pattern}",))},
+    texts={
+        **WAITING,
+        ("fail", None): (_HOST, ("{pattern}",)),
+        ("fail", "set_up"): ((_SET_UP,), _HOST),
+    },
     causes={
         "launch": "launching",
         "host_ops": "ops that run on the host",
         "slow_host": "each launch call takes the host long",
+        "set_up": "calls that set the device up",
         "small_work": "kernels are shorter than two launches",
         "one_program": "each step is one call of a compiled program already",
     },
@@ -118,6 +141,8 @@ _ITEM: Final = Item(
     "it waits for.",
     floors=("time the launching thread needs: not measured here",),
 )
+#: What sets the device up is the finding where it holds this share of it.
+_MOST: Final = 0.5
 #: A smaller share of the host's ops is not worth a word.
 _WORTH_TELLING: Final = 0.5
 
@@ -137,7 +162,8 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     verdict = judge_shares(
         owned, shares, thresholds, warn=warn, critical=thresholds.launch_critical
     )
-    because = _because(launching, thresholds)
+    first_use = _first_use(signals, shares, owned)
+    because = _because(launching, thresholds) if first_use is None else ("set_up",)
     return owned_finding(
         _ITEM,
         owned,
@@ -147,10 +173,31 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         thresholds=thresholds,
         warn=warn,
         because=because,
-        facts=(*_shares(owned, shares), *_facts(launching)),
+        note="set_up" if first_use and verdict.status == "fail" else None,
+        facts=(
+            *_shares(owned, shares),
+            *_facts(launching),
+            Fact(
+                name="set_up",
+                value=None if first_use is None else first_use.percent,
+                unit="percent",
+            ),
+        ),
+        **({} if first_use is None else {"parts": first_use.calls}),
         inputs=("account", "launches"),
         actions=_actions(because) if verdict.status == "fail" else (),
     )
+
+
+def _first_use(signals: Signals, shares: StepShares, owned: Owned) -> SetUp | None:
+    """Return what sets the device up, where it is most of what is judged."""
+    found = signals.of(set_up_signals)
+    if isinstance(found, Unavailable):
+        return None
+    first_use = found.get(shares.label)
+    if first_use is None or first_use.percent < _MOST * shares.percent(*owned.owners):
+        return None
+    return first_use
 
 
 def _shares(owned: Owned, shares: StepShares) -> tuple[Fact, ...]:
@@ -180,6 +227,8 @@ def _because(found: LaunchSignals, thresholds: Thresholds) -> tuple[str, ...]:
 
 def _actions(because: tuple[str, ...]) -> tuple[Action, ...]:
     """Return what to change; what is compiled need not be compiled once more."""
+    if "set_up" in because:
+        return tuple(action for action in _ACTIONS if action.cause == "set_up")
     causes = {"any", *because}
     if "one_program" not in because:
         causes.add("several_calls")
@@ -218,4 +267,4 @@ def _replayed(found: LaunchSignals) -> Unavailable:
     )
 
 
-RULE: Final = Rule(_ITEM, evaluate, (*OWNED_READS, launch_signals))
+RULE: Final = Rule(_ITEM, evaluate, (*OWNED_READS, launch_signals, set_up_signals))

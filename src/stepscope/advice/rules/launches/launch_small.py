@@ -5,7 +5,9 @@ Definition: docs/advice/launch_small.md.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from stepscope.advice.finding import Action, Fact, Finding, Part, Severity
 from stepscope.advice.item import Item
@@ -21,6 +23,7 @@ from stepscope.advice.signals.shares import account_signals
 from stepscope.advice.signals.step_series import StepSeries
 from stepscope.advice.verdict import judge
 from stepscope.advice.words import Words
+from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_US
 
@@ -72,8 +75,12 @@ _WORDS: Final = Words(
                     "waits for launches."
                 ),
                 (
-                    "{ops} tiny ops a step, most of them {named}: getting from one to "
-                    "the next takes {value} of the time."
+                    "{ops} tiny ops a step, many of them called from {function}: they "
+                    "and getting from one to the next take {value} of the time."
+                ),
+                (
+                    "{ops} tiny ops a step, most of them {named}: they and getting "
+                    "from one to the next take {value} of the time."
                 ),
             ),
         ),
@@ -92,7 +99,7 @@ _WORDS: Final = Words(
             ),
         ),
     },
-    causes={"dispatch": "from one op to the next"},
+    causes={"dispatch": "from one op to the next", "ops": "the tiny ops themselves"},
 )
 _ITEM: Final = Item(
     id="launch.small",
@@ -110,7 +117,7 @@ _ITEM: Final = Item(
 )
 
 
-class _Work(NamedTuple):
+class _Work(Frozen, frozen=True, eq=True):
     """The kernels of a device, the tiny groups, and below what mean a group is."""
 
     every: tuple[WorkGroup, ...]
@@ -259,22 +266,18 @@ def _of_host(signals: Signals, shares: StepShares, thresholds: Thresholds) -> Fi
     ops = hosts.get(shares.host)
     if ops is None:
         return _ITEM.cannot_tell(_NO_OPS)
-    verdict = judge(
-        StepSeries(
-            step_source=shares.step_source,
-            step_confidence=shares.step_confidence,
-            closed=shares.closed,
-            window_ps=shares.window_ps,
-            parts_ps={"dispatch": ops.dispatch_ps},
-        ),
-        warn=thresholds.launch_warn,
-        critical=thresholds.launch_critical,
-        thresholds=thresholds,
-    )
+    ways = _judged(shares, {"dispatch": ops.dispatch_ps}, thresholds)
+    # The way from one to the next shows that the ops are too small; what they take
+    # themselves is mostly their call, so that it goes with them.
+    both = {"dispatch": ops.dispatch_ps, "ops": ops.own_ps}
+    verdict = ways if ways.status != "fail" else _judged(shares, both, thresholds)
     failed = verdict.status == "fail"
     eager = _one_by_one(signals, shares, thresholds)
     effect = verdict.effect_ms
-    saving = verdict.pattern.promise(effect) if failed and not eager else None
+    saving = None
+    if failed and not eager:
+        least = ways.pattern.promise(ways.effect_ms).low
+        saving = msgspec.structs.replace(verdict.pattern.promise(effect), low=least)
     return _ITEM.finding(
         verdict.status,
         severity=verdict.severity,
@@ -288,7 +291,10 @@ def _of_host(signals: Signals, shares: StepShares, thresholds: Thresholds) -> Fi
         steps_hit=verdict.pattern.steps_hit,
         steps_clean=verdict.pattern.steps,
         causes=verdict.causes,
-        parts=_parts_of_host(ops, verdict.share_percent),
+        parts=(
+            *(_caller(shares) if failed else ()),
+            *_parts_of_host(ops, verdict.share_percent),
+        ),
         facts=(
             Fact(name="ops", value=ops.per_step, unit="count"),
             Fact(
@@ -309,6 +315,35 @@ def _one_by_one(signals: Signals, shares: StepShares, thresholds: Thresholds) ->
     found = signals.of(eager_signals)
     ops = None if isinstance(found, Unavailable) else found.hosts.get(shares.host)
     return ops is not None and ops.lead(thresholds)
+
+
+def _judged(
+    shares: StepShares, parts_ps: dict[str, tuple[int, ...]], thresholds: Thresholds
+) -> Verdict:
+    return judge(
+        StepSeries(
+            step_source=shares.step_source,
+            step_confidence=shares.step_confidence,
+            closed=shares.closed,
+            window_ps=shares.window_ps,
+            parts_ps=parts_ps,
+        ),
+        warn=thresholds.launch_warn,
+        critical=thresholds.launch_critical,
+        thresholds=thresholds,
+    )
+
+
+def _caller(shares: StepShares) -> tuple[Part, ...]:
+    """Return the program's function that calls the ops, or works most between them."""
+    around = shares.caller("host_compute")
+    between = (
+        part
+        for part in shares.parts("host_compute", place="inside")
+        if part.function is not None and not part.loop
+    )
+    found = around or next(between, None)
+    return () if found is None else (msgspec.structs.replace(found, detail=None),)
 
 
 def _parts_of_host(ops: SmallOps, share: float) -> tuple[Part, ...]:

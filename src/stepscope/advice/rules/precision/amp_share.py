@@ -11,6 +11,7 @@ import polars as pl
 
 from stepscope.advice.finding import Action, Fact, Finding, Saving, Severity, Status
 from stepscope.advice.item import Item
+from stepscope.advice.judging.narrow import for_units
 from stepscope.advice.judging.worked import at_measured_speed, measured_gain_ms
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.computing.kernel_work import kernel_work
@@ -30,12 +31,9 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
 
-__all__ = ["RULE", "changes", "evaluate"]
+__all__ = ["ACTIONS", "RULE", "changes", "evaluate"]
 
-#: First compute capability whose matrix units take bfloat16.
-_BFLOAT16_CAPABILITY: Final = (8, 0)
-
-_ACTIONS: Final = (
+ACTIONS: Final = (
     Action(
         cause="bfloat16",
         framework="TensorFlow",
@@ -49,10 +47,16 @@ _ACTIONS: Final = (
         code="tf.keras.mixed_precision.set_global_policy('mixed_float16')",
     ),
     Action(
-        cause="any",
+        cause="bfloat16",
         framework="JAX",
         text="Compute in bfloat16 and keep the parameters in float32.",
         code="model = Model(dtype=jnp.bfloat16, param_dtype=jnp.float32)",
+    ),
+    Action(
+        cause="float16",
+        framework="JAX",
+        text="Compute in float16, keep the parameters in float32 and scale the loss.",
+        code="model = Model(dtype=jnp.float16, param_dtype=jnp.float32)",
     ),
     Action(
         cause="bfloat16",
@@ -260,7 +264,7 @@ def _measured(
         evidence=found.evidence,
         inputs=("device_activity", "precision", "tensor_cores"),
         saving_ms=_saving(signals, found, thresholds) if failed else None,
-        actions=_actions(signals) if failed else (),
+        actions=for_units(ACTIONS, signals) if failed else (),
     )
 
 
@@ -335,14 +339,6 @@ def changes(signals: Signals, thresholds: Thresholds) -> tuple[Change, ...]:
         if (mine := eligible.filter(pl.col("precision").is_in(kinds))).height
     )
     return (*others, *at_measured_speed(measured))
-
-
-def _actions(signals: Signals) -> tuple[Action, ...]:
-    known = [
-        one for one in signals.of(device_signals).compute_capability if one is not None
-    ]
-    narrow = "bfloat16" if known and min(known) >= _BFLOAT16_CAPABILITY else "float16"
-    return tuple(action for action in _ACTIONS if action.cause in ("any", narrow))
 
 
 def _facts(found: PrecisionSignals) -> tuple[Fact, ...]:

@@ -19,7 +19,7 @@ from stepscope.advice.judging.owned import (
     shares_of,
 )
 from stepscope.advice.rule import Rule
-from stepscope.advice.signals.running.debugging import blocking_calls
+from stepscope.advice.signals.running.debugging import anomaly_checks, blocking_calls
 from stepscope.advice.words import WAITING, Words
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ _ACTIONS: Final = (
         code='jax.config.update("jax_debug_nans", False)',
     ),
     Action(
-        cause="debugging",
+        cause="anomaly",
         framework="PyTorch",
         text="Switch the detection of anomalies off.",
         code="torch.autograd.set_detect_anomaly(False)",
@@ -75,16 +75,24 @@ _BLOCKED: Final = (
         "kernels), as with CUDA_LAUNCH_BLOCKING=1: host and device take turns."
     ),
 )
+_SEARCHED: Final = (
+    (
+        "PyTorch searches for anomalies (`detect_anomaly`): it checks {checks} "
+        "gradients a step, and keeps the stack of each op of the forward pass."
+    ),
+)
 _WORDS: Final = Words(
     passed="nothing that looks at the program holds up its steps",
     texts={
         **WAITING,
         ("fail", None): (_HELD, ("{pattern}",)),
         ("fail", "blocking"): (_BLOCKED,),
+        ("fail", "anomaly"): (_SEARCHED,),
     },
     causes={
         "debugging": "prints, checks of numbers and debug callbacks",
         "blocking": "launch calls wait for their kernels",
+        "anomaly": "gradients are searched for anomalies",
     },
 )
 _ITEM: Final = Item(
@@ -116,8 +124,14 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     verdict = judge_shares(
         _OWNED, shares, thresholds, warn=warn, critical=thresholds.debugging_critical
     )
-    because = ("blocking",) if blocked else ()
-    causes = {*because, *(("debugging",) if verdict.status == "fail" else ())}
+    checks = signals.of(anomaly_checks).get(shares.host, 0.0)
+    searched = checks >= thresholds.anomaly_checks.value
+    because = tuple(
+        name for name, holds in (("blocking", blocked), ("anomaly", searched)) if holds
+    )
+    # An anomaly's own Python frames are such time as well.
+    held = ("debugging", "anomaly") if verdict.status == "fail" else ()
+    causes = {*because, *held}
     found = owned_finding(
         _ITEM,
         _OWNED,
@@ -127,28 +141,35 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         thresholds=thresholds,
         warn=warn,
         because=because,
-        facts=(Fact(name="blocking", value=calls, unit="percent"),),
+        facts=(
+            Fact(name="blocking", value=calls, unit="percent"),
+            Fact(name="checks", value=checks or None, unit="count"),
+        ),
         inputs=("account", "account_parts", "correlation"),
         actions=tuple(one for one in _ACTIONS if one.cause in causes),
     )
-    if not blocked or found.status == "fail":
+    if not because or found.status == "fail":
         return found
-    # What the calls' waiting costs shows only in a run without it.
+    # What the calls' waiting and the search cost shows only in a run without them.
+    note = because[0]
     made = _ITEM.finding(
         "fail",
         severity="warn",
-        note="blocking",
+        note=note,
         confidence=found.confidence,
         because=because,
         facts=found.facts,
         devices=found.devices,
         inputs=found.inputs,
-        actions=_ACTIONS[:1],
+        actions=tuple(one for one in _ACTIONS if one.cause in because),
     )
-    return msgspec.structs.replace(made, title=_BLOCKING_TITLE)
+    return msgspec.structs.replace(made, title=_TITLES[note])
 
 
-_BLOCKING_TITLE: Final = "launch calls wait for their kernels, as for debugging"
+_TITLES: Final = {
+    "blocking": "launch calls wait for their kernels, as for debugging",
+    "anomaly": "PyTorch searches the gradients for anomalies",
+}
 
 
-RULE: Final = Rule(_ITEM, evaluate, (*OWNED_READS, blocking_calls))
+RULE: Final = Rule(_ITEM, evaluate, (*OWNED_READS, anomaly_checks, blocking_calls))

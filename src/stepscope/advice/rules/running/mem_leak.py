@@ -5,7 +5,7 @@ Definition: docs/advice/mem_leak.md.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from stepscope.advice.rule import Rule
 from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.running.memory import PROCESS, memory_signals
 from stepscope.advice.words import Words
+from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ _ITEM: Final = Item(
 )
 
 
-class _Growth(NamedTuple):
+class _Growth(Frozen, frozen=True, eq=True):
     """How one memory grows: bytes per step, and whether that is sure and large."""
 
     per_step: float

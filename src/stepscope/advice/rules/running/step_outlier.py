@@ -16,13 +16,20 @@ from stepscope.advice.judging.owned import OWNED_READS, Owned, shares_of
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.running.processors import processor_signals
+from stepscope.advice.signals.running.rare_functions import rare_functions
 from stepscope.advice.signals.shares import account_signals
-from stepscope.advice.signals.slow_steps import evidence, excess, parts, slow_steps
+from stepscope.advice.signals.slow_steps import (
+    evidence,
+    excess,
+    named,
+    slow_steps,
+)
 from stepscope.advice.verdict import judge
 from stepscope.advice.words import OWNER_WORDS, WAITING, Words
 from stepscope.unavailable import Unavailable, present
 
 if TYPE_CHECKING:
+
     from stepscope.advice.signals.shares import StepShares
     from stepscope.advice.signals.signal import Signals
     from stepscope.advice.verdict import Verdict
@@ -32,6 +39,12 @@ __all__ = ["RULE", "evaluate"]
 
 _OWNED: Final = Owned(parts={}, host=True, steps=True)
 _ACTIONS: Final = (
+    Action(
+        cause="function",
+        framework="any",
+        text="Do it more rarely or on less data, or on another thread, while the next "
+        "steps run.",
+    ),
     Action(
         cause="any",
         framework="any",
@@ -66,13 +79,17 @@ _WORDS: Final = Words(
     passed="no step is much slower than the others",
     lead=(
         (
+            "{function} makes {slow} of {steps} steps much slower than the others: "
+            "that costs {share_percent} of the time."
+        ),
+        (
             "{slow} of {steps} steps are much slower than the others: that costs "
             "{share_percent} of the time."
         ),
     ),
     texts={
         **WAITING,
-        ("fail", None): ((_SLOW,),),
+        ("fail", None): ((_SLOW,), ("Most of it is {function}.",)),
         ("fail", "same_work"): ((_SLOW,), ("In them the same work takes longer.",)),
         ("fail", "others"): ((_SLOW,), (_OTHERS,)),
         ("pass", None): (
@@ -107,10 +124,15 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     series = excess(shares, slow)
     warn = thresholds.outlier_warn
     verdict = judge(series, warn=warn, critical=warn, thresholds=thresholds)
-    verdict = _tempered(verdict, crowded=_is_crowded(signals, shares, thresholds))
+    largest = verdict.causes[0].cause if verdict.causes else None
+    rarely = signals.of(rare_functions).get(shares.host)
+    told = named(shares, slow, series, largest, rarely) if slow.any() else ()
+    if not told:
+        crowded = _is_crowded(signals, shares, thresholds)
+        verdict = _not_the_programs(verdict, crowded=crowded)
+    verdict = _tempered(verdict)
     rare = verdict.status == "pass" and bool(slow.any())
     length = np.array(shares.window_ps)
-    largest = verdict.causes[0].cause if verdict.causes else None
     return _ITEM.judged(
         verdict,
         grade=signals.of(record_grade),
@@ -119,7 +141,8 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         note="rare" if rare else None,
         share_percent=None if not slow.any() else verdict.share_percent,
         devices=present(signals.of(account_signals)).ranked(),
-        parts=parts(shares, slow, largest) if slow.any() else (),
+        parts=told,
+        actions=_ACTIONS if told and told[0].function else _ACTIONS[1:],
         facts=(
             Fact(name="slow", value=int(slow.sum()), unit="count"),
             Fact(name="steps", value=steps, unit="count"),
@@ -136,17 +159,26 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     )
 
 
-def _tempered(verdict: Verdict, *, crowded: bool) -> Verdict:
-    """Make it a warning at most; a note where it need not be the program's doing."""
-    # A single step stays what it is; what is noisy may lead a report.
-    if verdict.status != "fail" or verdict.note not in (None, "noisy"):
+def _not_the_programs(verdict: Verdict, *, crowded: bool) -> Verdict:
+    """Make it a note where slow steps need not be the program's doing.
+
+    No function of the program runs in them alone: the same work took longer, or others
+    use the machine. A single slow step stays what it is.
+    """
+    if verdict.status != "fail" or verdict.note == "once":
         return verdict
-    if verdict.causes[0].cause in _WORK:
-        return msgspec.structs.replace(verdict, severity="info", note="same_work")
-    if crowded:
-        return msgspec.structs.replace(verdict, severity="info", note="others")
-    warns = "info" if verdict.severity == "info" else "warn"
-    return msgspec.structs.replace(verdict, severity=warns)
+    same_work = verdict.causes[0].cause in _WORK
+    if not same_work and not crowded:
+        return verdict
+    note = "same_work" if same_work else "others"
+    return msgspec.structs.replace(verdict, severity="info", note=note)
+
+
+def _tempered(verdict: Verdict) -> Verdict:
+    """Make it a warning at most."""
+    if verdict.severity == "info":
+        return verdict
+    return msgspec.structs.replace(verdict, severity="warn")
 
 
 def _is_crowded(signals: Signals, shares: StepShares, thresholds: Thresholds) -> bool:
@@ -159,10 +191,10 @@ def _is_crowded(signals: Signals, shares: StepShares, thresholds: Thresholds) ->
 def _few(steps: int, thresholds: Thresholds) -> Unavailable:
     return Unavailable(
         code="NO_STEPS",
-        reason=f"Only {steps} steps were recorded; from "
-        f"{thresholds.outlier_steps.value:g} on it shows which are unusual.",
+        reason="Which steps are unusual shows from "
+        f"{thresholds.outlier_steps.value:g} recorded steps on (here: {steps}).",
         remedy="Record more steps.",
     )
 
 
-RULE: Final = Rule(_ITEM, evaluate, (*OWNED_READS, processor_signals))
+RULE: Final = Rule(_ITEM, evaluate, (*OWNED_READS, processor_signals, rare_functions))

@@ -14,12 +14,13 @@ from stepscope.advice.item import Item
 from stepscope.advice.judging.owned import OWNED_READS, Owned, shares_of
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.record import record_grade
+from stepscope.advice.signals.running.rare_functions import rare_functions
 from stepscope.advice.signals.shares import account_signals
 from stepscope.advice.signals.slow_steps import (
     evidence,
     excess,
     longest_period,
-    parts,
+    named,
     period,
     slow_steps,
 )
@@ -108,6 +109,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         series, warn=warn, critical=thresholds.periodic_critical, thresholds=thresholds
     )
     largest = verdict.causes[0].cause if verdict.causes else None
+    rarely = signals.of(rare_functions).get(shares.host)
     longer = float(np.mean(np.array(series.effect_ps)[slow])) if slow.any() else None
     return _ITEM.judged(
         verdict,
@@ -116,7 +118,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         smallest=thresholds.smallest_effect,
         note="rare" if verdict.status == "pass" and found is not None else None,
         devices=present(signals.of(account_signals)).ranked(),
-        parts=parts(shares, slow, largest) if slow.any() else (),
+        parts=named(shares, slow, series, largest, rarely) if slow.any() else (),
         facts=(
             Fact(name="every", value=found and found.every, unit="count"),
             Fact(name="longer", value=longer and longer / PS_PER_US, unit="us"),
@@ -133,10 +135,10 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
 def _few(steps: int, thresholds: Thresholds) -> Unavailable:
     return Unavailable(
         code="NO_STEPS",
-        reason=f"Only {steps} steps were recorded; a rhythm shows from "
-        f"{thresholds.outlier_steps.value:g} on, and only one of a third of them.",
+        reason=f"A rhythm shows from {thresholds.outlier_steps.value:g} recorded steps "
+        f"on, and only one of a third of them (here: {steps}).",
         remedy="Record more steps.",
     )
 
 
-RULE: Final = Rule(_ITEM, evaluate, OWNED_READS)
+RULE: Final = Rule(_ITEM, evaluate, (*OWNED_READS, rare_functions))

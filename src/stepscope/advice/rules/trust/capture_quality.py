@@ -5,7 +5,7 @@ Definition: docs/advice/capture_quality.md.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.finding import (
     Action,
@@ -22,11 +22,12 @@ from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.shares import account_signals
 from stepscope.advice.signals.trust.capture import capture_signals
 from stepscope.advice.words import Words
+from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS, PS_PER_US
 
 if TYPE_CHECKING:
-    from stepscope.advice.signals.shares import AccountSignals
+    from stepscope.advice.signals.shares import AccountSignals, StepShares
     from stepscope.advice.signals.signal import Signals
     from stepscope.advice.signals.trust.capture import CaptureSignals
     from stepscope.thresholds import Thresholds
@@ -35,6 +36,13 @@ __all__ = ["RULE", "evaluate"]
 
 
 _ACTIONS: Final = (
+    Action(
+        cause="queued_before",
+        framework="any",
+        text="Wait for the device before the recording begins: it may still have "
+        "worked on what was launched earlier. Else record with the nodes of replayed "
+        "graphs traced one by one.",
+    ),
     Action(
         cause="queued",
         framework="any",
@@ -87,6 +95,12 @@ _ACTIONS: Final = (
         cause="silent",
         framework="any",
         text="Let the device tracer run, and record again.",
+    ),
+    Action(
+        cause="unread",
+        framework="any",
+        text="Judge the device's own work with the profiler of its vendor, and report "
+        "the file's kind.",
     ),
     Action(
         cause="clocks",
@@ -149,6 +163,14 @@ _WORDS: Final = Words(
         ("fail", "silent"): (
             ("A device was used, and none of its work was recorded.",),
         ),
+        ("fail", "unread"): (
+            (
+                (
+                    "The work of a device was recorded in a way that is not "
+                    "understood: what follows is the host's side only."
+                ),
+            ),
+        ),
         ("fail", "clocks"): (
             (
                 (
@@ -188,6 +210,7 @@ _WORDS: Final = Words(
         "damaged": "a damaged file",
         "devices": "most devices without records",
         "silent": "a device without records",
+        "unread": "a device whose records are not understood",
         "clocks": "clocks that differ",
         "lost": "lost records",
         "dropped": "dropped records",
@@ -197,7 +220,7 @@ _WORDS: Final = Words(
 )
 
 
-class _Flaw(NamedTuple):
+class _Flaw(Frozen, frozen=True, eq=True):
     """Something that the recording lacks.
 
     Attributes:
@@ -213,8 +236,13 @@ class _Flaw(NamedTuple):
     owner: str | None = None
 
 
+#: Queued kernels of one stream begin this much later at most, or wait so long for
+#: another stream.
+_PAUSE_PS: Final = 50 * PS_PER_US
+#: Part of a recording that is its begin.
+_BEGIN: Final = 0.05
 #: Flaws that leave nothing of an account: they say more than any time in it.
-_WHOLE: Final = frozenset({"silent", "devices", "clocks"})
+_WHOLE: Final = frozenset({"silent", "unread", "devices", "clocks"})
 #: Owners that must be known for time without an owner to be a flaw of the record.
 _OF_HOST: Final = ("host_compute", "profiler")
 _OF_DEVICE: Final = ("queued", "launch", "profiler")
@@ -273,12 +301,30 @@ def _owned(
     flaws = []
     for owner, limit in limits:
         percent = shares.percent(owner)
-        if percent >= limit:
+        if percent >= limit and not (owner == "queued" and _pauses(shares)):
             severity: Severity = "critical" if percent >= grave else "warn"
             lost = owner == "unexplained" and capture.damaged
             word = "damaged" if lost else owner
             flaws.append(_Flaw(word, severity, percent, owner))
     return flaws
+
+
+def _is_at_the_begin(shares: StepShares) -> bool:
+    """Return whether a recording without steps begins with the wait of queued work."""
+    longest = shares.evidence("queued")[:1]
+    if shares.step_source is not None or not longest or not shares.bounds:
+        return False
+    begin, end = shares.bounds[0]
+    return longest[0].start_ps - begin < _BEGIN * (end - begin)
+
+
+def _pauses(shares: StepShares) -> bool:
+    """Return whether a device with queued work made only pauses between kernels.
+
+    No work is missing in these: a graph that was not recorded leaves a longer hole.
+    """
+    longest = [one.end_ps - one.start_ps for one in shares.evidence("queued")]
+    return bool(longest) and max(longest) < _PAUSE_PS
 
 
 def _counted(
@@ -289,8 +335,10 @@ def _counted(
 ) -> list[_Flaw]:
     """Return the flaws that counts of records show."""
     flaws = []
-    if signals.of(device_signals).recorded == "silent":
-        flaws.append(_Flaw("silent", "critical"))
+    device = signals.of(device_signals)
+    if device.recorded == "silent":
+        unread = device.reason is not None and device.reason.code == "UNKNOWN_DEVICE"
+        flaws.append(_Flaw("unread" if unread else "silent", "critical"))
     if capture.copying and 2 * capture.computing < capture.devices:
         flaws.append(_Flaw("devices", "critical"))
     clocks = _clock_percent(found)
@@ -362,13 +410,15 @@ def _finding(
             action
             for flaw in flaws
             for action in _ACTIONS
-            if action.cause == _remedy(flaw.word, capture)
+            if action.cause == _remedy(flaw.word, capture, shares)
         ),
     )
 
 
-def _remedy(word: str, capture: CaptureSignals) -> str:
+def _remedy(word: str, capture: CaptureSignals, shares: StepShares) -> str:
     """Return the cause whose action removes a flaw, given what was in force."""
+    if word == "queued" and _is_at_the_begin(shares):
+        return "queued_before"
     if word == "unexplained" and capture.functions:
         return "annotate"
     return "lost" if word == "dropped" else word

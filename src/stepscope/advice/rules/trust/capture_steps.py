@@ -11,6 +11,7 @@ from stepscope.advice.finding import Action, Fact, Finding, Severity
 from stepscope.advice.item import Item
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.trust.step_marks import step_signals
+from stepscope.advice.signals.vocabulary import PLAIN, frameworks_used
 from stepscope.advice.words import Words
 from stepscope.unavailable import Unavailable
 
@@ -72,6 +73,14 @@ _WORDS: Final = Words(
                 ),
             ),
         ),
+        ("fail", "plain"): (
+            (
+                (
+                    "No steps are marked, and the program uses no framework: the "
+                    "shares are of the whole recording."
+                ),
+            ),
+        ),
         ("fail", "inferred"): (
             (
                 (
@@ -116,6 +125,9 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     label, steps = min(hosts.items(), key=lambda item: _rank(item[1], thresholds))
     note, severity = _flaw(steps, thresholds)
     words = None if note == "none" else note
+    if note == "none" and signals.of(frameworks_used) == PLAIN:
+        # Nothing says that the program has steps at all.
+        severity, words = "info", "plain"
     return _ITEM.finding(
         "pass" if note is None else "fail",
         severity=severity,
@@ -204,4 +216,4 @@ _REQUESTS: Final = Unavailable(
 )
 
 
-RULE: Final = Rule(_ITEM, evaluate, (step_signals,))
+RULE: Final = Rule(_ITEM, evaluate, (step_signals, frameworks_used))

@@ -6,7 +6,7 @@ Definition: docs/advice/capture_window.md.
 from __future__ import annotations
 
 import statistics
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.finding import Action, Fact, Finding, Severity
 from stepscope.advice.item import Item
@@ -16,6 +16,7 @@ from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.shares import account_signals
 from stepscope.advice.signals.trust.step_marks import step_signals
 from stepscope.advice.words import Words
+from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS, PS_PER_NS, PS_PER_US
 
@@ -99,7 +100,7 @@ _ITEM: Final = Item(
 )
 
 
-class _Seen(NamedTuple):
+class _Seen(Frozen, frozen=True, eq=True):
     """What the windows show.
 
     Attributes:

@@ -67,6 +67,7 @@ _WORDS: Final = Words(
                     "In all it took {start_stop} to start and stop, and {buffers} on "
                     "buffers."
                 ),
+                "In all it took {start_stop} to start and stop.",
             ),
             ("{pattern}",),
         ),
@@ -123,7 +124,8 @@ def _facts(signals: Signals, shares: StepShares) -> tuple[Fact, ...]:
         ),
         Fact(
             name="buffers",
-            value=own.buffers_ps / PS_PER_US,
+            # Nothing of a kind is no number, so that no sentence speaks of it.
+            value=own.buffers_ps / PS_PER_US if own.buffers_ps else None,
             unit="us",
             note=f"in the whole recording, {own.buffers} times",
         ),

@@ -21,6 +21,7 @@ from stepscope.advice.judging.owned import (
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.enclosing import enclosing_functions, function_runs
 from stepscope.advice.signals.launches.eager import eager_signals
+from stepscope.advice.signals.launches.small import small_ops
 from stepscope.advice.verdict import promise_of
 from stepscope.advice.words import WAITING, Words
 from stepscope.unavailable import Unavailable
@@ -82,6 +83,10 @@ _NAMED: Final = (
 _WORDS: Final = Words(
     passed="no work of the program itself holds the step up",
     lead=(
+        (
+            "{function} holds {named_share} of the step on the host, with all that it "
+            "calls."
+        ),
         (
             "Work on the host holds {share_percent} of the step: {named}, "
             "{named_share} with all that it calls."
@@ -191,10 +196,21 @@ def _functions(signals: Signals, shares: StepShares) -> tuple[_Work, ...]:
     if shares.device is not None:
         return ()
     runs = signals.of(function_runs).get(shares.host)
-    return tuple(
-        _work(part, runs, shares)
+    own = [
+        part
         for part in shares.parts(_OWNER, place="inside")
         if part.function is not None and not part.loop
+    ]
+    caller = None if runs is None else shares.caller(_OWNER, place="inside")
+    if caller is not None and not any(_is_same(caller, part) for part in own):
+        # What it does itself may be too little to be told.
+        own.append(msgspec.structs.replace(caller, share_percent=0.0))
+    return tuple(_work(part, runs, shares) for part in own)
+
+
+def _is_same(one: Part, other: Part) -> bool:
+    return (one.function, one.file, one.line) == (
+        *(other.function, other.file, other.line),
     )
 
 
@@ -285,7 +301,7 @@ def _of_one_function(
     return msgspec.structs.replace(
         found,
         saving_ms=saving,
-        explained_by=_eager(signals, shares, whole, thresholds),
+        explained_by=_of_ops(signals, shares, whole, thresholds),
     )
 
 
@@ -305,25 +321,32 @@ def _step_ms(shares: StepShares) -> float:
     return shares.total_ps / max(len(shares.window_ps), 1) / PS_PER_MS
 
 
-def _eager(
+def _of_ops(
     signals: Signals, shares: StepShares, whole_ms: float, thresholds: Thresholds
 ) -> str | None:
-    """Return the rule about ops that run one by one, where these are a function's time.
+    """Return the rule about many ops or tiny ones, where these are a function's time.
 
     Such a function works between its ops, and that rule says what to change.
     """
+    least_ps = thresholds.explained_share.value / 100 * whole_ms * PS_PER_MS
+    steps = max(len(shares.window_ps), 1)
     found = signals.of(eager_signals)
     ops = None if isinstance(found, Unavailable) else found.hosts.get(shares.host)
-    if ops is None or not ops.lead(thresholds):
+    if ops is not None and ops.lead(thresholds):
+        return "launch.eager" if sum(ops.dispatch_ps) / steps >= least_ps else None
+    hosts = signals.of(small_ops)
+    tiny = None if isinstance(hosts, Unavailable) else hosts.get(shares.host)
+    if tiny is None:
         return None
-    cost_ms = sum(ops.dispatch_ps) / max(len(ops.dispatch_ps), 1) / PS_PER_MS
-    part = thresholds.explained_share.value / 100
-    return "launch.eager" if cost_ms >= part * whole_ms else None
+    ways_ps, own_ps = sum(tiny.dispatch_ps), sum(tiny.own_ps)
+    if 100 * ways_ps < thresholds.launch_warn.value * shares.total_ps:
+        return None
+    return "launch.small" if (ways_ps + own_ps) / steps >= least_ps else None
 
 
 RULE: Final = Rule(
     _ITEM,
     evaluate,
-    (*OWNED_READS, enclosing_functions, function_runs, eager_signals),
+    (*OWNED_READS, enclosing_functions, function_runs, eager_signals, small_ops),
     changes,
 )

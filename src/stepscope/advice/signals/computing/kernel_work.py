@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -26,7 +27,7 @@ from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.unavailable import Unavailable, present
 
 if TYPE_CHECKING:
-    from stepscope.advice.signals.shares import StepShares
+    from stepscope.advice.signals.shares import AccountSignals, StepShares
     from stepscope.derive.device.activity_classes import ActivityClasses
     from stepscope.derive.device.attribution import ActivityOps
     from stepscope.derive.device.kernels import Kernels
@@ -40,7 +41,7 @@ _COLLECTIVE: Final = ACTIVITY_KINDS.categories.to_list().index("collective")
 _NAMED: Final = 200
 
 
-class KernelWork(Frozen, frozen=True):
+class KernelWork(Frozen, frozen=True, dict=True):
     """The kernels of the judged device; times in ps, per step where there are steps.
 
     Attributes:
@@ -86,15 +87,17 @@ class KernelWork(Frozen, frozen=True):
         """Return the share of some rows in the time of all compute kernels."""
         return 100 * int(chosen["time_ps"].sum()) / max(self.device_ps, 1)
 
+    @cached_property
+    def longest(self) -> pl.DataFrame:
+        """Of `shown`, the longest row of each class, the longest first."""
+        return _longest(self.shown)
+
     def evidence(self, chosen: pl.DataFrame, most: int) -> tuple[Evidence, ...]:
         """Return where some rows run in the typical step, the longest first."""
-        longest = (
-            self.shown.filter(pl.col("class").is_in(chosen["class"].implode()))
-            .with_columns(dur=pl.col("end_ps") - pl.col("start_ps"))
-            .sort("dur", "start_ps", descending=[True, False])
-            .unique("class", keep="first", maintain_order=True)
-            .head(most)
-        )
+        if not len(chosen):
+            return ()
+        wanted = pl.col("class").is_in(chosen["class"].implode())
+        longest = self.longest.filter(wanted).head(most)
         host, _, device = self.label.rpartition(":")
         return tuple(
             Evidence(
@@ -111,12 +114,13 @@ class KernelWork(Frozen, frozen=True):
         )
 
 
-@signal(account, kernels)
+@signal(account, kernels, reads=(account_signals,))
 def kernel_work(
-    profile: ProfileData, thresholds: Thresholds
+    profile: ProfileData,
+    _: Thresholds,
+    found: AccountSignals | Unavailable,
 ) -> KernelWork | Unavailable:
     """Describe the kernels of the device that is judged."""
-    found = account_signals.compute(profile, thresholds)
     if isinstance(found, Unavailable):
         return found
     judged = found.judged()
@@ -256,11 +260,14 @@ def _tracks(
     profile: ProfileData, host: str, shown: pl.DataFrame, rows: pl.DataFrame
 ) -> dict[int, tuple[str | None, str]]:
     """Return track and name of the longest kernel of each class in the shown step."""
-    events = (
-        shown.filter(pl.col("class").is_in(rows["class"].head(_NAMED).implode()))
-        .with_columns(dur=pl.col("end_ps") - pl.col("start_ps"))
-        .sort("dur", "start_ps", descending=[True, False])
-        .unique("class", keep="first", maintain_order=True)["event"]
-        .drop_nulls()
-    )
+    wanted = pl.col("class").is_in(rows["class"].head(_NAMED).implode())
+    events = _longest(shown.filter(wanted))["event"].drop_nulls()
     return {row: event_label(profile, host, row) for row in events.to_list()}
+
+
+def _longest(shown: pl.DataFrame) -> pl.DataFrame:
+    return (
+        shown.with_columns(dur=pl.col("end_ps") - pl.col("start_ps"))
+        .sort("dur", "start_ps", descending=[True, False])
+        .unique("class", keep="first", maintain_order=True)
+    )

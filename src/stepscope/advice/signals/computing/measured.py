@@ -14,15 +14,16 @@ from stepscope.derive.measured.join import measured_kernels
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
+    from stepscope.advice.signals.computing.kernel_work import KernelWork
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
 
 __all__ = ["measured_work"]
 
 
-@signal(account, kernels, measured_kernels)
+@signal(account, kernels, measured_kernels, reads=(kernel_work,))
 def measured_work(
-    profile: ProfileData, thresholds: Thresholds
+    profile: ProfileData, _: Thresholds, work: KernelWork | Unavailable
 ) -> pl.DataFrame | Unavailable:
     """Return the compute kernels of the judged device with their metrics.
 
@@ -30,7 +31,6 @@ def measured_work(
         The rows of `KernelWork.rows` without collectives, with the columns of
         `MeasuredKernels.rows`, null where a kernel was not measured.
     """
-    work = kernel_work.compute(profile, thresholds)
     if isinstance(work, Unavailable):
         return work
     found = profile.derived(work.label.rpartition(":")[0], measured_kernels)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from stepscope.derive.costs.operands import from_text
+from stepscope.patterns import Pattern
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,19 +18,19 @@ if TYPE_CHECKING:
 __all__ = ["described"]
 
 #: Ops that convert, by type; and kernels that do, by name.
-_CONVERTS: Final = re.compile(r"^(?:Cast|convert_element_type|aten::_to_copy)$")
-_CONVERTING: Final = re.compile(
+_CONVERTS: Final = Pattern(r"^(?:Cast|convert_element_type|aten::_to_copy)$")
+_CONVERTING: Final = Pattern(
     r"copy_kernel.*LoadWithCast|float16_copy_kernel|^(?:loop|wrapped)_convert(?:_fusion)?(?:_\d+)?$"
 )
 _COPY: Final = "aten::copy_"
 #: Kernels that change the order of a tensor's elements; products have the order of
 #: their operands in their names.
-_REORDERS: Final = re.compile(
+_REORDERS: Final = Pattern(
     r"nchw_?to_?nhwc|nhwc_?to_?nchw|convertTensor|transpose|permute", re.IGNORECASE
 )
-_PRODUCT: Final = re.compile(r"cutlass|gemm|xmma|fprop|dgrad|wgrad", re.IGNORECASE)
+_PRODUCT: Final = Pattern(r"cutlass|gemm|xmma|fprop|dgrad|wgrad", re.IGNORECASE)
 #: Convolutions; all other products are of matrices.
-_CONVOLUTION: Final = re.compile(r"conv", re.IGNORECASE)
+_CONVOLUTION: Final = Pattern(r"conv", re.IGNORECASE)
 #: Matrix units take sizes in multiples of this, for operands of 16 bits.
 _MULTIPLE: Final = 8
 

@@ -15,6 +15,7 @@ from stepscope.derive.ops.database import device_ops
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
+    from stepscope.advice.signals.shares import AccountSignals
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
 
@@ -23,9 +24,11 @@ __all__ = ["op_roofs"]
 _KEY: Final = ["device", "module", "name"]
 
 
-@signal(account, device_ops, op_costs)
+@signal(account, device_ops, op_costs, reads=(account_signals,))
 def op_roofs(
-    profile: ProfileData, thresholds: Thresholds
+    profile: ProfileData,
+    _: Thresholds,
+    found: AccountSignals | Unavailable,
 ) -> pl.DataFrame | Unavailable:
     """Return how close the ops of the judged device come to its limits.
 
@@ -36,7 +39,6 @@ def op_roofs(
         that the memory could have moved), null where work or limit are unknown; `bound`
         ("memory" or "compute").
     """
-    found = account_signals.compute(profile, thresholds)
     if isinstance(found, Unavailable):
         return found
     judged = found.judged()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -15,6 +14,7 @@ from stepscope.derive.host.values import host_values, text_codes
 from stepscope.derive.names.event_kinds import HostClass, event_kinds
 from stepscope.derive.step_windows.windows import windows
 from stepscope.frozen import Frozen
+from stepscope.patterns import Pattern
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable, present
 
@@ -29,7 +29,7 @@ __all__ = ["FIRST_STEPS", "CompiledFunction", "compile_signals"]
 #: A program may compile in its first two steps: later ones should find everything made.
 FIRST_STEPS: Final = 2
 #: Names of events that end with what is compiled.
-_FUNCTION: Final = re.compile(
+_FUNCTION: Final = Pattern(
     r"^compilation of (?P<listener>.+)$"
     r"|^XlaCompile(?:Backend)?:#(?:.*,)?module=(?P<module>[^,#]+)"
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
@@ -79,7 +79,7 @@ class EagerSignals(Frozen, frozen=True):
     torch: bool
 
 
-class _Runs(NamedTuple):
+class _Runs(Frozen, frozen=True, eq=True):
     """Executions that may be eager, by row of their columns."""
 
     track: NDArray[np.int32]

@@ -188,6 +188,8 @@ def _fill(
 
 def _largest(rows: pl.DataFrame, cores: int) -> tuple[tuple[Unfilled, ...], int]:
     """Return the kernels that lose most time, and the time that all of them lose."""
+    if not len(rows):
+        return (), 0
     lost = rows.with_columns(
         idle_ps=(pl.col("total_ps") * pl.col("idle")).cast(pl.Int64)
     )

@@ -153,12 +153,14 @@ class SmallOps(Frozen, frozen=True):
     Attributes:
         dispatch_ps: Time from the end of one such op to the begin of the next on its
             thread, in each judged step.
+        own_ps: Their self time in each judged step.
         per_step: Mean number of these ops in a step.
         mean_ps: Their mean self time; null where there are none.
         names: Type → its number in a step, most of that time first.
     """
 
     dispatch_ps: tuple[int, ...]
+    own_ps: tuple[int, ...]
     per_step: float
     mean_ps: float | None
     names: tuple[tuple[str, float], ...]
@@ -220,6 +222,9 @@ def _of_host(
     gaps = _gaps(short)
     times = np.zeros(steps, np.int64)
     np.add.at(times, gaps["window"].to_numpy(), gaps["gap"].to_numpy())
+    own = np.zeros(steps, np.int64)
+    counted = short.filter(pl.col("short") & pl.col("program"))
+    np.add.at(own, counted["window"].to_numpy(), counted["self"].to_numpy())
     largest = (
         gaps.group_by("type")
         .agg(pl.col("gap").sum())
@@ -229,6 +234,7 @@ def _of_host(
     count = int(often["count"].sum())
     return SmallOps(
         dispatch_ps=tuple(times.tolist()),
+        own_ps=tuple(own.tolist()),
         per_step=count / steps,
         mean_ps=int(often["self"].sum()) / count if count else None,
         names=tuple(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
@@ -95,7 +95,7 @@ class DeviceCopies(Frozen, frozen=True):
     longest: tuple[tuple[int, int, str], ...]
 
 
-class _Sources(NamedTuple):
+class _Sources(Frozen, frozen=True, eq=True):
     name: list[str | None]
     certainty: list[str | None]
 

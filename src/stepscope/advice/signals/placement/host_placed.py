@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -15,6 +14,7 @@ from stepscope.derive.host.op_events import host_op_events
 from stepscope.derive.names.event_kinds import OpCategory
 from stepscope.derive.ops.database import device_ops
 from stepscope.frozen import Frozen
+from stepscope.patterns import Pattern
 from stepscope.unavailable import Unavailable, present
 
 if TYPE_CHECKING:
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 __all__ = ["HostPlaced", "placement_signals"]
 
 #: Types of ops that a device is made for.
-_HEAVY: Final = re.compile(
+_HEAVY: Final = Pattern(
     r"(?i)(?:^|::|_)(?:\w*conv\d?d?\w*|\w*matmul\w*|einsum|b?mm|baddbmm|addmm|linear"
     r"|\w*(?:batch|layer|group|instance)_?norm\w*|(?:log_?)?softmax\w*"
     r"|\w*(?:lstm|gru|rnn)\w*|\w*attention\w*)$"
 )
 #: Types of ops that call Python, or work on texts.
-_CALLBACK: Final = re.compile(
+_CALLBACK: Final = Pattern(
     r"(?i)py_?func|numpy_function|(?:pure|io|python|host)_?callback|^string|regex"
 )
 

@@ -1,4 +1,4 @@
-"""Whether launch calls wait for their kernels, as settings for debugging make them."""
+"""Settings for debugging: launch calls that wait, and the search for anomalies."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stepscope.advice.signals.signal import signal
-from stepscope.derive.columns.arrays import codes, ints
+from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.device.correlation import correlation
+from stepscope.derive.step_windows.windows import windows
 from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.unavailable import Unavailable
 
@@ -16,8 +17,11 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
 
-__all__ = ["blocking_calls"]
+__all__ = ["anomaly_checks", "blocking_calls"]
 
+#: The op by which PyTorch asks of each gradient whether it is a number; it is called
+#: for nothing else.
+_CHECK: Final = "aten::_is_any_true"
 _KERNEL: Final = ACTIVITY_KINDS.categories.to_list().index("kernel")
 
 
@@ -53,4 +57,34 @@ def blocking_calls(profile: ProfileData, thresholds: Thresholds) -> dict[str, fl
         # A replayed graph has one call for all of its kernels.
         if len(np.unique(call)) == len(call):
             found[host] = 100 * float((returned >= ended).mean())
+    return found
+
+
+@signal(windows)
+def anomaly_checks(profile: ProfileData, _: Thresholds) -> dict[str, float]:
+    """Return how many gradients a step are searched for what is no number.
+
+    Hosts without such checks are left out. PyTorch makes one for each gradient of each
+    op of the backward pass while it searches for anomalies.
+    """
+    found = {}
+    for host in profile.hosts:
+        events, types = (
+            profile.table(host, "events"),
+            profile.table(host, "event_types"),
+        )
+        placed = profile.derived(host, windows)
+        if (
+            isinstance(events, Unavailable)
+            or isinstance(types, Unavailable)
+            or isinstance(placed, Unavailable)
+        ):
+            continue
+        named = np.flatnonzero((types["name"] == _CHECK).to_numpy())
+        starts = ints(events, "start_ps")[np.isin(handles(events, "type"), named)]
+        begins = ints(placed.measured, "start_ps")
+        at = np.searchsorted(begins, starts, side="right") - 1
+        inside = (at >= 0) & (starts < ints(placed.measured, "end_ps")[at])
+        if inside.any():
+            found[host] = int(inside.sum()) / len(begins)
     return found

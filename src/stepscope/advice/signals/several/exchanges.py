@@ -18,6 +18,7 @@ from stepscope.unavailable import Unavailable, present
 from stepscope.units import PS_PER_S
 
 if TYPE_CHECKING:
+    from stepscope.advice.signals.shares import AccountSignals
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
 
@@ -72,12 +73,13 @@ class ExchangeSignals(Frozen, frozen=True):
     calls: pl.DataFrame
 
 
-@signal(account, collective_calls, windows)
+@signal(account, collective_calls, windows, reads=(account_signals,))
 def exchange_signals(
-    profile: ProfileData, thresholds: Thresholds
+    profile: ProfileData,
+    thresholds: Thresholds,
+    shares: AccountSignals | Unavailable,
 ) -> ExchangeSignals | Unavailable:
     """Look at the all-reduces of the device that is judged, and of all others."""
-    shares = account_signals.compute(profile, thresholds)
     if isinstance(shares, Unavailable):
         return shares
     judged = shares.judged()

@@ -17,6 +17,11 @@ _FOLDER = os.path.dirname(os.path.abspath(__file__))
 #: This folder is `<where stepscope is>/stepscope/capture/launching/injected`.
 _LEVELS_UP = 4
 _OLDEST = (3, 11)
+#: Variable of the environment → module that arms a process by the plan in it.
+_ARMED_BY = {
+    "STEPSCOPE_RUN": "stepscope.capture.launching.autostart",
+    "STEPSCOPE_SERVE": "stepscope.remote.autoserve",
+}
 
 
 class _OnlyStepscope:
@@ -42,7 +47,9 @@ def _arm() -> None:
             needed = ".".join(str(part) for part in _OLDEST)
             raise RuntimeError("it needs Python " + needed + " or newer")  # noqa: TRY301 - one place says it
         sys.meta_path.insert(0, finder)
-        importlib.import_module("stepscope.capture.launching.autostart").arm()
+        for variable, module in _ARMED_BY.items():
+            if variable in os.environ:
+                importlib.import_module(module).arm()
     except Exception as error:  # noqa: BLE001 - the program must run whatever is wrong with us
         sys.stderr.write(f"stepscope: this process is not recorded: {error}\n")
     finally:

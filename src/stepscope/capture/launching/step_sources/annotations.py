@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from stepscope.capture.launching.counting import StepCounter
+    from stepscope.capture.launching.window import Window
 
 __all__ = ["listen"]
 
@@ -23,7 +24,7 @@ _NUMBER: Final = "step_num"
 _UNHEARD_OF: Final = 1
 
 
-def listen(counter: StepCounter) -> Callable[[], None]:
+def listen(counter: StepCounter[Window]) -> Callable[[], None]:
     """Count the outermost annotations with a step number; what ends it."""
     steps = _OwnSteps(counter)
 
@@ -54,7 +55,7 @@ def listen(counter: StepCounter) -> Callable[[], None]:
 class _OwnSteps:
     """The program's own steps, as they begin and end."""
 
-    def __init__(self, counter: StepCounter) -> None:
+    def __init__(self, counter: StepCounter[Window]) -> None:
         self.counter = counter
         self.depth = 0
         # One bound method, so that it can be removed.
@@ -65,9 +66,9 @@ class _OwnSteps:
     def _begun(self, name: str, stats: Mapping[str, object]) -> _Heard | _Unheard:
         """Return what is to hear the end of an annotation that begins."""
         window = self.counter.window
-        if not window.marking:
+        if not window.mark.marking:
             window.annotated = True
-        if _NUMBER not in stats or window.marking:
+        if _NUMBER not in stats or window.mark.marking:
             return _UNHEARD
         return _Heard(self, name, stats)
 
@@ -114,7 +115,7 @@ class _Heard:
     def enter_again(self, steps: _OwnSteps) -> None:
         """Annotate the step once more, without counting it again."""
         self.again = annotate.Trace(self._name, **self._stats)
-        with steps.counter.window.marks():
+        with steps.counter.window.mark.marks():
             self.again.__enter__()
 
     def __enter__(self) -> None:

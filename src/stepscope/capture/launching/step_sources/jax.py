@@ -11,7 +11,7 @@ from stepscope.capture.launching.harmless import harmless
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from stepscope.capture.launching.counting import StepCounter
+    from stepscope.capture.launching.counting import HearsSteps, StepCounter
 
 __all__ = ["listen"]
 
@@ -23,7 +23,7 @@ _LOOKED_AT: Final = 4
 _ARRAYS: Final = 256
 
 
-def listen(counter: StepCounter) -> Callable[[], None]:
+def listen(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
     """Count the calls of every jitted function; what ends it.
 
     A call takes one of two paths. The compiled path ends with the hook that JAX uses to

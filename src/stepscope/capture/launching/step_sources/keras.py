@@ -17,14 +17,14 @@ from stepscope.capture.launching.harmless import harmless
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from stepscope.capture.launching.counting import StepCounter
+    from stepscope.capture.launching.counting import HearsSteps, StepCounter
 
 __all__ = ["listen"]
 
 _UPDATES: Final = "updates of the optimizer (Keras)"
 
 
-def listen(counter: StepCounter) -> Callable[[], None]:
+def listen(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
     """Count the batches of every `fit`, and updates outside of it; what ends it.
 
     Raises:
@@ -76,7 +76,7 @@ def listen(counter: StepCounter) -> Callable[[], None]:
 class _Fit:
     """The batches of `fit`, as its list of callbacks is called for them."""
 
-    def __init__(self, counter: StepCounter) -> None:
+    def __init__(self, counter: StepCounter[HearsSteps]) -> None:
         self._counter = counter
         self._begun = 0  # batches of the execution that began and has not ended
 

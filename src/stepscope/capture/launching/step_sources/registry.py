@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from stepscope.capture.launching.counting import StepCounter
+    from stepscope.capture.launching.counting import HearsSteps, StepCounter
 
 __all__ = ["STEP_SOURCES", "install"]
 
@@ -24,7 +24,7 @@ STEP_SOURCES: Final = {
 }
 
 
-def install(arrived: str, counter: StepCounter) -> Callable[[], None]:
+def install(arrived: str, counter: StepCounter[HearsSteps]) -> Callable[[], None]:
     """Hear of the steps of a module that the program imported.
 
     Returns:

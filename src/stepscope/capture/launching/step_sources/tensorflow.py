@@ -10,12 +10,12 @@ from stepscope.capture.launching.harmless import harmless
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from stepscope.capture.launching.counting import StepCounter
+    from stepscope.capture.launching.counting import HearsSteps, StepCounter
 
 __all__ = ["listen"]
 
 
-def listen(counter: StepCounter) -> Callable[[], None]:
+def listen(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
     """Count the calls of every `tf.function`; what ends it.
 
     Raises:

@@ -9,14 +9,14 @@ from stepscope.capture.launching.harmless import harmless
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from stepscope.capture.launching.counting import StepCounter
+    from stepscope.capture.launching.counting import HearsSteps, StepCounter
 
 __all__ = ["listen"]
 
 _WHAT: Final = "steps of the optimizer (PyTorch)"
 
 
-def listen(counter: StepCounter) -> Callable[[], None]:
+def listen(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
     """Count the steps of the optimizer that steps most often; what ends it.
 
     Raises:

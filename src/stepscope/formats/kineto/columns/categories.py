@@ -8,10 +8,10 @@ Definition: docs/formats/kineto.md#tracks.
 
 from __future__ import annotations
 
-import re
 from enum import IntEnum
 from typing import Final
 
+from stepscope.patterns import Pattern
 from stepscope.xspace.op_links import BOOKKEEPING
 
 __all__ = [
@@ -81,17 +81,17 @@ _OF_CATEGORY: Final = {
     "runtime": EventClass.API,
 }
 #: `cuda_runtime`, `cuda_driver`, and those of other vendors.
-_API: Final = re.compile(r"(?P<vendor>[a-z0-9]+)_(?:runtime|driver)\Z")
+_API: Final = Pattern(r"(?P<vendor>[a-z0-9]+)_(?:runtime|driver)\Z")
 #: Vendors whose devices are understood: their work has the categories above.
 _KNOWN_VENDORS: Final = frozenset({"cuda", "hip", "roc", "rocm"})
 #: How the categories begin of devices whose work nobody documents.
-_FOREIGN: Final = re.compile(
+_FOREIGN: Final = Pattern(
     r"(?:mtia|hpu|xpu|npu|mlu|musa|maca|ipu|tpu|glow|privateuse\w*?)(?:_|\Z)"
 )
 _LINKS: Final = frozenset({"fwdbwd", "forward_backward"})
 
 #: Ranges of the framework itself. The capitalised generations call them operators.
-_ANNOTATION: Final = re.compile(
+_ANNOTATION: Final = Pattern(
     r"ProfilerStep#\d+|Optimizer\.\w+#|enumerate\(DataLoader\)#|(?:nccl|gloo|hccl):"
 )
 

@@ -6,7 +6,6 @@ distinguish tracks. Which track an event belongs to follows from its class.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -15,6 +14,7 @@ import polars as pl
 from stepscope.formats.kineto.columns.categories import ON_THREAD, EventClass
 from stepscope.formats.kineto.columns.declared import whole_number
 from stepscope.frozen import Frozen
+from stepscope.patterns import Pattern
 from stepscope.trace.tracks import TRACKS
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _RECORDER: Final = "PyTorch Profiler"
 NO_STREAM: Final = frozenset({-1, 2**32 - 1})
 #: Real machines have a few devices; a larger ordinal is damage.
 _MOST_DEVICES: Final = 2**16
-_NUMBER: Final = re.compile(r"(-?\d{1,19})\s*\Z")
+_NUMBER: Final = Pattern(r"(-?\d{1,19})\s*\Z")
 
 #: Order of the tracks; within a section by device, then by stream.
 _SECTIONS: Final = ("host", "device", "overhead", "recorder", "other")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
+from stepscope.patterns import Pattern
 from stepscope.trace.reading.activity_names import (
     NOT_ACTIVITY,
     SOME_COPY,
@@ -15,9 +15,9 @@ from stepscope.trace.reading.activity_names import (
 __all__ = ["kind_of_copy"]
 
 #: `Memcpy HtoD (Pageable -> Device)`: the kinds of memory on both sides.
-_SIDES: Final = re.compile(r"\((?P<source>\w+) -> (?P<destination>\w+)\)")
+_SIDES: Final = Pattern(r"\((?P<source>\w+) -> (?P<destination>\w+)\)")
 #: What ROCm's tracer writes beside the name: `DtoH`, `HostToDevice`, `PtoP`.
-_WORDS: Final = re.compile(
+_WORDS: Final = Pattern(
     r"(?:hip)?(?:mem)?(?:copy|cpy)?(?P<source>h|d|p|host|device|peer)(?:to|2)"
     r"(?P<destination>h|d|p|host|device|peer)\Z"
 )

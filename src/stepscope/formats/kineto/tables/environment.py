@@ -11,6 +11,7 @@ from stepscope.formats.kineto.columns.categories import EventClass
 from stepscope.formats.kineto.json.messages import DeviceProperties
 from stepscope.formats.kineto.tables.foreign import foreign_work
 from stepscope.formats.lost import or_lost
+from stepscope.patterns import Pattern
 from stepscope.rundir import shown_name
 from stepscope.trace.devices import DEVICES
 from stepscope.trace.environment import ENVIRONMENT
@@ -33,8 +34,8 @@ FORMAT: Final = "Kineto JSON"
 
 #: Kinds of tracks that hold no work of the program.
 _NO_WORK: Final = ("overhead", "counters")
-_AMD: Final = re.compile(r"\bAMD\b|Instinct|Radeon|gfx\d", re.IGNORECASE)
-_NVIDIA: Final = re.compile(
+_AMD: Final = Pattern(r"\bAMD\b|Instinct|Radeon|gfx\d", re.IGNORECASE)
+_NVIDIA: Final = Pattern(
     r"NVIDIA|Tesla|GeForce|Quadro|TITAN|\bRTX\b|\b[AHBVPTL]\d{1,3}\b", re.IGNORECASE
 )
 

@@ -10,6 +10,7 @@ import numpy as np
 from stepscope.formats.kineto.columns.categories import EventClass
 from stepscope.formats.kineto.tables.environment import pairing
 from stepscope.formats.kineto.tables.foreign import foreign_notes
+from stepscope.patterns import Pattern
 from stepscope.trace.quality import QualityNote, notes_frame
 from stepscope.trace.reading.shared_notes import damaged_file, launch_and_copy_notes
 from stepscope.units import duration_text
@@ -26,7 +27,7 @@ __all__ = ["quality"]
 
 _EXAMPLES: Final = 3
 #: A rank in a file's name: `rank-3`, `rank3`, `worker3_step_12`.
-_RANK: Final = re.compile(r"(?:rank|worker)[-_]?(\d+)", re.IGNORECASE)
+_RANK: Final = Pattern(r"(?:rank|worker)[-_]?(\d+)", re.IGNORECASE)
 _VERSIONS: Final = (
     "cuda_runtime_version",
     "cuda_driver_version",

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from stepscope.frozen import Frozen
 from stepscope.trace.reading.nullable import nullable
 from stepscope.trace.stats import DOUBLE, INT, PLACE_TEXT, REF, UINT
 
@@ -20,7 +21,7 @@ __all__ = ["BLOCK_ROWS", "Values", "series_of"]
 BLOCK_ROWS: Final = 1 << 14
 
 
-class Values(NamedTuple):
+class Values(Frozen, frozen=True, eq=True):
     """One stat, by row of what was asked for; kind 0 where a row has none.
 
     Attributes:

@@ -10,9 +10,10 @@ Definition: docs/formats/xplane.md#device-activity.
 from __future__ import annotations
 
 import math
-import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from stepscope.frozen import Frozen
+from stepscope.patterns import Pattern
 from stepscope.trace.reading.launch_limits import (
     MOST_GRID,
     MOST_REGISTERS,
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
 __all__ = ["Copy", "Geometry", "parse_copy", "parse_geometry"]
 
 
-_PAIR: Final = re.compile(r"([A-Za-z_]+):(\S+)")
-_TRIPLE: Final = re.compile(r"(-?\d+),(-?\d+),(-?\d+)\Z")
+_PAIR: Final = Pattern(r"([A-Za-z_]+):(\S+)")
+_TRIPLE: Final = Pattern(r"(-?\d+),(-?\d+),(-?\d+)\Z")
 _MOST_BYTES: Final = 2**63 - 1
 
 
@@ -48,7 +49,7 @@ class Geometry(NamedTuple):
     refused: tuple[str, ...] = ()
 
 
-class Copy(NamedTuple):
+class Copy(Frozen, frozen=True, eq=True):
     """What the details of a copy or memset say; None is unknown."""
 
     source: str | None = None

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from stepscope.patterns import Pattern
+
 if TYPE_CHECKING:
     from stepscope.formats.xplane.decoded.columns import Values
     from stepscope.xspace.reading.columns import XSpace
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["Program", "listed_programs"]
 
 _PLANE: Final = "/host:metadata"
-_NUMBERED: Final = re.compile(r"(?P<module>.*)\((?P<program>\d{1,20})\)\Z", re.DOTALL)
+_NUMBERED: Final = Pattern(r"(?P<module>.*)\((?P<program>\d{1,20})\)\Z", re.DOTALL)
 
 
 class Program(NamedTuple):

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import polars as pl
 
 from stepscope.formats.xplane.decoded.plane_stats import integer
+from stepscope.frozen import Frozen
+from stepscope.patterns import Pattern
 from stepscope.trace.tracks import TRACKS
 from stepscope.xspace.samples_line import SamplesLine
 
@@ -37,8 +39,8 @@ _SIDE_PLANES: Final = frozenset(
     {"/host:CUPTI", "/host:ROCTRACER", "/host:python-tracer", "/host:TPU-runtime"}
 )
 
-_CHILD: Final = re.compile(r"(?P<name>.*) \[(?P<pid>\d+)\]\Z", re.DOTALL)
-_DEVICE: Final = re.compile(
+_CHILD: Final = Pattern(r"(?P<name>.*) \[(?P<pid>\d+)\]\Z", re.DOTALL)
+_DEVICE: Final = Pattern(
     r"/device:(?P<type>GPU|TPU):(?P<ordinal>\d{1,9})(?P<rest>.*)\Z", re.DOTALL
 )
 
@@ -65,10 +67,10 @@ _DERIVED_NAMES: Final = {
 #: How lines of a GPU are called on which its streams wait.
 _WAITS: Final = "synchronisation"
 
-_LINE_TYPES: Final = re.compile(r"Stream #\S*?\((?P<types>[^)]*)\)")
+_LINE_TYPES: Final = Pattern(r"Stream #\S*?\((?P<types>[^)]*)\)")
 
 
-class PlaneRole(NamedTuple):
+class PlaneRole(Frozen, frozen=True, eq=True):
     """What the lines of a plane are.
 
     Attributes:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
 
 from stepscope.formats.hlo import parse_module
 from stepscope.formats.lost import or_lost
+from stepscope.frozen import Frozen
 from stepscope.trace.hlo_ops import HLO_OPS
 from stepscope.trace.stats import PLACE_BYTES, PLACE_TEXT
 from stepscope.unavailable import Unavailable
@@ -33,7 +34,7 @@ _NO_HLO: Final = Unavailable(
 )
 
 
-class Programs(NamedTuple):
+class Programs(Frozen, frozen=True, eq=True):
     """What the HLO modules of a file give.
 
     Attributes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from itertools import islice
 from typing import TYPE_CHECKING, Final
@@ -11,6 +10,7 @@ import numpy as np
 
 from stepscope.formats.xplane.decoded.plane_stats import integer, text
 from stepscope.formats.xplane.tables.environment import task_environment
+from stepscope.patterns import Pattern
 from stepscope.remedies import COPY_AGAIN
 from stepscope.rundir import is_spool
 from stepscope.trace.quality import QualityNote, notes_frame
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["quality"]
 
-_DROPPED: Final = re.compile(r"drop\w*\s+(?P<count>\d+)|(?P<other>\d+)\s+\w*\s*drop")
+_DROPPED: Final = Pattern(r"drop\w*\s+(?P<count>\d+)|(?P<other>\d+)\s+\w*\s*drop")
 
 #: So many messages of the producer's are repeated.
 _MESSAGES: Final = 100

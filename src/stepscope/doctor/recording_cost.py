@@ -1,0 +1,167 @@
+"""What recording a program costs it: measured by recording it once.
+
+Nothing is predicted from elsewhere. Steps of one run are compared with each other:
+those just before its window, of which nothing is kept, and those within.
+"""
+
+from __future__ import annotations
+
+from statistics import quantiles
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from stepscope.doctor.check import Check, State, fact
+from stepscope.units import PS_PER_S, bytes_text, duration_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["Trial", "cost_checks"]
+
+#: Fewer steps on a side say nothing of how steps differ anyway.
+_LEAST_STEPS: Final = 4
+#: A recording of so many steps is given as an example.
+_EXAMPLE_STEPS: Final = 100
+#: Where `stepscope run` records less by default (`--max-slowdown`).
+_MAX_SLOWDOWN: Final = 4.0
+_LET_IT_RUN: Final = "Let the program run for some more steps than that."
+_NO_STEPS: Final = (
+    "Annotate the steps: with ss.StepTrace(number), or let it train with a framework "
+    "whose steps are found (docs/run.md)."
+)
+
+
+class Trial(NamedTuple):
+    """One recording of a program, made to see what it costs.
+
+    Attributes:
+        program: What ran.
+        size: Bytes of the file; None where nothing was stored.
+        first: Number of the first recorded step; None without steps.
+        last: Number of the last one.
+        seconds: How long was recorded where there are no steps; None otherwise.
+        unrecorded_s: How long the steps before the window took.
+        recorded_s: How long the recorded ones took, but for the first.
+        start_s: How long the program waited for the window to open.
+        stop_s: How long it waited for the recording to be stored.
+        wanted: Step by which the window should have ended.
+    """
+
+    program: str
+    size: int | None
+    first: int | None
+    last: int | None
+    seconds: float | None
+    unrecorded_s: Sequence[float]
+    recorded_s: Sequence[float]
+    start_s: float
+    stop_s: float
+    wanted: int
+
+
+class _Spread(NamedTuple):
+    """The middle half of some durations, and their median."""
+
+    low_s: float
+    median_s: float
+    high_s: float
+
+    def text(self) -> str:
+        """Write the median, and the middle half beside it."""
+        low, median, high = (duration_text(it * PS_PER_S) for it in self)
+        return f"{median} ({low} to {high})"
+
+
+def cost_checks(trial: Trial) -> tuple[Check, ...]:
+    """Say how large recordings of a program are, and how much they slow it down."""
+    group = f"recording {trial.program}"
+    if trial.size is None:
+        return (_unmeasured(group, "recording", "nothing was recorded of it"),)
+    if trial.first is None or trial.last is None:
+        if trial.seconds is None:
+            text = "it ended before its window"
+            return (_unmeasured(group, "recording", text),)
+        a_second = bytes_text(trial.size / trial.seconds)
+        return (
+            fact(
+                group,
+                "size",
+                f"{bytes_text(trial.size)} in {trial.seconds:g} s: {a_second} a second",
+            ),
+            Check(
+                group=group,
+                name="slowdown",
+                state="skip",
+                fact="no steps were found, so there is nothing to compare",
+                remedy=_NO_STEPS,
+            ),
+        )
+    return (
+        _size(group, trial, trial.last - trial.first + 1),
+        _slowdown(group, trial),
+        fact(
+            group,
+            "start and stop",
+            f"the program waited {_seconds(trial.start_s)} for the recording to begin, "
+            f"and {_seconds(trial.stop_s)} for it to be stored, once each; the first "
+            "recording of a process takes longest",
+        ),
+        fact(
+            group,
+            "how it was measured",
+            f"steps {trial.first} to {trial.last} of one run were recorded with the "
+            "options of stepscope run, the steps before them were not; the first "
+            "recorded step, which sets profilers up, is left out",
+        ),
+    )
+
+
+def _size(group: str, trial: Trial, steps: int) -> Check:
+    size = trial.size or 0
+    text = f"{bytes_text(size)} for {steps} steps: {bytes_text(size / steps)} a step"
+    if trial.recorded_s:
+        mean_s = sum(trial.recorded_s) / len(trial.recorded_s)
+        if mean_s > 0:
+            text += f", {bytes_text(size / steps / mean_s)} a second"
+    hundred = bytes_text(size / steps * _EXAMPLE_STEPS)
+    return fact(group, "size", f"{text}; {_EXAMPLE_STEPS} steps about {hundred}")
+
+
+def _slowdown(group: str, trial: Trial) -> Check:
+    if min(len(trial.unrecorded_s), len(trial.recorded_s)) < _LEAST_STEPS:
+        last = trial.last
+        return _unmeasured(
+            group, "slowdown", f"it ended after step {last} of {trial.wanted}"
+        )
+    other, recorded = _spread(trial.unrecorded_s), _spread(trial.recorded_s)
+    longer = recorded.median_s / other.median_s - 1 if other.median_s > 0 else 0.0
+    text = f"steps took {recorded.text()} while they were recorded, before that "
+    text += f"{other.text()}: {longer * 100:+.1f} %"
+    overlap = recorded.low_s <= other.high_s and other.low_s <= recorded.high_s
+    state: State = "ok"
+    remedy = None
+    if overlap:
+        text += "; but steps differ by as much anyway"
+    elif longer > _MAX_SLOWDOWN:
+        state = "warn"
+        text += f"; beyond {_MAX_SLOWDOWN:g} times more stepscope run records less"
+        remedy = "Record less: --host-tracer-level 1, or --python-sampling-hz 0."
+    return Check(group=group, name="slowdown", state=state, fact=text, remedy=remedy)
+
+
+def _unmeasured(group: str, name: str, text: str) -> Check:
+    return Check(
+        group=group,
+        name=name,
+        state="warn",
+        fact=f"{text}, so this is not known",
+        remedy=_LET_IT_RUN,
+    )
+
+
+def _spread(durations_s: Sequence[float]) -> _Spread:
+    low, median, high = quantiles(durations_s, n=4, method="inclusive")
+    return _Spread(low, median, high)
+
+
+def _seconds(value_s: float) -> str:
+    return duration_text(value_s * PS_PER_S)

@@ -1,0 +1,191 @@
+"""A profiler server in every Python process of a program that was not changed.
+
+`stepscope run --serve` hands the plan to the processes by their environment. Arming
+happens before the program begins, so it imports next to nothing; gRPC and the server
+are imported when the program has been running for a moment.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from stepscope.capture.ground.main_thread import MAIN_THREAD_S, at_safe_point
+from stepscope.capture.launching.arriving import Arrivals
+from stepscope.capture.launching.harmless import harmless, say
+from stepscope.capture.launching.notes import program_name
+from stepscope.capture.launching.plan import FRAMEWORKS
+from stepscope.capture.launching.waiting import is_launcher, runs_nothing_itself
+from stepscope.errors import BadUsage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from stepscope.remote.server import Server
+
+__all__ = ["VARIABLE", "ServePlan", "arm"]
+
+#: The environment variable that carries the plan.
+VARIABLE: Final = "STEPSCOPE_SERVE"
+_THIS_MACHINE: Final = "127.0.0.1"
+_LAST_PORT: Final = 65535
+#: A program that ends sooner never listens.
+_AFTER_S: Final = 0.2
+#: Which of the processes that `torchrun` starts on a machine this is.
+_LOCAL_RANK: Final = "LOCAL_RANK"
+
+
+class ServePlan(NamedTuple):
+    """Where the processes of a program listen.
+
+    Attributes:
+        host: The address to listen at.
+        port: 0 takes a free one.
+        token: What clients have to send; None where only this machine can ask.
+    """
+
+    host: str
+    port: int
+    token: str | None = None
+
+    @classmethod
+    def of(cls, place: str) -> ServePlan:
+        """Return the plan for `PORT` or `HOST:PORT`; other machines need a token.
+
+        Raises:
+            BadUsage: It is no place to listen at.
+        """
+        from stepscope.remote.addresses import is_loopback  # noqa: PLC0415 - arming stays light
+
+        host, _, port = place.rpartition(":")
+        host = host or _THIS_MACHINE
+        if not (port.isascii() and port.isdigit() and int(port) <= _LAST_PORT):
+            raise BadUsage(
+                f"--serve {place} is no place to listen at; give PORT or HOST:PORT, "
+                "and -- before the command: stepscope run --serve 6009 -- train.py."
+            )
+        return cls(host, int(port), None if is_loopback(host) else _new_token())
+
+    def to_text(self) -> str:
+        """Write the plan, one line a field."""
+        return f"{self.host}\n{self.port}\n{self.token or ''}"
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str]) -> ServePlan | None:
+        """Return the plan that this process was given; None where it was given none.
+
+        Raises:
+            ValueError: What was given is no plan.
+        """
+        text = environment.get(VARIABLE)
+        if text is None:
+            return None
+        host, port, token = text.split("\n")
+        return cls(host, int(port), token or None)
+
+
+def arm() -> None:
+    """Let this process listen by the plan in its environment; without one do nothing.
+
+    Raises:
+        ValueError: The environment holds no plan that can be read.
+    """
+    plan = ServePlan.from_environment(os.environ)
+    if plan is not None and not runs_nothing_itself(sys.orig_argv):
+        _Listens(plan).wait()
+
+
+class _Listens:
+    """A process that begins to listen, and whose steps are annotated."""
+
+    def __init__(self, plan: ServePlan) -> None:
+        from stepscope.capture.launching.counting import StepCounter  # noqa: PLC0415 - arming stays light
+        from stepscope.remote.marked_steps import MarkedSteps  # noqa: PLC0415 - arming stays light
+
+        self._plan = plan
+        self._steps = MarkedSteps(self._no_more_steps)
+        self._counter: StepCounter[MarkedSteps] = StepCounter(self._steps)
+        self._undo: list[Callable[[], None]] = []
+        self._server: Server | None = None
+
+    def wait(self) -> None:
+        """Hear of frameworks, and begin to listen in a moment."""
+        Arrivals({name: self._listener(name) for name in FRAMEWORKS}).watch()
+        os.register_at_fork(after_in_child=self._forked)
+        threading.Thread(
+            target=self._begin_soon, name="stepscope-serve", daemon=True
+        ).start()
+
+    def _listener(self, name: str) -> Callable[[], None]:
+        guarded = harmless(self._steps.abandon)(self._arrived)
+
+        def heard() -> None:
+            guarded(name)
+
+        return heard
+
+    def _arrived(self, name: str) -> None:
+        from stepscope.capture.launching.step_sources.registry import install  # noqa: PLC0415 - arming stays light
+        from stepscope.capture.launching.window import Phase  # noqa: PLC0415 - arming stays light
+
+        if self._steps.phase is Phase.OVER:
+            return
+        try:
+            self._undo.append(install(name, self._counter))
+        except (ImportError, AttributeError) as missing:
+            say(f"steps of this version of {name} cannot be counted: {missing}")
+
+    def _begin_soon(self) -> None:
+        # An event that nobody sets, since a program may replace `time.sleep`.
+        threading.Event().wait(_AFTER_S)
+        begin = harmless(_nothing)(self._begin)
+        if not at_safe_point(begin, within_s=MAIN_THREAD_S):
+            begin()
+
+    def _begin(self) -> None:
+        if is_launcher():
+            return
+        from stepscope.remote import server  # noqa: PLC0415 - arming stays light
+
+        host, port, token = self._plan
+        if port:
+            port += int(os.environ.get(_LOCAL_RANK) or 0)
+        try:
+            self._server = server.start(port, host=host, token=token)
+        except BadUsage as error:
+            if not port:
+                say(f"{_this()} cannot be recorded from outside: {error}")
+                return
+            # Another process of the program has it, or somebody else.
+            self._server = server.start(0, host=host, token=token)
+            say(f"{_this()} found port {port} taken")
+        say(
+            f"{_this()} listens at {self._server.address}; record it with: stepscope "
+            f"capture --attach {os.getpid()}"
+        )
+
+    def _no_more_steps(self) -> None:
+        undone, self._undo = self._undo, []
+        for undo in undone:
+            undo()
+
+    def _forked(self) -> None:
+        # A child has no thread of the server, and none of its port's answers.
+        self._counter.forked()
+        self._steps.forked()
+
+
+def _new_token() -> str:
+    import secrets  # noqa: PLC0415 - arming stays light
+
+    return os.environ.get("STEPSCOPE_TOKEN") or secrets.token_urlsafe(16)
+
+
+def _this() -> str:
+    return f"process {os.getpid()} ({program_name()})"
+
+
+def _nothing(_reason: str) -> None:
+    pass

@@ -1,0 +1,109 @@
+"""`stepscope run --serve` on real frameworks: their steps are found and recorded."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING, Final
+
+import pytest
+from tests.support.programs.frameworks import ROOT, interpreter
+
+import stepscope as ss
+from stepscope.remote import client, registry
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.framework
+
+TORCH: Final = """
+import torch
+model = torch.nn.Linear(16, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(10**9):
+    loss = (model(torch.ones(8, 16)) ** 2).mean()
+    optimizer.zero_grad(); loss.backward(); optimizer.step()
+    if step == 20: print("trains", flush=True)
+"""
+JAX: Final = """
+import jax, jax.numpy as jnp
+@jax.jit
+def train_step(state, x):
+    return state - 0.01 * jax.grad(lambda s: ((x @ s) ** 2).mean())(state)
+state = jnp.ones((16, 4))
+for step in range(10**9):
+    state = train_step(state, jnp.ones((8, 16))).block_until_ready()
+    if step == 20: print("trains", flush=True)
+"""
+KERAS: Final = """
+import keras, numpy
+model = keras.Sequential([keras.Input((16,)), keras.layers.Dense(4)])
+model.compile("sgd", "mse")
+class Says(keras.callbacks.Callback):
+    def on_epoch_begin(self, epoch, logs=None):
+        if epoch == 1: print("trains", flush=True)
+x, y = numpy.ones((160, 16)), numpy.ones((160, 4))
+model.fit(x, y, batch_size=8, epochs=10**6, verbose=0, callbacks=[Says()])
+"""
+#: Program, the environment that it runs in, and one of the ops that it is made of.
+PROGRAMS: Final = {
+    "torch": (TORCH, "torch", "aten::addmm"),
+    "jax": (JAX, "jax_tfdata", "dot"),
+    "keras": (KERAS, "tensorflow", "MatMul"),
+}
+
+
+def listener() -> registry.Listening:
+    """The only process that listens; it may begin to after its first steps."""
+    end = time.monotonic() + 60
+    while not registry.listening():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    (found,) = registry.listening()
+    return found
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_program_that_knows_nothing_of_it_is_recorded_by_steps(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text, environment, op = PROGRAMS[name]
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    script = tmp_path / "program.py"
+    script.write_text(text, encoding="utf-8")
+    command = ("run", "--serve", "--", interpreter(environment), script)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "stepscope", *map(str, command)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={
+            **os.environ,
+            "CUDA_VISIBLE_DEVICES": "-1",
+            "JAX_PLATFORMS": "cpu",
+            "OMP_NUM_THREADS": "1",
+            "PYTHONPATH": str(ROOT / "src"),
+            "TF_CPP_MIN_LOG_LEVEL": "3",
+        },
+    )
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "trains\n"
+        found = listener()
+        outcome = client.trace(found.address, tmp_path / "logs", 60_000, steps=5)
+    finally:
+        process.terminate()
+        said = process.communicate(timeout=60)[1]
+    assert re.search(f"process {found.process} .* listens at {found.address}", said)
+    profile = ss.open(outcome.directory)
+    overview = profile.tool("overview_page")
+    steps = [step.step for step in overview.steps]
+    assert len(steps) >= 5
+    assert steps == list(range(steps[0], steps[0] + len(steps)))
+    (host,) = profile.hosts
+    names = profile.trace(host).table("event_types")["name"]
+    assert names.str.contains(op, literal=True).any()
