@@ -29,7 +29,6 @@ from stepscope.advice.words import OWNER_WORDS, WAITING, Words
 from stepscope.unavailable import Unavailable, present
 
 if TYPE_CHECKING:
-
     from stepscope.advice.signals.shares import StepShares
     from stepscope.advice.signals.signal import Signals
     from stepscope.advice.verdict import Verdict
@@ -91,7 +90,7 @@ _WORDS: Final = Words(
         **WAITING,
         ("fail", None): ((_SLOW,), ("Most of it is {function}.",)),
         ("fail", "same_work"): ((_SLOW,), ("In them the same work takes longer.",)),
-        ("fail", "others"): ((_SLOW,), (_OTHERS,)),
+        ("fail", "others"): ((_SLOW,), ("Most of it is {function}.",), (_OTHERS,)),
         ("pass", None): (
             ("No step is slower than 1.2 times the median, and far from the others.",),
         ),
@@ -127,10 +126,8 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     largest = verdict.causes[0].cause if verdict.causes else None
     rarely = signals.of(rare_functions).get(shares.host)
     told = named(shares, slow, series, largest, rarely) if slow.any() else ()
-    if not told:
-        crowded = _is_crowded(signals, shares, thresholds)
-        verdict = _not_the_programs(verdict, crowded=crowded)
-    verdict = _tempered(verdict)
+    crowded = _is_crowded(signals, shares, thresholds)
+    verdict = _tempered(verdict, named=bool(told), crowded=crowded)
     rare = verdict.status == "pass" and bool(slow.any())
     length = np.array(shares.window_ps)
     return _ITEM.judged(
@@ -159,23 +156,18 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     )
 
 
-def _not_the_programs(verdict: Verdict, *, crowded: bool) -> Verdict:
-    """Make it a note where slow steps need not be the program's doing.
+def _tempered(verdict: Verdict, *, named: bool, crowded: bool) -> Verdict:
+    """Make it a warning at most; a note where it need not be the program's doing.
 
-    No function of the program runs in them alone: the same work took longer, or others
-    use the machine. A single slow step stays what it is.
+    Others use the machine, or the same work took longer and no function of the program
+    runs in the slow steps alone. A single slow step stays what it is.
     """
-    if verdict.status != "fail" or verdict.note == "once":
+    if verdict.status != "fail":
         return verdict
-    same_work = verdict.causes[0].cause in _WORK
-    if not same_work and not crowded:
-        return verdict
-    note = "same_work" if same_work else "others"
-    return msgspec.structs.replace(verdict, severity="info", note=note)
-
-
-def _tempered(verdict: Verdict) -> Verdict:
-    """Make it a warning at most."""
+    same_work = verdict.causes[0].cause in _WORK and not named
+    if (crowded or same_work) and verdict.note != "once":
+        note = "others" if crowded else "same_work"
+        return msgspec.structs.replace(verdict, severity="info", note=note)
     if verdict.severity == "info":
         return verdict
     return msgspec.structs.replace(verdict, severity="warn")
