@@ -47,6 +47,7 @@ fix: $(VENV)/.ready-test ## apply what formatter and linter can apply
 	$(VENV)/bin/ruff check --fix .
 	$(PY) build_tools/table_docs.py
 	$(PY) build_tools/rule_list.py
+	$(PY) build_tools/rule_actions.py
 	$(PY) build_tools/web_sources.py
 
 bench: export STEPSCOPE_PROFILES = $(abspath $(PROFILES))
