@@ -85,8 +85,8 @@ _WORDS: Final = Words(
     passed="no work of the program itself holds the step up",
     lead=(
         (
-            "{function} holds {named_share} of the step on the host, with all that it "
-            "calls."
+            "Work on the host: {function} holds {named_share} of the step, with all "
+            "that it calls."
         ),
         (
             "Work on the host holds {share_percent} of the step: {named}, "
