@@ -73,6 +73,12 @@ _ACTIONS: Final = (
         text="Cache its results, or do it once, where it gives the same in each epoch.",
     ),
 )
+_RARELY: Final = Action(
+    cause="any",
+    framework="any",
+    text="Do it more rarely or on less data, or on another thread, while the next "
+    "steps run.",
+)
 _NAMED: Final = (
     (
         "{named} holds {named_share} of the step on the host, {ms_per_step} a step of "
@@ -301,10 +307,15 @@ def _of_one_function(
     times = () if work.runs is None else work.runs.times_ps(work.part)
     if sum(times) and len(times) == len(shares.window_ps):
         saving = promise_of(times, shares.window_ps)
+    # What most steps do without, such as a validation, is not to be made faster first.
+    rare = len(times) >= thresholds.outlier_steps.value and 2 * times.count(0) > len(
+        times
+    )
     return msgspec.structs.replace(
         found,
         saving_ms=saving,
         explained_by=_of_ops(signals, shares, whole, thresholds),
+        actions=(_RARELY, *found.actions) if rare else found.actions,
     )
 
 
