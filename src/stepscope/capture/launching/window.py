@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from stepscope.capture.ground.affordable import Control, StepCost, lowered
 from stepscope.capture.ground.leaving import leaving
-from stepscope.capture.launching.harmless import say
+from stepscope.capture.launching.harmless import say, silence
 from stepscope.capture.launching.notes import (
     Note,
     program_name,
@@ -478,7 +478,7 @@ class Window:
         session, self._session = self._session, None
         if session is not None:
             self._stop_keeping()
-            with _silence():
+            with silence():
                 run = session.stop(save=False)
             # At the end of the process it may have been saved before we are asked.
             if run.path is not None:
@@ -490,7 +490,7 @@ class Window:
             return None
         self._recorded_s = self._now_s() - self._recording_s
         others = self._stop_keeping()
-        with _silence():
+        with silence():
             if how == "steps":
                 for sentence in self._lowered:
                     session.tell(sentence)
@@ -562,19 +562,6 @@ class Window:
         if self.phase is not Phase.OVER:
             self.phase = Phase.OVER
             self._over()
-
-
-@contextlib.contextmanager
-def _silence() -> Iterator[None]:
-    """Warnings go into the note: the launcher says them once, after the program."""
-    import logging  # noqa: PLC0415 - arming stays light
-
-    log = logging.getLogger("stepscope")
-    log.disabled = True
-    try:
-        yield
-    finally:
-        log.disabled = False
 
 
 def _session_class() -> type[Session]:
