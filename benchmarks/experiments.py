@@ -293,8 +293,8 @@ def _conditions(took: str) -> list[str]:
     where = machine().partition(" Load")[0]
     return [
         f"{where} {', '.join(told)}; one thread each.",
-        f"{STEPS} steps recorded after {SKIPPED}. Two of the four programs ran beside each",
-        "other, and the machine had other work, as its load says: recording took",
+        f"{STEPS} steps recorded after {SKIPPED}. Two of the four programs ran beside",
+        "each other, and the machine had other work, as its load says: recording took",
         f"{took}.",
         "Command: `make experiments`.",
     ]
