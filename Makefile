@@ -61,7 +61,7 @@ bench: $(VENV)/.ready-test ## measure against XProf and against C; prints tables
 	$(PY) benchmarks/serve.py
 	$(PY) benchmarks/timeline_page.py
 
-experiments: $(VENV)/.ready-test frameworks ## plant faults in real programs, and score what is said of them (8 minutes)
+experiments: $(VENV)/.ready-test frameworks ## plant faults in real programs, and score what is said of them (ten minutes)
 	$(PY) benchmarks/experiments.py --write docs/findings.md
 
 frameworks: $(VENV)/.ready-test ## one cached virtual environment per framework
