@@ -11,7 +11,7 @@ from stepscope.advice.engine import signals_of as signals_of_profile
 from stepscope.advice.rules.kernels import fuse_runs
 from stepscope.advice.rules.launches import launch_small
 from stepscope.advice.rules.launches.launch_delay import evaluate
-from stepscope.advice.signals.traits import (
+from stepscope.advice.signals.running.traits import (
     ProgramTraits,
     fitting,
     program_traits,

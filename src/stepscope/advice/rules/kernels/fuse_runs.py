@@ -19,7 +19,7 @@ from stepscope.advice.rule import Rule
 from stepscope.advice.signals.computing.fusable import SHORTEST
 from stepscope.advice.signals.computing.kernel_work import kernel_work
 from stepscope.advice.signals.replaying.change import Joined
-from stepscope.advice.signals.traits import fitting, program_traits
+from stepscope.advice.signals.running.traits import fitting, program_traits
 from stepscope.advice.words import Words
 from stepscope.unavailable import Unavailable
 

@@ -19,7 +19,7 @@ from stepscope.advice.judging.owned import (
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.launch import launch_signals
 from stepscope.advice.signals.launches.set_up import set_up_signals
-from stepscope.advice.signals.traits import program_traits, traits_of
+from stepscope.advice.signals.running.traits import program_traits, traits_of
 from stepscope.advice.words import WAITING, Words
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_US
@@ -27,9 +27,9 @@ from stepscope.units import PS_PER_US
 if TYPE_CHECKING:
     from stepscope.advice.signals.launch import LaunchSignals
     from stepscope.advice.signals.launches.set_up import SetUp
+    from stepscope.advice.signals.running.traits import ProgramTraits
     from stepscope.advice.signals.shares import StepShares
     from stepscope.advice.signals.signal import Signals
-    from stepscope.advice.signals.traits import ProgramTraits
     from stepscope.thresholds import Thresholds
 
 __all__ = ["RULE", "evaluate"]
@@ -95,7 +95,7 @@ _ACTIONS: Final = (
         code="train_step = jax.jit(train_step)",
     ),
     Action(
-        cause="several_calls",
+        cause="uncompiled",
         framework="PyTorch",
         text="Compile the step and replay it as one graph.",
         code="torch.compile(model, mode='reduce-overhead')",
@@ -242,18 +242,8 @@ def _actions(because: tuple[str, ...], traits: ProgramTraits) -> tuple[Action, .
         return tuple(action for action in _ACTIONS if action.cause == "set_up")
     causes = {"any", *because}
     if "one_program" not in because:
-        causes |= (
-            {"several_calls", "compiled"} if traits.compiled else {"several_calls"}
-        )
-    return tuple(
-        action
-        for action in _ACTIONS
-        if action.cause in causes
-        and not (
-            traits.compiled
-            and (action.framework, action.cause) == ("PyTorch", "several_calls")
-        )
-    )
+        causes |= {"several_calls", "compiled" if traits.compiled else "uncompiled"}
+    return tuple(action for action in _ACTIONS if action.cause in causes)
 
 
 def _facts(found: LaunchSignals) -> tuple[Fact, ...]:
