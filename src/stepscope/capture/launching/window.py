@@ -103,7 +103,6 @@ class Window:
         self._begun = 0
         self._ended = 0
         self._first: int | None = None
-        self._opened_s = 0.0
         self._last_step = plan.last_step
         self._now_s = now_s
         self._cost = StepCost(plan.max_slowdown)
@@ -368,7 +367,6 @@ class Window:
             self._start_s = self._now_s() - before_s
             self.phase = Phase.STEPS
             self._first = first
-            self._opened_s = time.monotonic()
             self._opened_at_s = self._now_s()
             self._cost.begins()
 
@@ -448,8 +446,10 @@ class Window:
     def _is_enough(self, next_step: int) -> bool:
         if next_step > self._last_step:
             return True
-        recorded_s = time.monotonic() - self._opened_s
-        return next_step != self._first and recorded_s >= self.plan.max_s
+        if self._second_began_s < self._opened_at_s:
+            # The first step may take long because profilers are set up in it.
+            return False
+        return self._now_s() - self._second_began_s >= self.plan.max_s
 
     def _note_ended(self, last: int) -> None:
         before, self._ended = self._ended, last
