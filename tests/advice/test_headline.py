@@ -62,7 +62,8 @@ def test_what_holds_little_of_a_program_without_a_framework_is_not_said_first(
     assert said.kind == kind
     if kind == "host":
         assert first_sentence(said, found) == (
-            "100.0 % of the recording is host compute, mostly `parse` (rows.py:5)."
+            "100.0 % of the recording is time in functions of the program, mostly "
+            "`parse` (rows.py:5)."
         )
     # The work of a framework's ops is nothing to change: any finding comes before it.
     said = lead(found, signals_of(one, {frameworks_used: ("PyTorch",)}), THRESHOLDS)
