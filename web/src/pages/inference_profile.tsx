@@ -2,7 +2,7 @@
 import { DataTable } from "../charts/table";
 import { Chart, Twin } from "../charts/twin";
 import type { InferenceProfileResult, Latency } from "../data/made/types";
-import { heading, ms, number } from "../format";
+import { decimals, heading, ms, number } from "../format";
 import { Card } from "../parts/fact";
 import { ToolPage } from "../parts/tool";
 
@@ -65,7 +65,8 @@ function Histogram({ data }: { data: InferenceProfileResult }) {
   const width = (max - min) / BINS;
   const counts = Array.from({ length: BINS }, () => 0);
   for (const time of times) counts[Math.min(Math.floor((time - min) / width), BINS - 1)]! += 1;
-  const rows = counts.map((count, k) => [`${number(min + k * width)} to ${ms(min + (k + 1) * width)}`, count] as [string, number]);
+  const edge = (k: number) => number(min + k * width, decimals(max));
+  const rows = counts.map((count, k) => [`${edge(k)} to ${edge(k + 1)} ms`, count] as [string, number]);
   const most = Math.max(...counts);
   return (
     <Chart

@@ -38,11 +38,15 @@ function named(worker: WorkerName): string {
 
 function Summary({ data }: { data: PodViewerResult }) {
   const { slowest } = data;
+  if (data.workers.length === 1)
+    return (
+      <section class="panel" aria-label="Summary">
+        One worker was recorded, so there is none to compare it with.{" "}
+        <a href={link({ page: "overview_page" })}>The overview shows all of it</a>
+      </section>
+    );
   return (
     <section class="panel" aria-label="Summary">
-      {data.workers.length === 1 && (
-        <p>One worker was recorded; the overview shows all that there is to see of it.</p>
-      )}
       <p class="verdict">{slowest ? headline(slowest) : "No worker is named as the slowest."}</p>
       {slowest && <p>{because(slowest)}</p>}
       <p>
@@ -96,11 +100,11 @@ function OneStep({ data }: { data: PodViewerResult }) {
   const quick = fastest(step);
   return (
     <Chart
-      title={`Step ${step.step ?? step.name}`}
+      title={step.step === null && data.steps.length === 1 ? "The whole recording" : `Step ${step.step ?? step.name}`}
       summary={step.slowest ? `Slowest: ${named(step.slowest)}${step.slowest_by ? `, by ${categoryTitle(step.slowest_by).toLowerCase()}` : ""}.` : ""}
       controls={
         <>
-          <label>
+          {data.steps.length > 1 && <label>
             Step{" "}
             <input
               type="range"
@@ -113,13 +117,13 @@ function OneStep({ data }: { data: PodViewerResult }) {
                 change({ step: String(next?.step ?? next?.name ?? "") });
               }}
             />
-          </label>
-          <Pick
+          </label>}
+          {workers.length > 1 && <Pick
             label="Order"
             value={byTime ? "time" : "rank"}
             of={{ rank: "by rank", time: "slowest first" }}
             onPick={(by) => change({ by })}
-          />
+          />}
         </>
       }
       table={<DataTable tool="pod_viewer" table="steps" caption="steps of workers" />}
@@ -157,6 +161,13 @@ function firstWhole(steps: PodStep[]): number {
   return Math.max(found, 0);
 }
 
+const COLLECTIVES = [
+  ["collective_wait_ms", "Waiting for others"],
+  ["collective_transfer_ms", "Transferring"],
+  ["collective_untold_ms", "Not told apart"],
+  ["waited_for_ms", "Others waited for it"],
+] as const;
+
 function Card({ worker }: { worker: Worker | undefined }) {
   if (!worker) return null;
   const share = (value: number) => (worker.total_ms > 0 ? (100 * value) / worker.total_ms : null);
@@ -170,21 +181,16 @@ function Card({ worker }: { worker: Worker | undefined }) {
         percents={Object.fromEntries(Object.entries(worker.breakdown_ms).map(([name, value]) => [name, share(value)]))}
         details={worker.breakdown_detail_ms}
       />
-      <table class="twin">
-        <caption>In collectives</caption>
-        <tbody>
-          {(
-            [
-              ["collective_wait_ms", "Waiting for others"],
-              ["collective_transfer_ms", "Transferring"],
-              ["collective_untold_ms", "Not told apart"],
-              ["waited_for_ms", "Others waited for it"],
-            ] as const
-          ).map(([name, title]) => (
-            <Line key={name} field={`steps.workers.${name}`} title={title} exact={worker[name]} shown={ms(worker[name])} />
-          ))}
-        </tbody>
-      </table>
+      {COLLECTIVES.some(([name]) => worker[name] !== null) && (
+        <table class="twin">
+          <caption>In collectives</caption>
+          <tbody>
+            {COLLECTIVES.map(([name, title]) => (
+              <Line key={name} field={`steps.workers.${name}`} title={title} exact={worker[name]} shown={ms(worker[name])} />
+            ))}
+          </tbody>
+        </table>
+      )}
     </section>
   );
 }

@@ -252,7 +252,8 @@ def _column(one: pl.Series) -> dict[str, Plain]:
 def _type(dtype: pl.DataType) -> str:
     if dtype.is_integer():
         return "integer"
-    if dtype.is_numeric():
+    # A column of nulls alone is mostly one of numbers that were not measured.
+    if dtype.is_numeric() or str(dtype) == "Null":
         return "number"
     return "boolean" if str(dtype) == "Boolean" else "text"
 
