@@ -6,7 +6,7 @@ import { categoryTitle } from "../charts/categories";
 import { Columns } from "../charts/columns";
 import { DataTable } from "../charts/table";
 import { Chart } from "../charts/twin";
-import type { PodStep, PodViewerResult, SlowestWorker, Worker, WorkerName } from "../data/made/types";
+import type { PodStep, PodViewerResult, Worker, WorkerName } from "../data/made/types";
 import { ms, number, percent } from "../format";
 import { Line } from "../parts/fact";
 import { Pick } from "../parts/pick";
@@ -17,9 +17,9 @@ import { change, join, link, state } from "../state/url";
 export function PodViewer() {
   return (
     <ToolPage tool="pod_viewer" what="every step across all workers, and the worker that makes the others wait">
-      {(data) => (
+      {(data, { words }) => (
         <>
-          <Summary data={data} />
+          <Summary data={data} words={words} />
           <OneStep data={data} />
           <section class="panel">
             <h2>Workers over all steps</h2>
@@ -36,8 +36,7 @@ function named(worker: WorkerName): string {
   return worker.device === null ? worker.host : `${worker.host}, device ${worker.device}`;
 }
 
-function Summary({ data }: { data: PodViewerResult }) {
-  const { slowest } = data;
+function Summary({ data, words }: { data: PodViewerResult; words: Record<string, string> }) {
   if (data.workers.length === 1)
     return (
       <section class="panel" aria-label="Summary">
@@ -47,11 +46,10 @@ function Summary({ data }: { data: PodViewerResult }) {
     );
   return (
     <section class="panel" aria-label="Summary">
-      <p class="verdict">{slowest ? headline(slowest) : "No worker is named as the slowest."}</p>
-      {slowest && <p>{because(slowest)}</p>}
+      <p class="verdict">{words.verdict}</p>
+      {words.because && <p>{words.because}</p>}
       <p>
-        {data.in_lock_step ? "The hosts take part in the same steps." : "The hosts do not take part in the same steps."}{" "}
-        Imbalance{" "}
+        {words.together} Imbalance{" "}
         <Value field="imbalance" title="Imbalance" exact={data.imbalance} shown={data.imbalance === null ? "–" : percent(100 * data.imbalance)} />
         , start skew{" "}
         <Value field="start_skew_ms" title="Start skew" exact={data.start_skew_ms} shown={ms(data.start_skew_ms)} />
@@ -59,22 +57,6 @@ function Summary({ data }: { data: PodViewerResult }) {
       </p>
     </section>
   );
-}
-
-function headline(slowest: SlowestWorker): string {
-  const who = named(slowest);
-  if (slowest.waited_for_ms !== null) return `The others waited ${ms(slowest.waited_for_ms)} for ${who}, added up over their collectives.`;
-  return `${who} is the slowest: ${slowest.by === "device_work" ? "its device works longest" : "its steps take longest"}.`;
-}
-
-/** In how many steps it is the slowest, and what it does there that the others do not. */
-function because({ steps, of_steps, cause, excess_ms }: SlowestWorker): string {
-  const where = of_steps === 1 ? "It is the slowest worker of the one step." : `It is the slowest worker in ${steps} of ${of_steps} steps.`;
-  if (cause === null) return where;
-  const more = ms(excess_ms[cause] ?? null);
-  if (cause === "late_start")
-    return `${where} It begins its steps ${more} later than the median of the others: the delay arises before the step.`;
-  return `${where} It spends ${more} a step more on ${categoryTitle(cause).toLowerCase()} than the median of the others.`;
 }
 
 /** As short as tells the workers apart: by host, by device, or by both. */

@@ -97,7 +97,9 @@ _WORDS: Final = Words(
                 ),
             ),
         ),
-        ("pass", None): (("Steps found: {steps}, with a confidence of {confidence}.",),),
+        ("pass", None): (
+            ("Steps found: {steps}, with a confidence of {confidence}.",),
+        ),
     },
     causes={},
 )
