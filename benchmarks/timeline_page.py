@@ -41,13 +41,9 @@ PEER_DATA = "/data/plugin/profile/data?run=run&tag=trace_viewer@&host=host"
 PEER_VIEWER = "/data/plugin/profile/trace_viewer_index.html?" + urlencode(
     {"is_streaming": "true", "is_oss": "true", "trace_data_url": PEER_DATA}
 )
-#: Whether it shows any track: its canvas lies in a shadow tree.
-PEER_DRAWN = """() => {
-  const found = (root) => [...root.querySelectorAll("*")].some((each) =>
-    each.matches("tr-ui-b-heading, tr-ui-tracks-process-track")
-      || (each.shadowRoot && found(each.shadowRoot)));
-  return found(document);
-}"""
+#: Whether it shows any track. Its polyfill's lists are not iterable.
+PEER_DRAWN = """() => [].some.call(document.querySelectorAll("canvas"),
+  (each) => each.getBoundingClientRect().width > 300)"""
 PEER_PATIENCE_MS = 120_000
 #: Long enough for its animation after a key.
 PEER_REST_MS = 700
