@@ -11,6 +11,7 @@ import polars as pl
 from stepscope.errors import BadInput
 from stepscope.formats.nsight_systems.database.rows import read_export
 from stepscope.formats.nsight_systems.decoded.recording import Recording, Track
+from stepscope.formats.nsight_systems.tables.allocations import allocations
 from stepscope.formats.nsight_systems.tables.device_activity import collect_activity
 from stepscope.formats.nsight_systems.tables.environment import devices, environment
 from stepscope.formats.nsight_systems.tables.host import iterators, launches
@@ -38,12 +39,6 @@ _NO_HLO: Final = Unavailable(
     code="NO_HLO",
     reason="Nsight Systems databases hold no HLO module.",
     remedy="Ops are named by the ranges of the program.",
-)
-_NO_ALLOCATIONS: Final = Unavailable(
-    code="FORMAT",
-    reason="Nsight Systems records the memory of the CUDA driver, not what the "
-    "framework's allocator does with it.",
-    remedy="Record the program with the framework's own profiler.",
 )
 _NO_ACTIVITY: Final = Unavailable(
     code="NO_DEVICE_EVENTS",
@@ -90,7 +85,7 @@ def _trace(host: str, recording: Recording) -> TraceData:
             "device_activity": lambda: _or_absent(activity().frame, _NO_ACTIVITY),
             "geometries": lambda: _geometries(activity()),
             "launches": lambda: launches(recording),
-            "allocations": lambda: _NO_ALLOCATIONS,
+            "allocations": lambda: allocations(recording),
             "iterators": lambda: iterators(recording),
             "parameters": lambda: _NO_PARAMETERS,
             "hlo_ops": lambda: _NO_HLO,

@@ -121,6 +121,7 @@ def _tables(connection: sqlite3.Connection, path: Path) -> frozenset[str]:
 def _schema(wanted: Wanted) -> dict[str, pl.DataType]:
     return {
         **dict.fromkeys((*wanted.required, *wanted.optional), pl.Int64()),
+        **dict.fromkeys(wanted.numbers, pl.Float64()),
         **dict.fromkeys(wanted.texts, pl.String()),
     }
 
@@ -136,7 +137,7 @@ def _frame(
     parts = [pl.DataFrame(schema=schema)]
     try:
         present = _columns(connection, table)
-        if not present.issuperset(wanted.required):
+        if not present.issuperset((*wanted.required, *wanted.numbers)):
             return None
         chosen = {name: dtype for name, dtype in schema.items() if name in present}
         for rows in _batches(connection, table, chosen):
@@ -168,7 +169,7 @@ def _batches(
     if not columns:
         return
     listed = ", ".join(
-        f'CASE typeof("{name}") WHEN \'{_sql_type(dtype)}\' THEN "{name}" END'
+        f'CASE WHEN typeof("{name}") IN ({_sql_types(dtype)}) THEN "{name}" END'
         for name, dtype in columns.items()
     )
     # An index may be damaged, or compute what its author wrote.
@@ -196,8 +197,10 @@ def _most_rows(connection: sqlite3.Connection) -> int:
     return int(pages * size // _ROW_BYTES)
 
 
-def _sql_type(dtype: pl.DataType) -> str:
-    return "text" if dtype == pl.String() else "integer"
+def _sql_types(dtype: pl.DataType) -> str:
+    if dtype == pl.String():
+        return "'text'"
+    return "'integer', 'real'" if dtype == pl.Float64() else "'integer'"
 
 
 def _strings(

@@ -19,20 +19,26 @@ if TYPE_CHECKING:
 
     from stepscope.formats.nsight_systems.decoded.names import Names
 
-__all__ = ["TRACK_KEY", "Timeline", "build_timeline"]
+__all__ = ["SECTIONS", "TRACK_KEY", "Timeline", "build_timeline"]
 
 #: No recording lasts so long (26 days); sums of three such times fit 64 bits.
 _LONGEST_NS: Final = 2**61 // PS_PER_NS
-#: Section of a track: threads, streams, waits, ranges that overlap, overhead.
-_SECTIONS: Final = {
+#: Section of a track: threads, streams, waits, memory, ranges that overlap, threads
+#: without a core, overhead, counters.
+SECTIONS: Final = {
     Origin.CALL: 0,
     Origin.RANGE: 0,
     Origin.SYSTEM_CALL: 0,
     Origin.WORK: 1,
     Origin.SYNC: 2,
-    Origin.SPAN: 3,
-    Origin.OVERHEAD: 4,
+    Origin.MEMORY: 3,
+    Origin.SPAN: 4,
+    Origin.OFF_CORE: 5,
+    Origin.OVERHEAD: 6,
+    Origin.COUNTER: 7,
 }
+#: Sections of devices.
+_ON_DEVICE: Final = range(1, 4)
 TRACK_KEY: Final = ("section", "process", "device", "id")
 #: What the producer says of a name → columns of `event_types`.
 _SAID: Final = {
@@ -89,7 +95,7 @@ def build_timeline(
             part.select(
                 *(pl.col(name).cast(dtype) for name, dtype in EVENT_COLUMNS.items()),
                 origin=pl.lit(origin.value, pl.UInt8),
-                section=pl.lit(_SECTIONS[origin], pl.UInt8),
+                section=pl.lit(SECTIONS[origin], pl.UInt8),
                 place=pl.int_range(pl.len(), dtype=pl.Int64),
             )
             for origin, part in parts.items()
@@ -143,9 +149,9 @@ def _tracks(events: pl.DataFrame, main: int | None) -> pl.DataFrame:
         events.group_by(TRACK_KEY, maintain_order=True)
         .agg(first=pl.col("start").min())
         .with_columns(
-            # Streams and their waits lie together, device by device.
-            order=pl.when(pl.col("section") <= 2)
-            .then(pl.col("section").clip(0, 1))
+            # Streams, their waits and memory lie together, device by device.
+            order=pl.when(pl.col("section").is_in(list(_ON_DEVICE)))
+            .then(_ON_DEVICE.start)
             .otherwise("section")
         )
         .sort(
