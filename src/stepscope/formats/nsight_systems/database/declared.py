@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-__all__ = ["OVERHEADS", "PRIVATE", "STRINGS", "WANTED", "Wanted"]
+__all__ = ["OVERHEADS", "PRIVATE", "STRINGS", "WANTED", "WORK", "Wanted"]
 
 
 class Wanted(NamedTuple):
@@ -97,6 +97,18 @@ WANTED: Final = {
     "META_DATA_EXPORT": Wanted((), (), ("name",)),
 }
 """Table → what is read of it."""
+
+#: Tables with a row for each piece of work or call: nearly all of a database.
+WORK: Final = (
+    "CUPTI_ACTIVITY_KIND_KERNEL",
+    "CUPTI_ACTIVITY_KIND_MEMCPY",
+    "CUPTI_ACTIVITY_KIND_MEMSET",
+    "CUPTI_ACTIVITY_KIND_RUNTIME",
+    "GPU_METRICS",
+    "NVTX_EVENTS",
+    "OSRT_API",
+    "SCHED_EVENTS",
+)
 
 #: Table → what it holds that its owner may not want to pass on. They are never read.
 PRIVATE: Final = {

@@ -6,6 +6,7 @@ import sqlite3
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 import polars as pl
 
 from stepscope.errors import BadInput
@@ -20,7 +21,7 @@ from stepscope.formats.nsight_systems.database.pages import regular_columns
 from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from stepscope.formats.nsight_systems.database.connection import Database
@@ -62,6 +63,11 @@ class Export(Frozen, frozen=True, kw_only=True, eq=True):
     strings: dict[int, str]
     tables: frozenset[str]
     damaged: dict[str, str]
+
+    def without(self, tables: Iterable[str]) -> Export:
+        """Return a copy without the rows of some tables."""
+        kept = {it: self.frames[it] for it in self.frames.keys() - set(tables)}
+        return msgspec.structs.replace(self, frames=kept)
 
     def frame(self, table: str) -> pl.DataFrame:
         """Return the rows of a table; none where it is absent."""

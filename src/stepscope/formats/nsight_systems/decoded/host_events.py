@@ -113,15 +113,21 @@ def _calls(
 ) -> tuple[pl.DataFrame, int]:
     """Return the calls of CUDA, each once, and how many records repeated one."""
     rows = export.frame("CUPTI_ACTIVITY_KIND_RUNTIME")
-    second = (pl.col("eventClass") == _CALL_CHAIN).fill_null(value=False)
-    keys = ["globalTid", "correlationId"]
-    first = rows.filter(~second).select(keys).unique()
-    alone = rows.filter(second).join(first, on=keys, how="anti", maintain_order="left")
-    kept = pl.concat([rows.filter(~second), alone])
+    is_second = (pl.col("eventClass") == _CALL_CHAIN).fill_null(value=False)
+    second = rows.filter(is_second)
+    kept = rows
+    if second.height:
+        keys = ["globalTid", "correlationId"]
+        first = rows.filter(~is_second)
+        alone = second.join(first.select(keys), on=keys, how="anti")
+        kept = pl.concat([first, alone])
     doubled = rows.height - kept.height
     kept = timed(kept, _BACKWARD, refused)
     correlation, returned = pl.col("correlationId"), pl.col("returnValue")
-    return kept.with_columns(
+    return kept.select(
+        "start",
+        "dur",
+        "globalTid",
         name=names.of_ids(kept["nameId"], call_name),
         said=_said(Said.NEITHER),
         correlation=pl.when(correlation != 0).then(correlation),

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import polars as pl
 
+from stepscope.formats.nsight_systems.database.declared import WORK
 from stepscope.formats.nsight_systems.decoded.beside import beside
 from stepscope.formats.nsight_systems.decoded.device_clock import device_clocks, moved
 from stepscope.formats.nsight_systems.decoded.device_work import device_work
@@ -69,7 +70,7 @@ class Recording:
     """The events of a file, its tracks and its timeline.
 
     Attributes:
-        export: What was read.
+        export: What was read, without what became events.
         names: Numbers of names.
         work: What ran on devices, in times of the host where the device's clock could
             be told; `device` is that of the file.
@@ -129,6 +130,8 @@ class Recording:
         if self.timeline.far:
             self.refused["weeks away from the others"] += self.timeline.far
         self.tracks = self._tracks()
+        # What became events is not kept twice.
+        self.export = export.without(WORK)
 
     def _counters(self, scheduled: pl.DataFrame) -> pl.DataFrame:
         used = cpu_of_process(

@@ -101,15 +101,22 @@ def build_timeline(
             for origin, part in parts.items()
         ]
     )
-    near = _near(whole)
-    base = int(near["start"].min() or 0) if near.height else 0  # type: ignore[arg-type]
-    tracks = _tracks(near, main)
+    count = whole.height
+    # Each frame has a row for every event: no more of them are kept than needed.
+    whole = _near(whole)
+    far = count - whole.height
+    base = int(whole["start"].min() or 0) if whole.height else 0  # type: ignore[arg-type]
+    tracks = _tracks(whole, main)
     ordered = (
-        near.join(tracks, on=list(TRACK_KEY), how="left", nulls_equal=True)
+        whole.lazy()
+        .join(tracks.lazy(), on=list(TRACK_KEY), how="left", nulls_equal=True)
+        .select("track", "start", "dur", "origin", "place", "name", "said")
         # Calls lie inside of the ranges around them, however short both are.
         .sort("track", "start", -pl.col("dur"), "origin", "place")
         .with_row_index("row")
+        .collect()
     )
+    del whole
     types, of_type = _types(ordered, names)
     counts = np.bincount(ordered["track"].to_numpy(), minlength=tracks.height)
     ends = np.cumsum(counts)
@@ -127,7 +134,7 @@ def build_timeline(
         ),
         rows={origin: _rows_of(ordered, origin) for origin in parts},
         base_ns=base,
-        far=whole.height - near.height,
+        far=far,
     )
 
 
@@ -136,10 +143,11 @@ def _near(events: pl.DataFrame) -> pl.DataFrame:
     if events.is_empty():
         return events
     middle = int(np.median(events["start"].to_numpy()))
-    return events.filter(
+    near = events.select(
         pl.col("start").is_between(middle - _LONGEST_NS, middle + _LONGEST_NS)
         & (pl.col("dur") <= _LONGEST_NS)
-    )
+    ).to_series()
+    return events if near.all() else events.filter(near)
 
 
 def _tracks(events: pl.DataFrame, main: int | None) -> pl.DataFrame:
@@ -171,27 +179,24 @@ def _tracks(events: pl.DataFrame, main: int | None) -> pl.DataFrame:
 
 def _types(events: pl.DataFrame, names: Names) -> tuple[pl.DataFrame, pl.Series]:
     """Return the distinct pairs of a name and what is said of it; the type of each."""
-    distinct = events.select("name", "said").unique(maintain_order=True)
+    codes = events.select(code=pl.col("name") * len(Said) + pl.col("said")).to_series()
+    first = codes.unique(maintain_order=True).to_numpy()
+    type_of_code = np.zeros(len(names) * len(Said), np.int32)
+    type_of_code[first] = np.arange(len(first))
+    distinct = [(code // len(Said), code % len(Said)) for code in first.tolist()]
     texts, unknown = names.texts(), names.unknown()
-    rows = list(distinct.iter_rows())
-    said = [_SAID[Said(code)] for _, code in rows]
+    said = [_SAID[Said(code)] for _, code in distinct]
     types = pl.DataFrame(
         {
-            "name": [texts[number] for number, _ in rows],
-            "display_name": [None] * len(rows),
-            "known": [number not in unknown for number, _ in rows],
+            "name": [texts[number] for number, _ in distinct],
+            "display_name": [None] * len(distinct),
+            "known": [number not in unknown for number, _ in distinct],
             "op": [op for op, _ in said],
             "annotation": [annotation for _, annotation in said],
         },
         schema=EVENT_TYPES.dtypes(),
     )
-    found = events.select("name", "said").join(
-        distinct.with_row_index("type"),
-        on=["name", "said"],
-        how="left",
-        maintain_order="left",
-    )
-    return types, found["type"].cast(pl.Int32)
+    return types, pl.Series("type", type_of_code[codes.to_numpy()])
 
 
 def _rows_of(
