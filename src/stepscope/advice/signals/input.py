@@ -127,13 +127,10 @@ def _mean_fetches(
     profile: ProfileData, host: str, waits: Spans, *, within: Spans | None = None
 ) -> tuple[float, ...]:
     """Return the mean fetch of each judged step that has any, or a part of it."""
-    found = []
     rows = present(profile.derived(host, windows)).measured
-    for start, end in zip(
-        ints(rows, "start_ps").tolist(), ints(rows, "end_ps").tolist(), strict=True
-    ):
-        fetches = waits.clip(start, end)
-        if len(fetches):
-            counted = fetches if within is None else within.clip(start, end)
-            found.append(counted.length_ps / len(fetches))
-    return tuple(found)
+    starts, ends = ints(rows, "start_ps"), ints(rows, "end_ps")
+    begun = np.searchsorted(waits.start_ps, ends)
+    fetches = begun - np.searchsorted(waits.end_ps, starts, side="right")
+    length_ps = (waits if within is None else within).within(starts, ends)
+    some = fetches > 0
+    return tuple((length_ps[some] / fetches[some]).tolist())

@@ -116,17 +116,23 @@ def _is_one_program(profile: ProfileData, host: str) -> bool | None:
     start_ps = ints(launches, "start_ps")
     # A read-back has a call of its own, whatever is compiled.
     kernels = activity["kind"].cast(pl.String).is_in(["kernel", "collective"])
-    led = found.launch_of_activity[kernels.to_numpy()]
-    led = np.unique(led[led >= 0])
+    led = _chosen(found.launch_of_activity[kernels.to_numpy()], len(start_ps))
     if not len(calls):
         # Without compiled programs one launch a step is a graph.
-        return 0 < len(led) <= placed.rows.height
+        return bool(0 < led.sum() <= placed.rows.height)
     held = _holding(calls, start_ps[led])
-    using = _holding(calls, start_ps[found.activity_count_of_launch > 0])
     if not len(held):
         return None
-    used = len(np.unique(using[using >= 0]))
-    return bool((held >= 0).mean() >= _HELD) and used <= placed.rows.height
+    using = _holding(calls, start_ps[found.activity_count_of_launch > 0])
+    used = _chosen(using, len(calls)).sum()
+    return bool((held >= 0).mean() >= _HELD and used <= placed.rows.height)
+
+
+def _chosen(rows: NDArray[np.signedinteger], of: int) -> NDArray[np.bool_]:
+    """Return which of so many rows occur; -1 is none."""
+    found = np.zeros(of, np.bool_)
+    found[rows[rows >= 0]] = True
+    return found
 
 
 def _holding(calls: Spans, at_ps: NDArray[np.int64]) -> NDArray[np.intp]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import msgspec
 
 __all__ = ["StepSeries"]
 
 
-class StepSeries(msgspec.Struct, frozen=True, kw_only=True):
+class StepSeries(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """An effect on one device, or on one host's step threads, over its judged steps.
 
     Attributes:
@@ -35,9 +37,9 @@ class StepSeries(msgspec.Struct, frozen=True, kw_only=True):
     doubt_ps: int = 0
     excess_ps: int = 0
 
-    @property
+    @cached_property
     def effect_ps(self) -> tuple[int, ...]:
         """Return the sum of the parts in each window."""
         if not self.parts_ps:
             return (0,) * len(self.window_ps)
-        return tuple(sum(parts) for parts in zip(*self.parts_ps.values(), strict=True))
+        return tuple(map(sum, zip(*self.parts_ps.values(), strict=True)))

@@ -216,7 +216,11 @@ def _summed(
     return EagerOps(
         eager_ps=eager_ps,
         op_ps=int(rows["self"].sum()) if computing is None else None,
-        dispatch_ps=_dispatch(rows, len(starts), computing),
+        dispatch_ps=(
+            _dispatch(rows, len(starts), computing)
+            if eager.height
+            else (0,) * len(starts)
+        ),
         per_step=eager.height / len(starts),
         names=tuple(
             (name, 100 * self_ps / eager_ps)

@@ -208,8 +208,8 @@ def _sources(
         profile.derived(host, launching_ops),
     )
     if not isinstance(tied, Unavailable) and not isinstance(calls, Unavailable):
-        op = np.append(calls.op, -1)[tied.launch_of_activity[at]]
-        by_call = [None if one < 0 else calls.ops["name"][one] for one in op.tolist()]
+        op = pl.Series(np.append(calls.op, -1)[tied.launch_of_activity[at]])
+        by_call = calls.ops["name"].gather(op.set(op < 0, None)).to_list()
         found = [one or other for one, other in zip(found, by_call, strict=True)]
     certainty = [None if one is None else "recorded" for one in found]
     sized = _by_size(profile, host, named.filter(~pl.Series(weak)), thresholds)
@@ -217,6 +217,8 @@ def _sources(
     for place, size in enumerate(sizes):
         if found[place] is None and size in sized:
             found[place], certainty[place] = sized[size], "by size"
+    if None not in found:
+        return _Sources(found, certainty)
     around = _between(
         activity, at, named.gather(np.where(weak, 0, np.arange(len(weak)))), ops.op
     )

@@ -108,8 +108,10 @@ def _devices(profile: ProfileData, host: str) -> tuple[int, int, int]:
     named_copy = pl.col("name").str.contains(_COPY)
     computes = kind.is_in(["kernel", "collective"]) & ~named_copy
     copies = kind.is_in(["local_copy", "p2p_copy"]) | ((kind == "kernel") & named_copy)
+    # Far fewer than activities, whose names would be searched one by one.
+    distinct = activity.select("device", "kind", "type").unique()
     by_device = (
-        activity.select("device", "kind", name=types["name"][activity["type"]])
+        distinct.with_columns(name=types["name"].gather(distinct["type"]))
         .group_by("device")
         .agg(computes=computes.any(), copies=copies.any())
     )
