@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 
+import msgspec
 import pytest
 from tests.support.traces import blueprint
 from tests.support.traces.training import (
@@ -80,6 +81,7 @@ def test_the_first_use_of_a_device_is_no_want_of_launches() -> None:
     (share,) = [one.value for one in found.facts if one.name == "set_up"]
     assert share == part.share_percent == pytest.approx(100 * 90 / 91.612, abs=0.1)
     assert {one.cause for one in found.actions} == {"set_up"}
+    assert msgspec.json.decode(msgspec.json.encode(found))["note"] == "set_up"
     # Short allocations are what any program makes.
     assert findings(first_use(set_up_us=900))["launch.delay"].note != "set_up"
 

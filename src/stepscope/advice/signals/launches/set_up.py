@@ -89,8 +89,8 @@ def _of_host(profile: ProfileData, host: str) -> dict[str, SetUp]:
         if not len(waits) or isinstance(names, Unavailable):
             continue
         held = waits.within(start[rows], start[rows] + dur[rows])
-        by_type = np.bincount(types[rows], weights=held)
-        largest = np.argsort(-by_type, kind="stable")[:SHOWN].tolist()
+        by_type = np.bincount(types[rows], weights=held).tolist()
+        largest = sorted(range(len(by_type)), key=lambda kind: -by_type[kind])[:SHOWN]
         found[f"{host}:{device.device}"] = SetUp(
             percent=100 * waits.length_ps / whole,
             calls=tuple(
