@@ -47,6 +47,7 @@ fix: $(VENV)/.ready-test ## apply what formatter and linter can apply
 	$(VENV)/bin/ruff check --fix .
 	$(PY) build_tools/table_docs.py
 	$(PY) build_tools/rule_list.py
+	$(PY) build_tools/rule_actions.py
 	$(PY) build_tools/web_sources.py
 
 bench: export STEPSCOPE_PROFILES = $(abspath $(PROFILES))
@@ -55,12 +56,13 @@ bench: $(VENV)/.ready-test ## measure against XProf and against C; prints tables
 	$(PY) benchmarks/derive.py
 	$(PY) benchmarks/tiles.py
 	$(PY) benchmarks/linear.py
+	$(PY) benchmarks/nsight.py
 	$(PY) benchmarks/small.py
 	$(PY) benchmarks/peer.py
 	$(PY) benchmarks/serve.py
 	$(PY) benchmarks/timeline_page.py
 
-experiments: $(VENV)/.ready-test frameworks ## plant faults in real programs, and score what is said of them (8 minutes)
+experiments: $(VENV)/.ready-test frameworks ## plant faults in real programs, and score what is said of them (ten minutes)
 	$(PY) benchmarks/experiments.py --write docs/findings.md
 
 frameworks: $(VENV)/.ready-test ## one cached virtual environment per framework

@@ -1,11 +1,12 @@
 """Measure the page's timeline in Chromium on a large trace.
 
-    python benchmarks/timeline_page.py [--events 5300000] [--write docs/page.md]
+    python benchmarks/timeline_page.py [--events 5300000] [--peer] [--write PAGE]
 
 A trace in the shape of a GPU run is served; the page opens it, zooms and pans by keys
 as a reader does. Chromium's own trace says how much processor time the script of each
 frame took, which a busy machine does not lengthen. What is asked for while the page
-moves is asked of the real server.
+moves is asked of the real server. With `--peer` XProf's trace viewer is driven by the
+same keys on the same file, and what does not load there is said.
 """
 
 import argparse
@@ -20,11 +21,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 from in_browser import ARGUMENTS, why_not
 from pages import machine, replace_section
+from peer import NoPeer, xprof
 from profiles import GPU_EVENTS, gpu_shaped
-from served import fresh_logdir, serving
+from served import ServerFailed, environment_of, fresh_logdir, serving
 
 #: What Chromium calls the script of one frame.
 FRAME = "FireAnimationFrame"
@@ -33,6 +36,17 @@ WIDTH, HEIGHT = 1920, 1080
 PATIENCE_MS = 600_000
 MIB = 1 << 20
 STILL = ".trace[aria-busy=false]"
+#: XProf's viewer without the page around it, whose charts come from the network.
+PEER_DATA = "/data/plugin/profile/data?run=run&tag=trace_viewer@&host=host"
+PEER_VIEWER = "/data/plugin/profile/trace_viewer_index.html?" + urlencode(
+    {"is_streaming": "true", "is_oss": "true", "trace_data_url": PEER_DATA}
+)
+#: Whether it shows any track. Its polyfill's lists are not iterable.
+PEER_DRAWN = """() => [].some.call(document.querySelectorAll("canvas"),
+  (each) => each.getBoundingClientRect().width > 300)"""
+PEER_PATIENCE_MS = 120_000
+#: Long enough for its animation after a key.
+PEER_REST_MS = 700
 #: What is done in each part, as keys of the timeline.
 PARTS = (
     ("everything in view, zooming in and out", ("w", "w", "s", "s") * 6),
@@ -67,6 +81,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     profile = gpu_shaped(options.events)
     text = told(measure(profile), options.events)
+    if options.peer:
+        text = f"{text}\n\n{told_peer(profile)}"
     print(text)
     if options.write:
         replace_section(options.write, "timeline_page", text)
@@ -102,6 +118,60 @@ def measure(profile: Path) -> Measured:
     )
 
 
+def measure_peer(profile: Path) -> dict[str, list[float]]:
+    """Drive XProf's viewer: part → milliseconds of processor time of each frame.
+
+    Raises:
+        NoPeer: XProf is not installed, or its viewer did not load; the reason.
+    """
+    program = xprof().python.with_name("xprof")
+    with fresh_logdir(profile) as logdir:
+        environment = environment_of(logdir.parent)
+
+        def command(port: int, other: int) -> list[str]:
+            ports = ["--port", str(port), "--grpc_port", str(other)]
+            return [str(program), "--logdir", str(logdir), *ports]
+
+        try:
+            with serving(command, environment) as server, _browser() as browser:
+                return _driven(browser, f"http://127.0.0.1:{server.port}{PEER_VIEWER}")
+        except ServerFailed as failure:
+            raise NoPeer(f"its server failed: {failure}") from failure
+
+
+def _driven(browser: Any, address: str) -> dict[str, list[float]]:
+    from playwright.sync_api import Error  # noqa: PLC0415 - an extra
+
+    context = browser.new_context(
+        viewport={"width": WIDTH, "height": HEIGHT}, device_scale_factor=1
+    )
+    page = context.new_page()
+    try:
+        page.goto(address, timeout=PEER_PATIENCE_MS)
+        page.wait_for_function(PEER_DRAWN, timeout=PEER_PATIENCE_MS)
+    except Error as failure:
+        reason = str(failure).partition("\n")[0]
+        raise NoPeer(f"its viewer did not load: {reason}") from failure
+    page.mouse.click(WIDTH / 2, HEIGHT / 2)
+    frames = {}
+    for name, keys in PARTS:
+        browser.start_tracing(page=page, categories=list(CATEGORIES))
+        for key in keys:
+            page.keyboard.press(key)
+            page.wait_for_timeout(PEER_REST_MS)
+        frames[name] = _frames(browser.stop_tracing())
+    return frames
+
+
+def told_peer(profile: Path) -> str:
+    """Write what XProf's viewer took, or why nothing was measured."""
+    try:
+        frames = measure_peer(profile)
+    except NoPeer as reason:
+        return f"XProf's trace viewer on the same file: {reason}."
+    return "\n".join(["XProf's trace viewer, the same keys:", "", *_table(frames)])
+
+
 def told(found: Measured, events: int) -> str:
     """Write the numbers as Markdown."""
     lines = [
@@ -111,15 +181,7 @@ def told(found: Measured, events: int) -> str:
         ),
         machine(),
         "",
-        "| the reader sees | frames | script per frame, median, ms | p95, ms |",
-        "|---|--:|--:|--:|",
-    ]
-    for name, frames in found.frames.items():
-        ordered = sorted(frames)
-        p95 = ordered[max(-(-len(ordered) * 95 // 100) - 1, 0)]
-        median = statistics.median(ordered)
-        lines.append(f"| {name} | {len(ordered)} | {median:.1f} | {p95:.1f} |")
-    lines += [
+        *_table(found.frames),
         "",
         (
             f"From the address to the sharp picture: {found.first_ms / 1000:.1f} s, "
@@ -128,6 +190,19 @@ def told(found: Measured, events: int) -> str:
         ),
     ]
     return "\n".join(lines)
+
+
+def _table(parts: dict[str, list[float]]) -> Iterator[str]:
+    yield "| the reader sees | frames | script per frame, median, ms | p95, ms |"
+    yield "|---|--:|--:|--:|"
+    for name, frames in parts.items():
+        if not frames:
+            yield f"| {name} | 0 | – | – |"
+            continue
+        ordered = sorted(frames)
+        p95 = ordered[max(-(-len(ordered) * 95 // 100) - 1, 0)]
+        median = statistics.median(ordered)
+        yield f"| {name} | {len(ordered)} | {median:.1f} | {p95:.1f} |"
 
 
 def _frames(trace: bytes) -> list[float]:
@@ -174,6 +249,9 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--events", type=int, default=GPU_EVENTS)
     parser.add_argument(
         "--write", type=Path, help="page with the marks of this section"
+    )
+    parser.add_argument(
+        "--peer", action="store_true", help="drive XProf's trace viewer, too"
     )
     return parser.parse_args(arguments)
 

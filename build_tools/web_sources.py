@@ -31,6 +31,7 @@ from stepscope.report.words.colours import CATEGORIES, MEMORY, TOKENS
 from stepscope.report.words.names import (
     CATEGORY_NAMES,
     CLOCK_WORDS,
+    CODE_WORDS,
     INPUT_CATEGORY_NAMES,
     OWNER_WORDS,
     OWNERS_OF,
@@ -285,7 +286,13 @@ def _words() -> str:
             f"  {_quoted(kind)}: {_quoted(text)}," for kind, text in words.items()
         ]
         lines.append("};")
-    return "\n".join([*lines, ""])
+    lines += ["", "/** Column of a table → code → its title. */"]
+    lines.append("export const CODES: Record<string, Record<string, string>> = {")
+    for column, words in CODE_WORDS.items():
+        lines.append(f"  {_quoted(column)}: {{")
+        lines += [f"    {_quoted(code)}: {_quoted(it)}," for code, it in words.items()]
+        lines.append("  },")
+    return "\n".join([*lines, "};", ""])
 
 
 def _tokens() -> str:

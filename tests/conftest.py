@@ -176,6 +176,45 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 @pytest.fixture(scope="session")
+def opened_profiles() -> dict[tuple[Path, ...], Any]:
+    """The repository's profiles that a test opened, by their paths."""
+    return {}
+
+
+@pytest.fixture
+def opened_once(
+    opened_profiles: dict[tuple[Path, ...], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Open each of the repository's profiles once for all tests that ask for this.
+
+    For tests of what is shown of a profile: it keeps what was computed of it, and is
+    never changed.
+    """
+    # Most tests need neither files nor tools.
+    from stepscope import session  # noqa: PLC0415
+
+    read, with_tools = session.open_hosts, session.ProfileWithTools
+
+    def found(*paths: str | os.PathLike[str]) -> Any:
+        key = tuple(Path(path).resolve() for path in paths)
+        if not all(path.is_relative_to(DATA) for path in key):
+            return read(*paths)
+        if key not in opened_profiles:
+            run, traces = read(*paths)
+            opened_profiles[key] = run, traces, with_tools(run, traces)
+        return opened_profiles[key][:2]
+
+    def known(run: str, traces: Any) -> Any:
+        for _, kept, profile in opened_profiles.values():
+            if kept is traces:
+                return profile
+        return with_tools(run, traces)
+
+    monkeypatch.setattr(session, "open_hosts", found)
+    monkeypatch.setattr(session, "ProfileWithTools", known)
+
+
+@pytest.fixture(scope="session")
 def repository() -> Path:
     """The root of the checkout."""
     return ROOT

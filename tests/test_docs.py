@@ -62,6 +62,19 @@ def test_the_list_of_rules_is_generated_from_the_registry() -> None:
     assert all(f"`{rule.item.id}`" in written for rule in RULES)
 
 
+def test_each_rules_page_says_what_to_do_by_the_rules_own_actions() -> None:
+    tool = build_tool("rule_actions")
+    for rule in RULES:
+        page = tool.page_of(rule).read_text(encoding="utf-8")
+        written = tool.with_actions(page, rule)
+        assert page == written, "run python build_tools/rule_actions.py"
+        assert page.count("## What to do\n") == 1
+    # What a rule advises by cause is on its page too.
+    (rule,) = (one for one in RULES if one.item.id == "input.bound")
+    assert not rule.item.actions
+    assert "prefetch_factor" in tool.render(rule)
+
+
 RESULT_TABLES = build_tool("web_sources").result_tables()
 
 

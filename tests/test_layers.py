@@ -26,6 +26,7 @@ BASE = {
     "rundir",
     "remedies",
     "thresholds",
+    "nsight_remedies",
     "tracer_remedies",
     "unavailable",
     "xspace",

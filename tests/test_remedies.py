@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING
 
 import click
 import pytest
-from tests.support.traces import blueprint
+from tests.support.traces import blueprint, nsight
 
 import stepscope
 from stepscope import remedies, tracer_remedies
 from stepscope.analysis.remedied import remedied
+from stepscope.analysis.tools import TOOLS
 from stepscope.cli.main import main
 from stepscope.derive.tracers import tracers
+from stepscope.session import open_profile
 from stepscope.tracer_remedies import Tracers, asks_for_tracers, remedy_beside
 from stepscope.unavailable import Unavailable
 
@@ -92,6 +94,50 @@ def test_only_what_was_lacking_is_asked_for() -> None:
 
 def test_other_remedies_stay_as_they_are() -> None:
     assert remedy_beside(remedies.COPY_AGAIN, ALL_ON) == remedies.COPY_AGAIN
+    assert remedy_beside(remedies.COPY_AGAIN, NSIGHT) == remedies.COPY_AGAIN
+
+
+# ---------------------------------------------------- recordings of Nsight Systems
+
+
+NSIGHT = Tracers(recorder="nsight")
+#: What Nsight Systems has not.
+OF_FRAMEWORKS = re.compile(
+    r"(?i)tracer[_ ]level|the (?:host|device|python) tracer|host level|step_num="
+    r"|samples of functions"
+)
+
+
+@pytest.mark.parametrize("remedy", DECLARED)
+def test_of_nsight_systems_no_tracer_is_asked_for(remedy: str) -> None:
+    assert not OF_FRAMEWORKS.search(remedy_beside(remedy, NSIGHT))
+
+
+def test_the_rest_of_a_remedy_stays() -> None:
+    said = remedy_beside(
+        "Nothing to do where that is meant; otherwise record with the device tracer "
+        "on.",
+        NSIGHT,
+    )
+    assert said == (
+        "Nothing to do where that is meant; otherwise record with `nsys profile "
+        "--trace=cuda,nvtx`."
+    )
+
+
+def test_no_answer_about_a_database_asks_for_a_tracer(tmp_path: Path) -> None:
+    """The database has kernels without steps, ops, memory or functions."""
+    calls = [nsight.call("cudaLaunchKernel_v7000", at, at + 5, at) for at in (1, 50)]
+    kernels = [nsight.kernel("gemm", at + 9, at + 30, at) for at in (1, 50)]
+    tables = {nsight.RUNTIME: calls, nsight.KERNEL: kernels}
+    profile = open_profile(nsight.write(tmp_path / "a.sqlite", tables))
+    found = [
+        answer if isinstance(answer, Unavailable) else getattr(answer, "missing", ())
+        for answer in (profile.tool(tool.name) for tool in TOOLS)
+    ]
+    said = re.findall(r"remedy='([^']*)'", str(found))
+    assert len(said) > len(TOOLS)
+    assert {it for it in said if OF_FRAMEWORKS.search(it)} == set()
 
 
 def test_remedies_that_ask_for_tracers_are_declared_in_one_place() -> None:

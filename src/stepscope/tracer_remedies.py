@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from stepscope.frozen import Frozen
+from stepscope.nsight_remedies import is_of_a_framework, nsight_remedy
 
 __all__ = [
     "RECORD_ALLOCATIONS",
@@ -110,12 +111,14 @@ _OPTIONS: Final = {
     "nsight": {
         "host": "ranges of the framework (`torch.autograd.profiler.emit_nvtx()`)",
         "device": "`nsys profile --trace=cuda`",
-        "python": "`nsys profile --python-sampling=true`",
+        "python": "NVTX ranges around its functions",
     },
 }
 _WITH_STACK: Final = "Record with `with_stack=True`."
-_SAMPLE_PYTHON: Final = (
-    "Record with samples of Python functions (`nsys profile --python-sampling=true`)."
+_NAME_FUNCTIONS: Final = (
+    "Put NVTX ranges around the program's functions "
+    "(`with torch.cuda.nvtx.range('load'):`), and record with `nsys profile "
+    "--trace=cuda,nvtx,osrt`."
 )
 #: Recorder → name of a remedy → what it is there, where the option alone is not it.
 _OWN: Final = {
@@ -136,21 +139,22 @@ _OWN: Final = {
         "RECORD_SHAPES": "Record with `record_shapes=True`.",
     },
     "nsight": {
-        "RECORD_ALLOCATIONS": "Record with the framework's own profiler: PyTorch's "
-        "with `profile_memory=True`.",
-        "RECORD_CALLS": _SAMPLE_PYTHON,
+        "RECORD_ALLOCATIONS": "Record with `nsys profile --cuda-memory-usage=true`, or "
+        "tensors with the framework's own profiler: PyTorch's with "
+        "`profile_memory=True`.",
+        "RECORD_CALLS": _NAME_FUNCTIONS,
         "RECORD_FETCHES": "Put an NVTX range named `load_batch` around the making of "
         "the batch.",
-        "RECORD_FRAMES": _SAMPLE_PYTHON,
+        "RECORD_FRAMES": _NAME_FUNCTIONS,
         "RECORD_KERNEL_OPS": "Run the steps inside of "
         "`torch.autograd.profiler.emit_nvtx()`, so that each kernel has its op.",
-        "RECORD_LINES": "Record with `nsys profile --python-backtrace=cuda`, which "
-        "keeps the line of each launch.",
+        "RECORD_LINES": "Record with the framework's own profiler: PyTorch's with "
+        "`with_stack=True`.",
         "RECORD_PIPELINE": "Put an NVTX range named `load_batch` around the fetch.",
         "RECORD_PIPELINE_STAGES": "The input pipeline analyzer shows how long the "
         "program waits for it; a graph needs a tf.data pipeline.",
-        "RECORD_SHAPES": "Record shapes in the ranges of the framework "
-        "(`torch.autograd.profiler.emit_nvtx(record_shapes=True)`).",
+        "RECORD_SHAPES": "Record with the framework's own profiler: PyTorch's with "
+        "`record_shapes=True`.",
     },
 }
 #: Name → the remedy.
@@ -291,8 +295,8 @@ RECORD_WHOLE_PIPELINE: Final = _TEXTS["RECORD_WHOLE_PIPELINE"]
 
 
 def asks_for_tracers(remedy: str) -> bool:
-    """Return whether a remedy is one of those that ask for tracers."""
-    return remedy in _BY_TEXT
+    """Return whether a remedy depends on what recorded, and how."""
+    return remedy in _BY_TEXT or is_of_a_framework(remedy)
 
 
 def remedy_beside(remedy: str, tracers: Tracers) -> str:
@@ -304,6 +308,6 @@ def remedy_beside(remedy: str, tracers: Tracers) -> str:
     """
     name = _BY_TEXT.get(remedy)
     if name is None:
-        return remedy
+        return nsight_remedy(remedy) if tracers.recorder == "nsight" else remedy
     own = _OWN.get(tracers.recorder or "", {}).get(name)
     return _ASKING[name].beside(tracers, own)

@@ -23,6 +23,7 @@ from stepscope.advice.signals.shares import (
 )
 from stepscope.advice.signals.signal import Signal, Signals
 from stepscope.advice.signals.trust.capture import CaptureSignals, capture_signals
+from stepscope.advice.signals.vocabulary import frameworks_used
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -177,6 +178,7 @@ def signals_of(
         enclosing_functions: {},
         function_runs: {},
         rare_functions: {},
+        frameworks_used: (),
         replay_signals: ReplaySignals({}),
     }
     by_name: dict[str, Signal[Any]] = {

@@ -157,6 +157,22 @@ def test_what_the_function_calls_goes_with_it(*, fetched: bool, basis: str) -> N
     assert found.saving_ms.basis == basis
 
 
+@pytest.mark.parametrize(("steps", "first"), [(9, "more rarely"), (10, "Vectorise")])
+def test_what_most_steps_do_without_is_to_be_done_more_rarely(
+    steps: int, first: str
+) -> None:
+    """Of 19 judged steps so many call it; what it takes is all of the step's rest."""
+    lines = on_host(lead_us=9_000.0)
+    begins = [line[2] for line in lines if line[1] == "train"][:steps]
+    lines += [
+        ("main", "$/app/train.py:41 validate", begin + 50.0, 8_900.0)
+        for begin in begins
+    ]
+    found = findings(lines, devices=None)["host.work"]
+    assert (found.status, found.parts[0].name) == ("fail", "validate")
+    assert first in found.actions[0].text
+
+
 def test_ops_that_mostly_run_elsewhere_are_none_of_the_functions() -> None:
     """Looks that come late make a function seem to last into the model's ops."""
     lines = helped(within=0)

@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.support.traces import blueprint
 
+from stepscope.advice.engine import signals_of as signals_of_profile
 from stepscope.advice.finding import CauseShare, Saving
 from stepscope.advice.rules.loading.input_bound import evaluate
 from stepscope.advice.signals.device import DeviceSignals
+from stepscope.advice.signals.input import InputSignals, input_signals
 from stepscope.advice.signals.shares import NamedTime
 from stepscope.report.words.findings import lead_sentence
 from stepscope.thresholds import THRESHOLDS
@@ -104,6 +107,51 @@ def test_a_wait_in_one_step_alone_is_a_note(signals_of: Any, shares: Any) -> Non
     waits = [0.0] * 11 + [9.0]
     finding = evaluate(signals_of(shares(input=waits)), THRESHOLDS)
     assert (finding.status, finding.severity, finding.note) == ("fail", "info", "once")
+
+
+@pytest.mark.parametrize(
+    ("groups", "said"),
+    [
+        (1.0, ("Copies of the batch hold the step up: 50.0 %", "Pin the batch")),
+        (2.0, ("Copies of the batch hold the step up: 50.0 %", "Pin the batch")),
+        (5.0, ("Copies to the device hold the step up: 50.0 %", "Keep on the device")),
+    ],
+)
+def test_copies_between_kernels_are_not_called_a_batch(
+    signals_of: Any,
+    shares: Any,
+    fetching_of: Any,
+    groups: float,
+    said: tuple[str, str],
+) -> None:
+    told, advised = said
+    one = shares(copy_in=5.0)
+    fetching = fetching_of(pieces={one.label: groups})
+    finding = evaluate(signals_of(one, fetching=fetching), THRESHOLDS)
+    assert lead_sentence(finding).startswith(told)
+    (text,) = [
+        action.text for action in finding.actions if action.text.startswith(advised)
+    ]
+    assert text
+
+
+def test_groups_of_large_copies_are_counted_by_step() -> None:
+    """Three copies of 4 MiB, a kernel after each; small copies count for nothing."""
+    lines: list[Any] = []
+    for step in range(4):
+        begin = 1_000 * step
+        lines.append(("main", "train", begin, 990, {"_r": 1, "step_num": step}))
+        for at, size in enumerate((2**22, 2**22, 2**10, 2**22)):
+            details = {"memcpy_details": f"kind:H2D size:{size} dest:0 async:1"}
+            start = begin + 100 + 200 * at
+            lines += [
+                ("gpu:0/8(MemcpyH2D)", "MemcpyH2D", start, 50, details),
+                ("gpu:0/7(Compute)", "gemm", start + 60, 50, {"group_id": step}),
+            ]
+    profile = blueprint.profile(blueprint.trace(lines, devices={0: blueprint.A100}))
+    found = signals_of_profile(profile, THRESHOLDS).of(input_signals)
+    assert isinstance(found, InputSignals)
+    assert found.pieces == {"vm:0": 3.0}
 
 
 def test_tiny_times_are_no_finding_whatever_their_share(

@@ -8,6 +8,7 @@ import pytest
 from tests.support.traces.training import Recorder, findings, together
 
 from stepscope.advice.rules.running.step_outlier import evaluate
+from stepscope.advice.signals.running.processors import Processors, processor_signals
 from stepscope.report.words.findings import lead_sentence
 from stepscope.thresholds import THRESHOLDS
 
@@ -51,10 +52,28 @@ def test_slow_steps_all_over_the_recording_are_a_warning(
 def test_the_same_work_that_takes_longer_is_a_note(
     signals_of: Any, shares: Any
 ) -> None:
-    one = of_lengths(shares, *[0.0, 0.0, 0.0, 0.0, 8.0] * 8, owner="host_compute")
-    finding = evaluate(signals_of(one), THRESHOLDS)
-    assert (finding.status, finding.severity) == ("fail", "info")
-    assert finding.note == "same_work"
+    for slow in ([0.0, 0.0, 0.0, 0.0, 8.0] * 8, [*[0.0] * 6, 40.0, 0.0, 0.0, 9.0]):
+        one = of_lengths(shares, *slow, owner="host_compute")
+        finding = evaluate(signals_of(one), THRESHOLDS)
+        assert (finding.status, finding.severity) == ("fail", "info")
+        assert finding.note == "same_work"
+
+
+@pytest.mark.parametrize(
+    ("own", "severity", "note"), [(3.0, "info", "others"), (9.0, "warn", None)]
+)
+def test_slow_steps_on_a_machine_that_others_use_are_a_note(
+    signals_of: Any, shares: Any, own: float, severity: str, note: str | None
+) -> None:
+    """All 16 cores are busy, with the program's own work or that of others."""
+    one = of_lengths(shares, *[0.0, 0.0, 0.0, 0.0, 8.0] * 8)
+    cores = Processors(
+        cores=16, waiting_percent=(50.0,) * 40, machine=15.9, own=own, threads=16
+    )
+    signals = signals_of(one, {processor_signals: {one.host: cores}})
+    finding = evaluate(signals, THRESHOLDS)
+    assert (finding.status, finding.severity) == ("fail", severity)
+    assert finding.note == note
 
 
 @pytest.mark.parametrize(

@@ -189,3 +189,21 @@ def test_nothing_stands_out_of_a_narrow_page(
         details.evaluate("(each) => { each.open = true; }")
     view.click("button", "As a table")
     assert violations(view, axe) == []
+
+
+def test_both_runs_lie_below_each_other_step_by_step(
+    view: View, server: Server
+) -> None:
+    opened(view, server, "healthy", "graph")
+    view.page.get_by_role("link", name="Both in Trace, step by step").click()
+    view.settle()
+    below = view.page.get_by_role("region", name="healthy, step by step")
+    assert below.locator(".track").count() > 0
+    assert view.fragment["beside"] == "@base"
+    below.get_by_role("button", name="Take healthy away").click()
+    view.settle()
+    assert below.count() == 0
+    view.page.locator("summary", has_text="Below").click()
+    view.page.get_by_label("healthy, step by step").check()
+    view.settle()
+    assert below.locator(".track").count() > 0

@@ -42,9 +42,13 @@ def test_all_numbers_are_those_of_the_tool(
         return
     fields = view.check_values(told["data"])
     tables = view.check_tables(told["data"], page)
-    assert fields
-    # A tree is no table until it is shown as one; allocations alone make no table.
-    assert tables or page == "model_views" or run == "allocator"
+    # One worker is compared with none, and allocations alone cost no time.
+    lonely = page == "pod_viewer" and len(told["data"]["workers"]) == 1
+    assert fields or lonely or (page, run) == ("model_views", "allocator")
+    # A tree is no table until it is shown as one; allocations alone make no table, nor
+    # does input that was not seen.
+    unseen = page == "input_pipeline_analyzer" and not told["data"]["input_ops"]
+    assert tables or unseen or page == "model_views" or run == "allocator"
 
 
 @pytest.mark.parametrize("page", TOOL_PAGES)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.support.sites.browser import Server
 from tests.support.sites.serve import put, running
-from tests.support.sites.view import View
+from tests.support.sites.view import PATIENCE_MS, View
 from tests.support.traces import blueprint
 
 from stepscope.serve.runs import cutting
@@ -134,13 +134,14 @@ def test_rows_sort_and_filter_at_the_server(view: View, server: Server) -> None:
     counts = sorted((row["occurrences"] for row in told), reverse=True)
     assert first == counts[:20]
     view.page.get_by_label("Filter ops").fill("conv2d")
-    view.page.wait_for_timeout(400)
-    view.settle()
     texts = ("host_or_device", "type", "name")
     matching = [r for r in told if any("conv2d" in str(r[t]).lower() for t in texts)]
     assert 0 < len(matching) < len(told)
-    caption = view.page.locator("table caption").inner_text()
-    assert caption == f"{len(matching)} of {len(told)} ops"
+    # The page asks a moment after the last key.
+    counted = f"{len(matching)} of {len(told)} ops"
+    caption = view.page.locator("table caption")
+    caption.filter(has_text=counted).wait_for(timeout=PATIENCE_MS)
+    assert caption.inner_text() == counted
 
 
 def test_the_csv_is_that_of_the_command_line(view: View, server: Server) -> None:

@@ -69,7 +69,7 @@ def test_the_headline_says_for_whom_the_others_waited(
     card = view.page.get_by_role("region", name="Breakdown of the worker")
     assert slowest["waited_for_ms"] is None
     assert summary.startswith(
-        f"{slowest['host']}, device {slowest['device']} is the slowest: its "
+        f"{slowest['host']}, device {slowest['device']} is the slowest worker, in "
     )
     # The card of the slowest worker is open from the first.
     assert card.locator("h3").inner_text().startswith(slowest["host"])

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from stepscope.report.words.names import UNIT_NAMES
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -61,7 +63,8 @@ def test_every_unit_has_its_roof(view: View, server: Server) -> None:
     roofs = server.show(RUN, TOOL)["data"]["roofs"]
     assert view.page.locator("path.roof").count() == len(roofs) > 1
     texts = view.page.locator("text.roof").all_text_contents()
-    assert [text.partition(":")[0] for text in texts] == [it["unit"] for it in roofs]
+    units = [UNIT_NAMES[it["unit"]] for it in roofs]
+    assert [text.partition(":")[0] for text in texts] == units
 
 
 def test_the_share_without_a_known_place_is_said(view: View, server: Server) -> None:

@@ -36,7 +36,8 @@ def test_the_graph_marks_path_and_bottleneck(view: View, server: Server) -> None
         said = nodes.nth(index).inner_text()
         kind = nodes.nth(index).get_attribute("class") or ""
         assert said.startswith(node["type"])
-        assert f"{node['calls']} calls" in said
+        calls = "call" if node["calls"] == 1 else "calls"
+        assert said.endswith(f"\n{node['calls']} {calls}")
         # Not by colour alone: the bottleneck says so.
         assert ("bottleneck" in said) == node["bottleneck"]
         assert ("bottleneck" in kind) == node["bottleneck"]

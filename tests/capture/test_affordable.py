@@ -78,6 +78,7 @@ class Loop:
         self._step_s = step_s
         self.now_s = 0.0
         self.longer_after = math.inf
+        self.longer_s = 1.0
         self._passed = 0
 
     def clock(self) -> float:
@@ -87,7 +88,7 @@ class Loop:
         session = current()
         self._passed += 1
         if self._passed > self.longer_after:
-            self.now_s += 1.0
+            self.now_s += self.longer_s
         # Steps before a window are watched, with one reading of counters a second.
         if session is None or session.options.counters_hz <= 1:
             self.now_s += 0.1
@@ -127,6 +128,7 @@ def windowed(
     *,
     steps: int,
     recorded: int = 6,
+    max_s: float = 1e9,
     loop: Loop | None = None,
     settle: Callable[[], None] | None = None,
 ) -> Note:
@@ -139,7 +141,7 @@ def windowed(
         notes=str(notes),
         skip_steps=5,
         steps=recorded,
-        max_s=1e9,
+        max_s=max_s,
         max_slowdown=1.0,
         python_tracer_level=1,
         python_sampling_hz=0.0,
@@ -310,3 +312,20 @@ def test_steps_before_the_first_round_of_a_schedule_are_no_measure(
     assert len(profiler.runs) == 2
     for run in profiler.runs:
         assert not [it for it in run.warnings if "max_slowdown" in it]
+
+
+def test_setting_profilers_up_does_not_use_the_time_of_a_window(
+    tmp_path: Path,
+) -> None:
+    """Recorded steps take 30 s, 0.1 s, 0.1 s and so on, of at most 10 s."""
+    lengths = iter([30.0, *[0.1] * 20])
+    note = windowed(tmp_path, lambda _: next(lengths), steps=20, max_s=10.0)
+    assert (note.first, note.last) == (6, 11)
+
+
+def test_a_window_ends_with_the_step_that_ends_after_its_time(tmp_path: Path) -> None:
+    """Steps take 6 s; the first one does not count, two more are longer than 10 s."""
+    loop = Loop(lambda _: 0.1)
+    loop.longer_after, loop.longer_s = 0, 6.0
+    note = windowed(tmp_path, lambda _: 0.1, steps=20, max_s=10.0, loop=loop)
+    assert (note.first, note.last) == (6, 8)

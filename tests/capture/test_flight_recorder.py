@@ -7,6 +7,7 @@ that a busy machine only makes them longer.
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -35,6 +36,12 @@ def ran(logdir: object, how: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def no_processor_ns(pid: int) -> int:
+    """How long all threads of a program were ready and had no processor."""
+    threads = Path(f"/proc/{pid}/task").glob("*/schedstat")
+    return sum(int(it.read_text(encoding="ascii").split()[1]) for it in threads)
+
+
 def runs(logdir: Path) -> list[Path]:
     return sorted(logdir.rglob("*.xplane.pb"))
 
@@ -47,7 +54,10 @@ def test_a_slow_step_is_written_and_what_it_waited_for_is_said(tmp_path: Path) -
     done = ran(tmp_path, "slow")
     assert done.returncode == 0
     (line,) = (it for it in done.stderr.splitlines() if "train 40 took" in it)
-    assert line.startswith("stepscope: slow step: train 40 took 1.5")
+    took = re.match(r"stepscope: slow step: train 40 took ([\d.]+) s", line)
+    assert took is not None, line
+    # It sleeps for 1.5 s, or for longer on a busy machine.
+    assert float(took[1]) >= 1.5
     assert "flight_program.py" in line
     assert "stall" in line
     path = Path(line.partition("written to ")[2])
@@ -57,7 +67,8 @@ def test_a_slow_step_is_written_and_what_it_waited_for_is_said(tmp_path: Path) -
 
 def test_a_hang_is_written_with_where_the_program_is(tmp_path: Path) -> None:
     done = ran(tmp_path, "hang")
-    (line,) = (it for it in done.stderr.splitlines() if "hang" in it)
+    # A busy machine may make a pause before this one.
+    *_, line = (it for it in done.stderr.splitlines() if "hang" in it)
     assert "the last one was train 39" in line
     assert "stuck" in line
     assert 39 in step_numbers(Path(line.partition("written to ")[2]))
@@ -123,21 +134,25 @@ def test_a_kill_loses_the_last_second_at_most(tmp_path: Path) -> None:
     ) as program:
         assert program.stdout is not None
         ended: dict[int, int] = {}
-        until_s = time.monotonic() + 4
+        # Until all of it is imported on a busy machine, nothing comes.
+        until_s = float("inf")
         while time.monotonic() < until_s:
             number, at = program.stdout.readline().split()
             ended[int(number)] = int(at)
+            until_s = min(until_s, time.monotonic() + 3)
+        waited_ns = no_processor_ns(program.pid)
         killed_ns = time.monotonic_ns()
         program.kill()
         program.wait()
     (left,) = tmp_path.rglob("*.xplane.pb.part")
     found = step_numbers(left)
     assert found == list(range(len(found)))
-    # One second between two flushes, and what a busy machine may add to it.
-    patience_ns = 1_500_000_000
-    kept = [it for it, at in ended.items() if at < killed_ns - 10**9 - patience_ns]
-    assert kept
-    assert set(kept) <= set(found)
+    # One second between two flushes, half of one for the disk, and for how long the
+    # machine gave no processor to any of the program's threads.
+    late_ns = 1_500_000_000 + waited_ns
+    assert ended
+    assert {it for it, at in ended.items() if at < killed_ns - late_ns} <= set(found)
+    assert len(found) > 1
 
 
 def test_it_gives_way_to_a_recording_and_goes_on_after_it(tmp_path: Path) -> None:

@@ -311,7 +311,7 @@ def work():
     time.sleep(0.01)
 
 def main():
-    end = time.monotonic() + 2
+    end = time.monotonic() + 4
     while time.monotonic() < end:
         work()
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from tests.support.sites.serve import Site
 
+pytestmark = pytest.mark.usefixtures("opened_once")
+
 GRAPH, HEALTHY = "gpu/torch_graph", "gpu/torch_healthy"
 KINDS = {"appeared", "vanished", "slowed", "quickened", "same"}
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+pytestmark = pytest.mark.usefixtures("opened_once")
+
 #: A recording and an instant in a gap of its device, or of a step without a device.
 CASES = {
     "gpu/jax_input_bound": "57.95ms",

@@ -14,6 +14,8 @@ from click.testing import CliRunner, Result
 from stepscope.advice.registry import RULES
 from stepscope.cli.main import main
 
+pytestmark = pytest.mark.usefixtures("opened_once")
+
 
 def report(*arguments: str) -> Result:
     return CliRunner().invoke(main, ["report", *arguments])

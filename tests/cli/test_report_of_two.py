@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.signal import Signals
     from stepscope.derive.profile_data import ProfileData
 
+pytestmark = pytest.mark.usefixtures("opened_once")
+
 GRAPH, HEALTHY = "gpu/torch_graph", "gpu/torch_healthy"
 LAUNCH_BOUND = "gpu/torch_launch_bound"
 

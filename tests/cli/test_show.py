@@ -16,6 +16,8 @@ from stepscope.cli.main import main
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.usefixtures("opened_once")
+
 TOOLS = ["overview_page", "framework_op_stats", "kernel_stats"]
 SHORT = {"overview": "overview_page", "ops": "framework_op_stats"}
 

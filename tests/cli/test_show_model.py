@@ -13,6 +13,8 @@ from click.testing import CliRunner
 
 from stepscope.cli.main import main
 
+pytestmark = pytest.mark.usefixtures("opened_once")
+
 DATA = Path(__file__).resolve().parents[1] / "data"
 
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+pytestmark = pytest.mark.usefixtures("opened_once")
+
 OP = "gradient_tape/MatMul_1/MatMul"
 
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     import msgspec
 
+pytestmark = pytest.mark.usefixtures("opened_once")
+
 #: The largest whole number that readers of JSON keep.
 EXACT = 2**53
 COMMITTED = ("tf_custom_loop", "jax_marked")

@@ -19,6 +19,8 @@ from stepscope.cli.main import main
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.usefixtures("opened_once")
+
 
 @pytest.fixture(scope="module")
 def recorded(repository: Path) -> str:

@@ -180,11 +180,11 @@ def test_a_directory_of_another_profiler_says_whose_files_these_are(
     tmp_path: Path,
 ) -> None:
     for rank in range(3):
-        put(tmp_path / f"rank{rank}.nsys-rep", b"NVIDIA Tegra Profiler 1.0")
+        put(tmp_path / f"rank{rank}.csv", b"Time (%),Total Time (ns),Instances")
     put(tmp_path / "notes.txt", b"words")
     with pytest.raises(BadInput) as caught:
         open_hosts(tmp_path)
-    assert "3 x an Nsight Systems" in str(caught.value)
+    assert "3 x a table of `nsys stats`" in str(caught.value)
     assert "\n" not in str(caught.value)
 
 

@@ -243,6 +243,23 @@ def test_looking_for_nan_works_as_ever_while_calls_are_counted(tmp_path: Path) -
     assert steps[:5] == list(range(11, 16))
 
 
+NOT_JITTED = """
+import jax, jax.numpy as jnp
+def loss(w, x): return jnp.mean(jnp.tanh(x @ w) ** 2)
+w, x = jnp.ones((8, 8)), jnp.ones((4, 8))
+for _ in range(30): w = w - 0.1 * jax.grad(loss)(w, x)
+print(float(w.sum()))
+"""
+
+
+def test_what_jax_calls_for_a_gradient_is_no_step(tmp_path: Path) -> None:
+    python = interpreter("jax")
+    (tmp_path / "train.py").write_text(NOT_JITTED, encoding="utf-8")
+    done = record(tmp_path, python, "train.py")
+    assert done.out == alone(tmp_path, python, "train.py")
+    assert "no steps were found" in done.err
+
+
 @pytest.mark.parametrize("name", ["torch", "jax", "tensorflow"])
 def test_the_loops_of_the_demonstration_show_what_their_input_costs(
     name: str, tmp_path: Path

@@ -40,7 +40,7 @@ SHORT = ProfileRequest(duration_ms=50, emit_xspace=True, session_id="s")
 
 def until(holds: Callable[[], object]) -> None:
     """Wait for what will come."""
-    end = time.monotonic() + 30
+    end = time.monotonic() + 60
     while not holds():
         assert time.monotonic() < end
         time.sleep(0.01)

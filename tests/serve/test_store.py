@@ -15,11 +15,14 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.support.sites.serve import OLD, Site, put, running
 
-from stepscope.serve.runs import answers
+from stepscope.serve.runs import answers, opened, store
 from stepscope.serve.runs.cache import Bounded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from stepscope.analysis.profile import ProfileWithTools
+    from stepscope.rundir import Run
 
 
 def test_the_cache_keeps_what_was_used_last_within_its_bytes() -> None:
@@ -123,14 +126,12 @@ def test_an_unreadable_run_is_tried_once_and_is_the_newest_no_more(
     logdir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(logdir, "r2", "vm", b"garbage", unix_s=OLD + 5)
-    from stepscope.serve.runs import store  # noqa: PLC0415 - patched
-
     tried = []
-    opened = store.open_found
+    real = store.open_found
     monkeypatch.setattr(
         store,
         "open_found",
-        lambda run, **options: tried.append(run.name) or opened(run, **options),
+        lambda run, **options: tried.append(run.name) or real(run, **options),
     )
     with running(logdir) as site:
         bad = site.get("data/runs").json["runs"][0]
@@ -227,3 +228,25 @@ def test_threads_are_as_many_as_requests_at_a_time_and_end_with_the_server(
     while answering() and time.monotonic() < end:
         time.sleep(0.05)
     assert answering() == 0
+
+
+def test_two_light_runs_stay_open_side_by_side(
+    logdir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(logdir, "r2", "vm", next(logdir.rglob("*.pb")).read_bytes())
+    read: list[str] = []
+    real = store.open_found
+
+    def reading(run: Run, **options: str | None) -> ProfileWithTools:
+        read.append(run.name)
+        return real(run, **options)
+
+    monkeypatch.setattr(store, "open_found", reading)
+    for events, times in ((opened.LIGHT_EVENTS, 1), (0, 3)):
+        read.clear()
+        monkeypatch.setattr(opened, "LIGHT_EVENTS", events)
+        with running(logdir) as site:
+            runs = [each["id"] for each in site.get("data/runs").json["runs"]]
+            for run in runs * 3:
+                assert site.get(f"data/trace/catalogue?run={run}").status == 200
+        assert sorted(read) == sorted(["r1", "r2"] * times)

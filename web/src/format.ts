@@ -4,10 +4,10 @@ import type { Cell } from "./data/made/types";
 /** What is shown where nothing was measured; never 0. */
 export const UNKNOWN = "–";
 
-/** So many decimals that three figures show, or more. */
+/** So many decimals that three figures show, or those before the point. */
 function figures(value: number): number {
   const size = Math.abs(value);
-  return size >= 1000 ? 0 : size >= 100 ? 1 : size >= 1 ? 2 : size === 0 ? 0 : 4;
+  return size >= 1000 ? 0 : size >= 100 ? 1 : size >= 1 ? 2 : size >= 0.1 ? 3 : size === 0 ? 0 : 4;
 }
 
 /** By decimals. Made once: a page writes thousands of numbers, and making one takes long. */

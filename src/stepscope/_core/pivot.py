@@ -1,10 +1,15 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
-"""Stats into dense columns, and byte strings of the file into small numbers.
+"""Columns out of rows: of stats, of byte strings, and of the tables of SQLite.
 
 `pivot` scatters the stats of a range of events into one column per wanted key, and
 `pivot_rows` those of some events.
 `intern` numbers byte strings by content with an open-addressing hash table whose
 slots hold the numbers; strings are compared in place and never copied.
+`sqlite_leaves` lists the pages that hold a table's rows, in order, and `sqlite_numbers`
+takes columns of numbers out of them (https://www.sqlite.org/fileformat2.html, sections
+1.6 and 2.1). Both read what is regular alone: a page that is not where it should be, a
+record that reaches beyond its page or goes on elsewhere, and a table of another kind
+are irregular, and the caller asks SQLite itself.
 """
 
 from __future__ import annotations
@@ -16,12 +21,28 @@ except ImportError:
 if not cython.compiled:
     from stepscope._core import _shim as cython
 
-__all__ = ["BAD_RANGE", "NO_ROOM", "intern", "pivot", "pivot_rows"]
+__all__ = [
+    "BAD_RANGE",
+    "FRACTION",
+    "IRREGULAR",
+    "NO_ROOM",
+    "NUMBER",
+    "intern",
+    "pivot",
+    "pivot_rows",
+    "sqlite_leaves",
+    "sqlite_numbers",
+]
 
 #: The slots or the list of representatives are too few: call again with more.
 NO_ROOM = -1
 #: The rows do not lie within every array, or an array has the wrong length.
 BAD_RANGE = -3
+#: Pages or records that SQLite has to read.
+IRREGULAR = -1
+#: What a value of a record is, where it is known: an integer, a fraction.
+NUMBER = 1
+FRACTION = 2
 
 
 @cython.cfunc
@@ -325,3 +346,244 @@ def intern(
     with cython.nogil:
         found: cython.longlong = _intern(data, place, length, seed, slots, ids, firsts)
     return found
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _short(
+    data: cython.const[cython.uchar][::1], at: cython.longlong
+) -> cython.longlong:
+    return (cython.cast(cython.longlong, data[at]) << 8) | data[at + 1]
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _varint(
+    data: cython.const[cython.uchar][::1],
+    at: cython.longlong,
+    end: cython.longlong,
+    out: cython.longlong[::1],
+) -> cython.longlong:
+    """Put a number into `out[0]`; return the place after it, or -1 beyond the end."""
+    value: cython.longlong = 0
+    _count: cython.longlong
+    byte: cython.longlong
+    for _count in range(8):
+        if at >= end:
+            return -1
+        byte = data[at]
+        at += 1
+        value = (value << 7) | (byte & 0x7F)
+        if byte < 0x80:
+            out[0] = value
+            return at
+    # A ninth byte would hold eight bits: no length or type is so large.
+    return -1
+
+
+@cython.ccall
+@cython.exceptval(check=False)
+def sqlite_leaves(
+    data: cython.const[cython.uchar][::1],
+    page_bytes: cython.longlong,
+    root: cython.longlong,
+    out: cython.longlong[::1],
+    stack: cython.longlong[:, ::1],
+) -> cython.longlong:
+    """List the leaf pages of a table in order, and return their number.
+
+    Args:
+        data: The file.
+        page_bytes: Size of a page.
+        root: Number of the table's first page, from 1.
+        out: Takes the numbers of the pages; as long as the file has pages.
+        stack: Two rows, as long as the tree may be deep: page, and next child.
+    """
+    pages: cython.longlong = data.shape[0] // page_bytes
+    seen: cython.longlong = 0
+    count: cython.longlong = 0
+    depth: cython.longlong = 0
+    page: cython.longlong
+    at: cython.longlong
+    cells: cython.longlong
+    child: cython.longlong
+    place: cython.longlong
+    most: cython.longlong = stack.shape[1]
+    with cython.nogil:
+        stack[0, 0] = root
+        stack[1, 0] = 0
+        while depth >= 0:
+            page = stack[0, depth]
+            if page < 1 or page > pages:
+                return -1
+            at = (page - 1) * page_bytes
+            if page == 1:
+                at += 100
+            if stack[1, depth] == 0:
+                # No tree has a page twice.
+                seen += 1
+                if seen > pages:
+                    return -1
+            if data[at] == 0x0D:
+                if count >= out.shape[0]:
+                    return -1
+                out[count] = page
+                count += 1
+                depth -= 1
+                continue
+            if data[at] != 0x05:
+                return -1
+            cells = _short(data, at + 3)
+            child = stack[1, depth]
+            if child > cells:
+                depth -= 1
+                continue
+            stack[1, depth] = child + 1
+            place = at + 8
+            if child < cells:
+                if at + 12 + 2 * child + 2 > page * page_bytes:
+                    return -1
+                place = (page - 1) * page_bytes + _short(data, at + 12 + 2 * child)
+            if place + 4 > page * page_bytes:
+                return -1
+            depth += 1
+            if depth >= most:
+                return -1
+            stack[0, depth] = (_short(data, place) << 16) | _short(data, place + 2)
+            stack[1, depth] = 0
+    return count
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _record(
+    data: cython.const[cython.uchar][::1],
+    at: cython.longlong,
+    end: cython.longlong,
+    slots: cython.const[cython.longlong][::1],
+    row: cython.longlong,
+    out: cython.longlong[:, ::1],
+    known: cython.uchar[:, ::1],
+    number: cython.longlong[::1],
+) -> cython.longlong:
+    """Take the wanted values out of a record; return 0, or the code."""
+    body: cython.longlong
+    header: cython.longlong
+    column: cython.longlong = 0
+    kind: cython.longlong
+    size: cython.longlong
+    value: cython.longlong
+    byte: cython.longlong
+    slot: cython.longlong
+    begin: cython.longlong = at
+    at = _varint(data, at, end, number)
+    if at < 0:
+        return -1
+    header = begin + number[0]
+    body = header
+    if header < at or header > end:
+        return -1
+    while at < header and column < slots.shape[0]:
+        at = _varint(data, at, header, number)
+        if at < 0:
+            return -1
+        kind = number[0]
+        if kind >= 12:
+            size = (kind - 12) >> 1
+        elif kind <= 4:
+            size = kind
+        elif kind == 5:
+            size = 6
+        elif kind <= 7:
+            size = 8
+        elif kind <= 9:
+            size = 0
+        else:
+            return -1
+        if size > end - body:
+            return -1
+        slot = slots[column]
+        if slot >= 0:
+            if 1 <= kind <= 7:
+                # The first byte carries the sign.
+                value = data[body]
+                if value >= 0x80:
+                    value -= 0x100
+                for byte in range(1, size):
+                    value = cython.cast(
+                        cython.longlong, (value << 8) | data[body + byte]
+                    )
+                out[slot, row] = cython.cast(cython.longlong, value)
+                known[slot, row] = 2 if kind == 7 else 1
+            elif 8 <= kind <= 9:
+                out[slot, row] = kind - 8
+                known[slot, row] = 1
+        body += size
+        column += 1
+    return 0
+
+
+@cython.ccall
+@cython.exceptval(check=False)
+def sqlite_numbers(
+    data: cython.const[cython.uchar][::1],
+    page_bytes: cython.longlong,
+    usable: cython.longlong,
+    pages: cython.const[cython.longlong][::1],
+    slots: cython.const[cython.longlong][::1],
+    out: cython.longlong[:, ::1],
+    known: cython.uchar[:, ::1],
+    number: cython.longlong[::1],
+) -> cython.longlong:
+    """Take columns out of leaf pages, row by row, and return the number of rows.
+
+    Args:
+        data: The file.
+        page_bytes: Size of a page.
+        usable: How much of each page is used.
+        pages: Numbers of leaf pages, as `sqlite_leaves` lists them.
+        slots: Column of the table → row of `out`; -1 for one that is not wanted.
+        out: Takes the values: the integer, or the 64 bits of a fraction.
+        known: Takes `NUMBER` or `FRACTION`; must be 0 before.
+        number: Room for one number.
+    """
+    row: cython.longlong = 0
+    at: cython.longlong
+    begin: cython.longlong
+    end: cython.longlong
+    head: cython.longlong
+    cells: cython.longlong
+    cell: cython.longlong
+    length: cython.longlong
+    place: cython.longlong
+    most: cython.longlong = out.shape[1]
+    with cython.nogil:
+        for place in range(pages.shape[0]):
+            begin = (pages[place] - 1) * page_bytes
+            if pages[place] < 1 or begin + page_bytes > data.shape[0]:
+                return -1
+            end = begin + usable
+            head = begin + 100 if pages[place] == 1 else begin
+            cells = _short(data, head + 3)
+            if head + 8 + 2 * cells > end or row + cells > most:
+                return -1
+            for cell in range(cells):
+                at = begin + _short(data, head + 8 + 2 * cell)
+                at = _varint(data, at, end, number)
+                if at < 0:
+                    return -1
+                length = number[0]
+                # The key of a row; a negative one takes nine bytes.
+                at = _varint(data, at, end, number)
+                # A longer record goes on in other pages.
+                if at < 0 or length > end - at or length > usable - 35:
+                    return -1
+                if _record(data, at, at + length, slots, row, out, known, number) < 0:
+                    return -1
+                row += 1
+    return row

@@ -36,6 +36,9 @@ LeadKind = Literal["finding", "idle", "device", "host", "largest", "nothing"]
 _COMPUTE: Final = tuple(owner for owner in BUSY_OWNERS if owner.startswith("compute"))
 #: Device work as one owner.
 _BUSY: Final = "busy"
+#: Waiting for other workers, and the findings that say for which.
+_PEER: Final = "peer"
+_LATE: Final = ("allreduce.arrival", "multi.stagger", "multi.input")
 
 
 class Lead(msgspec.Struct, frozen=True, kw_only=True):
@@ -196,6 +199,10 @@ def _unfound(
     """Return the largest idle owner that no finding is about, with its ms per step."""
     failing = [one for one in findings if one.status == "fail"]
     told = {owner for one in failing for owner in one.owners}
+    # Who comes late is worked out across workers, not in the account of one of them.
+    late = (one.share_percent or 0.0 for one in failing if one.id in _LATE)
+    if max(late, default=0.0) >= thresholds.idle_owner.value:
+        told.add(_PEER)
     topics = {topic for one in failing for topic in one.topics}
 
     def untold(owner: str) -> float:

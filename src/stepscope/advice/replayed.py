@@ -75,6 +75,10 @@ class Together(msgspec.Struct, frozen=True, kw_only=True):
     next_hidden: bool = False
 
 
+#: From this share of the critical path on, in percent, nothing else is on it.
+_ALL: Final = 99.0
+
+
 def _changes(
     finding: Finding, signals: Signals, thresholds: Thresholds
 ) -> tuple[Change, ...]:
@@ -170,6 +174,9 @@ def together(
     mine = [it for it in told if replays.host_of(it[0].devices[0]) == host]
     ids = tuple(one.id for one, _, _ in mine)
     after = replays.next_bottleneck(changes, foremost.devices[0])
+    if after is not None and after[0] in foremost.owners and after[1] >= _ALL:
+        # Work that hid that time would hold a part of the path itself.
+        after = None
     return Together(
         findings=ids,
         left_out=tuple(one.id for one in ranked if one.id not in ids),

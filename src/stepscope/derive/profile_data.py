@@ -117,7 +117,12 @@ class ProfileData:
     @property
     def is_worth_threads(self) -> bool:
         """Whether computing side by side gains anything."""
-        return worth_threads(sum(map(_events, self.traces.values()))) > 1
+        return worth_threads(self.event_count) > 1
+
+    @property
+    def event_count(self) -> int:
+        """Number of events of all hosts."""
+        return sum(map(_events, self.traces.values()))
 
     def prepare(
         self,

@@ -109,7 +109,7 @@ def cost_checks(trial: Trial) -> tuple[Check, ...]:
             group,
             "how it was measured",
             f"steps {trial.first} to {trial.last} of one run were recorded with the "
-            "options of stepscope run, the steps before them were not; the first "
+            "usual options, the steps before them were not; the first "
             "recorded step, which sets profilers up, is left out",
         ),
     )

@@ -57,6 +57,8 @@ READERS: Final = (
     Reader("xspace", _later(_XPLANE, "read")),
     Reader("kineto", _later(_KINETO, "read"), _later(_KINETO, "hosts_of")),
     Reader("nsight_systems", _later(_NSIGHT_SYSTEMS, "read")),
+    # Of a report with its database beside it, the database is read.
+    Reader("nsys_rep", _later(_NSIGHT_SYSTEMS, "read_report"), beside=True),
     Reader("nsight_compute_csv", _later(_NSIGHT_COMPUTE, "read"), beside=True),
     Reader("ncu_rep", _later(_NSIGHT_COMPUTE, "read_report"), beside=True),
     Reader("memory_snapshot", _later(f"{_MEMORY}.snapshot", "read")),

@@ -87,10 +87,6 @@ FOREIGN: Final = {
         "a Python pickle, which is never loaded: it could run code", f"{_XSPACE_WAY}."
     ),
     "sqlite": Foreign("an SQLite database of another program", f"{_XSPACE_WAY}."),
-    "nsys_rep": Foreign(
-        "an Nsight Systems report, which only Nsight Systems can open",
-        "Write a database, which can be read: `nsys export --type sqlite FILE`.",
-    ),
     "riegeli": Foreign(
         "an XSpace in Riegeli records, which has no reader",
         "Record with the output format .xplane.pb.",

@@ -21,7 +21,9 @@ from stepscope.remote.messages import (
 from stepscope.remote.outcome import HostOutcome
 from stepscope.remote.transport import METADATA_KEY, SERVICE, UNLIMITED, bearer
 from stepscope.rundir import TRACE_SUFFIX
+from stepscope.xspace.vocabulary import CLOCK_PLANE, ClockStat
 from stepscope.xspace.wire import fields_of
+from stepscope.xspace.writing.write import XSpaceBuilder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -159,7 +161,7 @@ class Caller:
             return self._outcome("empty", _EMPTY, began), True
         try:
             _check(content)
-            self._write(directory, content)
+            self._write(directory, content + self._clock())
         except MalformedMessage:
             text = "the profile that it sent cannot be read."
             return self._outcome("error", text, began), False
@@ -167,6 +169,16 @@ class Caller:
             text = f"its profile cannot be written: {error}."
             return self._outcome("error", text, began), False
         return self._outcome("ok", "", began)._replace(bytes=len(content)), False
+
+    def _clock(self) -> bytes:
+        """Return what the host's file is to say of its clock; nothing if unknown."""
+        if self._offset_ns is None or self._doubt_ns is None:
+            return b""
+        space = XSpaceBuilder("", start_ns=None)
+        plane = space.plane(CLOCK_PLANE)
+        plane.set_stat(ClockStat.OFFSET_NS, self._offset_ns)
+        plane.set_stat(ClockStat.DOUBT_NS, self._doubt_ns)
+        return space.to_bytes()
 
     def _outcome(
         self, state: Any, text: str, began: float, *, attempts: int = 1

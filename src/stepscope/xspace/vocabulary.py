@@ -7,12 +7,14 @@ from typing import Final
 __all__ = [
     "ANNOTATION_CATEGORY",
     "CATEGORY",
+    "CLOCK_PLANE",
     "ENVIRONMENT_PLANE",
     "FORWARDED_PLANE",
     "HOST_PLANE",
     "MODEL_PLANE",
     "OP_CATEGORY",
     "PROGRAM_ORDINAL",
+    "ClockStat",
     "EnvironmentStat",
     "ParameterStat",
 ]
@@ -38,6 +40,19 @@ PROGRAM_ORDINAL: Final = "stepscope_program_ordinal"
 
 #: The plane that describes the model: each kind of event on it is a variable.
 MODEL_PLANE: Final = "/host:stepscope-model"
+
+
+#: Where a client that recorded several hosts says how a clock differs from its own.
+CLOCK_PLANE: Final = "/host:stepscope-clock"
+
+
+class ClockStat:
+    """What the plane of the clock says of the host."""
+
+    #: By how much the host's clock was ahead of the client's, nanoseconds.
+    OFFSET_NS: Final = "offset_ns"
+    #: That may be wrong by so much, nanoseconds.
+    DOUBT_NS: Final = "doubt_ns"
 
 
 class ParameterStat:

@@ -24,7 +24,7 @@ from tests.support.traces.nsight import (
 from stepscope.errors import BadInput
 from stepscope.formats import nsight_systems
 from stepscope.formats.nsight_systems.database import rows
-from stepscope.formats.opening import open_hosts, read
+from stepscope.formats.opening import read
 from stepscope.rundir import run_of_file
 
 if TYPE_CHECKING:
@@ -225,10 +225,3 @@ def test_what_others_would_not_pass_on_is_named_and_not_read(tmp_path: Path) -> 
     assert "TARGET_INFO_SYSTEM_ENV" in note.message
     tables = [trace.table(name) for name in ("environment", "event_types", "quality")]
     assert "s3cret" not in str([getattr(it, "rows", list)() for it in tables])
-
-
-def test_a_report_says_how_to_export_it(tmp_path: Path) -> None:
-    path = tmp_path / "a.nsys-rep"
-    path.write_bytes(b"NVIDIA Tegra Profiler 1.0")
-    with pytest.raises(BadInput, match="nsys export --type sqlite FILE"):
-        open_hosts(path)

@@ -12,6 +12,7 @@ import pytest
 from tests.support.traces.kineto import check_all, frame
 
 from stepscope.formats.opening import read
+from stepscope.trace.stats import DOUBLE
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -110,6 +111,47 @@ def test_sums_are_those_of_sql(
         ~pl.col("type").is_in(others.cast(pl.Int32).to_list())
     )
     assert [(len(events), events["dur_ps"].sum() or None)] == (ranges or [(0, None)])
+
+
+#: Threads of the program: those that call CUDA, as SQL lists them.
+_OWN = "(SELECT DISTINCT globalTid FROM CUPTI_ACTIVITY_KIND_RUNTIME)"
+_TURNS = (
+    "SELECT globalTid, start, isSchedIn,"
+    " lead(start) OVER w AS until, lead(isSchedIn) OVER w AS next_in"
+    " FROM SCHED_EVENTS WINDOW w AS (PARTITION BY globalTid ORDER BY start, rowid)"
+)
+
+
+@pytest.mark.parametrize("name", [JACOBI, OF_2020])
+def test_turns_on_cores_are_those_of_sql(
+    shared_profile: Callable[[str], Path], name: str
+) -> None:
+    path = shared_profile(name)
+    trace = read(path)
+    tracks = frame(trace, "tracks").with_row_index("track")
+    events = frame(trace, "events")
+    without = tracks.filter(pl.col("name").str.ends_with(": without a core"))
+    found = events.filter(pl.col("track").is_in(without["track"].cast(pl.Int32)))
+    sql = (
+        f"SELECT count(*), sum(until - start) * 1000 FROM ({_TURNS})"  # noqa: S608
+        f" WHERE NOT isSchedIn AND next_in AND globalTid IN {_OWN}"
+    )
+    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as base:
+        counted = base.execute(sql).fetchall()
+        ran = base.execute(
+            f"SELECT sum(until - start) FROM ({_TURNS}) WHERE isSchedIn"  # noqa: S608
+            " AND (globalTid >> 24) IN (SELECT globalTid >> 24"
+            " FROM CUPTI_ACTIVITY_KIND_RUNTIME)"
+        ).fetchall()
+    assert [(len(found), found["dur_ps"].sum())] == counted
+    (counters,) = tracks.filter(pl.col("kind") == "counters")["track"]
+    times = events.filter(pl.col("track") == counters)["start_ps"].to_numpy()
+    values = frame(trace, "stats").filter(pl.col("kind") == DOUBLE)["value"].to_numpy()
+    period_ps = int(times[1] - times[0])
+    assert len(values) == len(times)
+    assert values.view(float).sum() * period_ps / 100_000 == pytest.approx(
+        ran[0][0], rel=1e-9
+    )
 
 
 def test_kernels_meet_the_launches_of_their_own_process(

@@ -6,6 +6,8 @@ import re
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
+from stepscope.report.words.names import CODE_WORDS
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -233,7 +235,8 @@ def check_shown(field: str, truth: Any, exact: str | None, shown: str) -> None:
         check_rounded(field, truth, shown)
     elif isinstance(truth, str):
         assert exact == truth, where
-        assert shown == truth, where
+        words = CODE_WORDS.get(field.rpartition(".")[2], {})
+        assert shown == words.get(truth, truth), where
 
 
 def check_rounded(field: str, truth: float, shown: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final
@@ -26,6 +27,8 @@ MEMSET: Final = "CUPTI_ACTIVITY_KIND_MEMSET"
 RUNTIME: Final = "CUPTI_ACTIVITY_KIND_RUNTIME"
 SYNC: Final = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"
 NVTX: Final = "NVTX_EVENTS"
+#: Columns whose texts lie in `StringIds`.
+_IS_ID: Final = re.compile(r"(?<!metric)Name\Z|Id\Z")
 
 
 def global_id(process: int = PID, thread: int = 0) -> int:
@@ -112,7 +115,7 @@ def write(path: Path, tables: Mapping[str, Iterable[Row]], *sql: str) -> Path:
             given = [
                 {
                     column: texts.setdefault(value, len(texts) + 1)
-                    if isinstance(value, str) and column.endswith(("Name", "Id"))
+                    if isinstance(value, str) and _IS_ID.search(column)
                     else value
                     for column, value in row.items()
                 }

@@ -4,7 +4,7 @@ import { useState } from "preact/hooks";
 import { CATEGORIES, type Category } from "../data/made/categories";
 import type { AccountEntry, AccountPart } from "../data/made/types";
 import { OWNERS, PART_WORDS } from "../data/made/words";
-import { decimals, ms, number, percent } from "../format";
+import { decimals, number, percent } from "../format";
 import { Pick } from "../parts/pick";
 import { change, state } from "../state/url";
 import { Hatches, paint, Swatch } from "./categories";
@@ -19,6 +19,7 @@ export function Account({ entries }: { entries: AccountEntry[] }) {
   // One column of numbers: all have the decimals that the largest category needs.
   const owned = CATEGORIES.map(({ name }) => time(mine.filter((each) => each.category === name)));
   const digits = decimals(Math.max(...owned, 0));
+  const traced = mine.some(({ parts }) => parts?.some((part) => part.function !== null || part.file !== null));
   return (
     <section class="panel" aria-label="Account of the step">
       <Hatches />
@@ -37,9 +38,8 @@ export function Account({ entries }: { entries: AccountEntry[] }) {
         <table class="account">
           <thead>
             <tr>
-              {["Owner and name", "Function", "Place"].map((text) => (
-                <th key={text} scope="col">{text}</th>
-              ))}
+              <th scope="col">Owner and name</th>
+              {traced ? <th class="beside" scope="col">Function</th> : <td class="beside" />}
               {["Time", "Of the step"].map((text) => (
                 <th key={text} scope="col" class="number">{text}</th>
               ))}
@@ -51,9 +51,10 @@ export function Account({ entries }: { entries: AccountEntry[] }) {
             .map(([category, owners]) => (
               <tbody key={category.name} data-category={category.name}>
                 <tr class="category">
-                  <th scope="rowgroup" colSpan={3} title={category.sentence}>
+                  <th scope="rowgroup" title={category.sentence}>
                     <Swatch category={category} /> {category.title}
                   </th>
+                  <td class="beside" />
                   <Size ms={time(owners)} percent={sum(owners, (each) => each.percent)} digits={digits} />
                 </tr>
                 {owners.map((each) => (
@@ -81,21 +82,20 @@ function Owner({ entry, category, digits }: { entry: AccountEntry; category: Cat
   return (
     <>
       <tr data-owner={entry.owner}>
-        <th scope="row">{OWNERS[entry.owner] ?? entry.owner}</th>
-        <td>
+        <th scope="row">{OWNERS[entry.owner] ?? entry.owner}{placed(entry, digits)}</th>
+        <td class="beside">
           <svg class="length" aria-hidden="true">
             <rect width={`${entry.percent}%`} height="10" {...paint(category)} />
           </svg>
         </td>
-        <td>{placed(entry)}</td>
         <Size ms={entry.ms} percent={entry.percent} digits={digits} />
       </tr>
       {told.slice(0, all ? undefined : FIRST).map((part, index) => (
-        <Part key={index} part={part} share={entry.ms ? (entry.percent * part.ms) / entry.ms : null} digits={digits} />
+        <Part key={index} part={part} owner={entry.owner} share={entry.ms ? (entry.percent * part.ms) / entry.ms : null} digits={digits} />
       ))}
       {told.length > FIRST && (
         <tr class="part">
-          <td colSpan={5}>
+          <td>
             <button class="link" aria-expanded={all} onClick={() => show(!all)}>
               {all ? `only the ${FIRST} largest` : `${left} more`}
             </button>
@@ -107,19 +107,18 @@ function Owner({ entry, category, digits }: { entry: AccountEntry; category: Cat
 }
 
 /** How much of an owner's time lies between steps, where some does. */
-function placed(entry: AccountEntry): string {
-  if (!entry.between_ms) return "";
-  return entry.between_ms >= entry.ms ? "between" : `${ms(entry.between_ms)} between`;
+function placed(entry: AccountEntry, digits: number): string {
+  if (!entry.between_ms || entry.owner === "between") return "";
+  return entry.between_ms >= entry.ms ? ", between steps" : `, ${number(entry.between_ms, digits)} ms of it between steps`;
 }
 
-function Part({ part, share, digits }: { part: AccountPart; share: number | null; digits: number }) {
+function Part({ part, owner, share, digits }: { part: AccountPart; owner: string; share: number | null; digits: number }) {
   return (
     <tr class="part" data-part={part.name ?? ""}>
-      <td>{named(part)}</td>
-      <td title={part.file ?? undefined}>
+      <td>{named(part)}{part.place === "between" && owner !== "between" && ", between steps"}</td>
+      <td class="beside" title={part.file ?? undefined}>
         {part.function !== null && <code>{part.function}</code>} {source(part)}
       </td>
-      <td>{part.place}</td>
       <Size ms={part.ms} percent={share} digits={digits} />
     </tr>
   );

@@ -22,7 +22,7 @@ function detailsOf(category: string, details: Record<string, number>): [string, 
 export function Breakdown({ field, parts, percents, details = {} }: Props) {
   // One column of numbers: all have the decimals that the largest needs.
   const digits = decimals(Math.max(...Object.values(parts), 0));
-  const ms = (value: number | undefined) => (value === undefined ? UNKNOWN : `${number(value, digits)} ms`);
+  const ms = (value: number | null | undefined) => (value == null ? UNKNOWN : `${number(value, digits)} ms`);
   return (
     <div class="bars">
       <Hatches />

@@ -15,6 +15,8 @@ export interface Stack {
   group?: string;
   /** What else is said of the column. */
   remark?: string;
+  /** Drawn pale: it is in no mean. */
+  outside?: boolean;
 }
 
 interface Props {
@@ -106,6 +108,8 @@ function Picture(props: Props & { room: number }) {
           </g>
         ))}
         <Parts stacks={shown} width={width} y={y} />
+        {shown.map((column, index) =>
+          column.outside && <rect key={index} class="outside" x={LEFT + index * width} y={TOP} width={width} height={HEIGHT - BOTTOM - TOP} />)}
         <Groups columns={shown} width={width} />
         {lines.map(
           ({ label, value }) =>
@@ -130,6 +134,7 @@ function Picture(props: Props & { room: number }) {
       <p class="summary">
         {beyond.length > 0 &&
           `▲ beyond the scale: ${counted(beyond.length, each)}, up to ${number(Math.max(...beyond.map((one) => one.total)))} ${unit}. `}
+        {shown.some((column) => column.outside) && "Pale: in no mean. "}
         {lines.map(({ label, value }) => value !== null && value > top && `${label} ${number(value)} ${unit}. `)}
         {shown.length < props.stacks.length &&
           `${number(props.stacks.length)} ${each}s share ${number(shown.length)} columns; each shows the worst of its own.`}
@@ -171,12 +176,14 @@ function Groups({ columns, width }: { columns: Drawn[]; width: number }) {
   if (starts.length < 2) return null;
   return (
     <g class="groups">
-      {starts.map((k) => (
+      {starts.map((k, at) => (
         <g key={k}>
           <line x1={LEFT + k * width} x2={LEFT + k * width} y1={0} y2={HEIGHT - BOTTOM} />
-          <text x={LEFT + k * width + 3} y={9}>
-            {columns[k]!.group}
-          </text>
+          {7 * (columns[k]!.group ?? "").length + 6 < width * ((starts[at + 1] ?? Infinity) - k) && (
+            <text x={LEFT + k * width + 3} y={9}>
+              {columns[k]!.group}
+            </text>
+          )}
         </g>
       ))}
     </g>

@@ -19,7 +19,7 @@ interface Props {
   onChoose?: (id: string) => void;
 }
 
-const WIDTH = 230;
+const WIDTH = 186;
 const HEIGHT = 118;
 const MARGIN = 8;
 
@@ -68,7 +68,7 @@ export function Graph({ label, nodes, edges, start, onChoose }: Props) {
 
 function layout(nodes: Node[], edges: { from: string; to: string }[]) {
   const graph = new dagre.graphlib.Graph();
-  graph.setGraph({ rankdir: "LR", nodesep: 24, ranksep: 48, marginx: 8, marginy: 8 });
+  graph.setGraph({ rankdir: "LR", nodesep: 24, ranksep: 32, marginx: 8, marginy: 8 });
   graph.setDefaultEdgeLabel(() => ({}));
   for (const { id } of nodes) graph.setNode(id, { width: WIDTH, height: HEIGHT });
   for (const { from, to } of edges) graph.setEdge(from, to);

@@ -7,16 +7,19 @@ const ROWS: [keyof Statistics, string][] = [
   ["p95", "95th percentile"], ["min", "Shortest"], ["max", "Longest"],
 ];
 
-/** A sample in milliseconds in six numbers. */
-export function StatisticsTable({ of, field, caption }: { of: Statistics; field: string; caption: string }) {
+/** A sample in milliseconds in six numbers; nothing where none was taken. */
+export function StatisticsTable({ of, field, caption }: { of: Statistics | null; field: string; caption: string }) {
+  if (!of || of.mean === null) return null;
   return (
-    <table class="twin">
-      <caption>{caption}</caption>
-      <tbody>
-        {ROWS.map(([name, title]) => (
-          <Line key={name} name={title} field={`${field}.${name}`} title={`${caption}: ${title}`} exact={of[name]} shown={ms(of[name])} />
-        ))}
-      </tbody>
-    </table>
+    <section class="panel">
+      <h2>{caption}</h2>
+      <table class="twin" aria-label={caption}>
+        <tbody>
+          {ROWS.map(([name, title]) => (
+            <Line key={name} name={title} field={`${field}.${name}`} title={`${caption}: ${title}`} exact={of[name]} shown={ms(of[name])} />
+          ))}
+        </tbody>
+      </table>
+    </section>
   );
 }

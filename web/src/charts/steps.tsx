@@ -4,6 +4,9 @@ import { counted, ms } from "../format";
 import { change, link, state } from "../state/url";
 import { Columns } from "./columns";
 
+/** Flags of windows that are in no mean. */
+const OUTSIDE = ["open_end", "unrecorded", "other_kind", "warm_up"];
+
 type Shown = Pick<Step, "step" | "name" | "host" | "flags" | "duration_ms">;
 
 interface Props<T extends Shown> {
@@ -20,6 +23,8 @@ export function StepGraph<T extends Shown>({ steps, all, times, each = "step", p
     const [only] = steps;
     return <p>{only ? `One ${each} was recorded, of ${ms(only.duration_ms)}: it has no course to draw.` : `No ${each} was found.`}</p>;
   }
+  const outside = steps.map((step) => step.flags.some((flag) => OUTSIDE.includes(flag)));
+  const pale = outside.includes(true) && outside.includes(false);
   const hosts = new Set(steps.map((step) => step.host));
   const { step: wanted, host } = state.value;
   const named = steps.findIndex((step) => nameOf(step) === wanted);
@@ -40,8 +45,9 @@ export function StepGraph<T extends Shown>({ steps, all, times, each = "step", p
           { label: "p95", value: times.p95 },
         ]}
         onChoose={choose}
-        stacks={steps.map((step) => ({
+        stacks={steps.map((step, index) => ({
           label: nameOf(step),
+          outside: pale && outside[index]!,
           parts: parts(step),
           ...(hosts.size > 1 && { group: step.host }),
           ...(step.flags.length > 0 && { remark: `set apart: ${step.flags.join(", ").replaceAll("_", " ")}` }),

@@ -2,9 +2,10 @@
 import type { TargetedKeyboardEvent } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 
-import { address, useAnswer, type Options, type TableAnswer, type TableColumn } from "../data/client";
+import { address, useAnswer, type Options, type TableAnswer } from "../data/client";
 import { useDefinition } from "../data/definitions";
 import type { Cell } from "../data/made/types";
+import { CODES } from "../data/made/words";
 import { byName, decimals, heading, number, singular, UNKNOWN } from "../format";
 import { useAround } from "../parts/tool";
 import { Absent, Show } from "../parts/unavailable";
@@ -106,18 +107,22 @@ interface Shown extends Omit<Props, "sort"> {
 /** Columns that a table shows where its rows differ in them. */
 const PLACES = ["host", "device"];
 
-/** Whether a column is left out until it is asked for: one place for all rows, or no number in any. */
-function saysNothing({ name, type, same, largest }: TableColumn): boolean {
-  return same && (PLACES.includes(name) || (isNumber(type) && largest === null));
+/** Columns that are left out until they are asked for: one place for all rows, or unknown in each. */
+function idleOf({ columns, rows, matching }: TableAnswer): Set<string> {
+  const unknown = (k: number) => rows.length === matching && rows.every((row) => row[k] === null);
+  const idle = columns.filter(({ name, type, same, largest }, k) =>
+    same && (PLACES.includes(name) || (isNumber(type) ? largest === null : unknown(k))));
+  return new Set(rows.length > 0 ? idle.map(({ name }) => name) : []);
 }
 
 function Filled(props: Shown) {
   const { value } = props;
   const known = new Map((props.columns ?? []).map((each) => [each.name, each]));
-  const idle = new Set(value.columns.filter(saysNothing).map((each) => each.name));
-  const first = (props.columns ?? value.columns).map((each) => each.name).filter((name) => props.columns || !idle.has(name));
+  const idle = idleOf(value);
+  const first = (props.columns ?? value.columns).map((each) => each.name).filter((name) => !idle.has(name));
   const names = (props.kept.columns ?? first).filter((name) => value.columns.some((c) => c.name === name));
   const columns = names.map((name) => known.get(name) ?? { name });
+  if (value.total === 0) return <p>No {props.caption}.</p>;
   return (
     <section class="table" role="group" aria-label={props.caption}>
       <Tools {...props} names={names} />
@@ -299,7 +304,7 @@ function OneCell({ value, table, row, column, index, to }: CellProps) {
 /** The numbers of a column have the decimals that its largest needs. */
 function shown(column: Column, cell: Cell, type: string, largest: number | null): string {
   if (column.show && cell !== null) return column.show(cell, largest);
-  return byName(column.name, cell, type === "number" ? decimals(largest) : 0);
+  return CODES[column.name]?.[String(cell)] ?? byName(column.name, cell, type === "number" ? decimals(largest) : 0);
 }
 
 function rowCount(value: TableAnswer, caption: string): string {

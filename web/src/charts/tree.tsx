@@ -1,7 +1,8 @@
 // A table whose rows unfold into their parts, as a tree grid.
 import { useMemo, useState } from "preact/hooks";
 
-import { lastPart } from "../parts/name";
+import { UNKNOWN } from "../format";
+import { lastPart, Name } from "../parts/name";
 
 export interface TreeNode {
   id: number;
@@ -22,6 +23,8 @@ const OPEN_LEVELS = 1;
 const MOST_ROWS = 1000;
 
 export function Tree({ label, nodes, head, onChoose }: Props) {
+  // A column without a number in any row says nothing.
+  const told = head.map((_, k) => k).filter((k) => nodes.some((node) => node.cells[k] !== UNKNOWN));
   const [toggled, toggle] = useState<ReadonlySet<number>>(new Set());
   const children = useMemo(() => byParent(nodes), [nodes]);
   const isOpen = (id: number, level: number) => level < OPEN_LEVELS !== toggled.has(id);
@@ -45,8 +48,8 @@ export function Tree({ label, nodes, head, onChoose }: Props) {
         <thead>
           <tr>
             <th scope="col">Name</th>
-            {head.map((text) => (
-              <th key={text} scope="col">{text}</th>
+            {told.map((k) => (
+              <th key={k} scope="col" class="number">{head[k]}</th>
             ))}
           </tr>
         </thead>
@@ -68,16 +71,14 @@ export function Tree({ label, nodes, head, onChoose }: Props) {
                 )}{" "}
                 {onChoose ? (
                   <button class="link" aria-label={node.name} onClick={() => onChoose(node.name)}>
-                    {level > 0 ? lastPart(node.name) : node.name}
+                    <Name text={level > 0 ? lastPart(node.name) : node.name} />
                   </button>
-                ) : level > 0 ? (
-                  lastPart(node.name)
                 ) : (
-                  node.name
+                  <Name text={level > 0 ? lastPart(node.name) : node.name} />
                 )}
               </th>
-              {node.cells.map((text, k) => (
-                <td key={k} class="number">{text}</td>
+              {told.map((k) => (
+                <td key={k} class="number">{node.cells[k]}</td>
               ))}
             </tr>
           ))}

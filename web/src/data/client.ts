@@ -5,9 +5,10 @@ import { hosts, run } from "../state/url";
 import { decode, type Frame } from "./frame";
 import type { Cell, Cut, Envelope, Missing, Results, Unavailable } from "./made/types";
 
-/** A tool's answer, and which of its tables were cut. */
+/** A tool's answer, sentences about it, and which of its tables were cut. */
 export interface ToolAnswer<T> extends Envelope {
   data: T | null;
+  words: Record<string, string>;
   cut: Cut[];
 }
 export interface TableColumn {

@@ -121,6 +121,7 @@ function Steps({ told }: { told: Told }) {
         />
       }
     >
+      <p><a href={link({ page: "trace_viewer", beside: "@base" })}>Both in Trace, step by step</a></p>
       {sides.map(([name, run, stacks]) => (
         <section key={name} aria-label={name}>
           <h3>

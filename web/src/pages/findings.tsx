@@ -205,9 +205,7 @@ function Basis({ finding }: { finding: ToldFinding }) {
       {threshold && <p>Threshold: {threshold}</p>}
       {finding.confirm && <p>To confirm: {finding.confirm}</p>}
       {finding.refute && <p>What would refute it: {finding.refute}</p>}
-      <p>
-        Read from: <code>{finding.inputs.join(", ")}</code>
-      </p>
+      {finding.inputs.length > 0 && <p>Read from: <code>{finding.inputs.join(", ")}</code></p>}
     </details>
   );
 }

@@ -52,8 +52,12 @@ export function FrameworkOpStats() {
               <Value field="device_idle_us" title="Device idle" exact={data.device_idle_us} shown={data.device_idle_us === null ? "–" : ms(data.device_idle_us / 1000)} />
               , host idle{" "}
               <Value field="host_idle_us" title="Host idle" exact={data.host_idle_us} shown={data.host_idle_us === null ? "–" : ms(data.host_idle_us / 1000)} />
-              , median launch latency{" "}
-              <Value field="launch_latency_us" title="Launch latency" exact={data.launch_latency_us} shown={data.launch_latency_us === null ? "–" : `${number(data.launch_latency_us)} µs`} />
+              {data.device_idle_us !== null && (
+                <>
+                  . Ops on the device are small below a launch latency of{" "}
+                  <Value field="launch_latency_us" title="Launch latency" exact={data.launch_latency_us} shown={`${number(data.launch_latency_us)} µs`} />
+                </>
+              )}
             </p>
             <DataTable
               tool="framework_op_stats"

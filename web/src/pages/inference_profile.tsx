@@ -2,7 +2,7 @@
 import { DataTable } from "../charts/table";
 import { Chart, Twin } from "../charts/twin";
 import type { InferenceProfileResult, Latency } from "../data/made/types";
-import { heading, ms, number } from "../format";
+import { decimals, heading, ms, number } from "../format";
 import { Card } from "../parts/fact";
 import { ToolPage } from "../parts/tool";
 
@@ -14,7 +14,7 @@ const PERCENTILES: [keyof Latency, string][] = [
 export function InferenceProfile() {
   return (
     <ToolPage tool="inference_profile" what="the latency of every request, by batch size, and what slow requests waited for">
-      {(data) => (
+      {(data, { words }) => (
         <>
           <ul class="cards">
             <Card field="request_count" title="Requests" exact={data.request_count} />
@@ -29,8 +29,8 @@ export function InferenceProfile() {
             ))}
             <Card name="Requests per second" field="throughput_per_s" title="Throughput" exact={data.throughput_per_s} />
           </ul>
-          <Slow data={data} />
-          <Histogram data={data} />
+          <Slow data={data} words={words.slow ?? ""} />
+          <Histogram data={data} words={words.latencies ?? ""} />
           <section class="panel">
             <h2>By batch size</h2>
             <DataTable
@@ -58,19 +58,20 @@ export function InferenceProfile() {
 const BINS = 20;
 
 /** How many requests took how long, with the percentiles that the tool gives. */
-function Histogram({ data }: { data: InferenceProfileResult }) {
+function Histogram({ data, words }: { data: InferenceProfileResult; words: string }) {
   const { min, max, p50, p95, p99 } = data.latency_ms;
   const times = data.requests.map((row) => Number(row.latency_ms));
   if (times.length < 2 || max <= min) return null;
   const width = (max - min) / BINS;
   const counts = Array.from({ length: BINS }, () => 0);
   for (const time of times) counts[Math.min(Math.floor((time - min) / width), BINS - 1)]! += 1;
-  const rows = counts.map((count, k) => [`${number(min + k * width)} to ${ms(min + (k + 1) * width)}`, count] as [string, number]);
+  const edge = (k: number) => number(min + k * width, decimals(max));
+  const rows = counts.map((count, k) => [`${edge(k)} to ${edge(k + 1)} ms`, count] as [string, number]);
   const most = Math.max(...counts);
   return (
     <Chart
       title="Latencies"
-      summary={`Half of the requests take up to ${ms(p50)}, 95 % up to ${ms(p95)}, 99 % up to ${ms(p99)}.${times.length < data.request_count ? ` The first ${times.length} requests are drawn.` : ""}`}
+      summary={`${words}${times.length < data.request_count ? ` The first ${times.length} requests are drawn.` : ""}`}
       table={<Twin caption="Requests by latency" head={["Latency", "Requests"]} rows={rows} />}
     >
       <ol class="slices histogram">
@@ -90,17 +91,13 @@ function Histogram({ data }: { data: InferenceProfileResult }) {
   );
 }
 
-function Slow({ data }: { data: InferenceProfileResult }) {
+function Slow({ data, words }: { data: InferenceProfileResult; words: string }) {
   const of = data.slow;
   if (!of) return null;
   return (
     <section class="panel" aria-label="Slow requests">
       <h2>What slow requests waited for</h2>
-      <p>
-        {number(of.requests)} requests took {ms(of.threshold_ms)} or longer, {ms(of.latency_ms)} on average
-        against {ms(of.typical_ms)} otherwise. Most of the difference is{" "}
-        <b>{of.waited_for ? heading(of.waited_for).toLowerCase() : "not known"}</b>.
-      </p>
+      <p>{words}</p>
       <Twin
         caption="Times of their parts"
         head={["Part", "Slow requests", "More than the others"]}

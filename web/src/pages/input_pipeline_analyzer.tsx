@@ -8,8 +8,8 @@ import type { InputPipelineResult, InputStep } from "../data/made/types";
 import { INPUT_KINDS } from "../data/made/words";
 import { ms, number, percent, us } from "../format";
 import { Card } from "../parts/fact";
-import { ToolPage } from "../parts/tool";
-import { Value } from "../parts/value";
+import { ToolPage, useAround } from "../parts/tool";
+import { reasonFor, Value } from "../parts/value";
 import { change, link, state } from "../state/url";
 
 export function InputPipelineAnalyzer() {
@@ -103,9 +103,7 @@ function DeviceSide({ data }: { data: InputPipelineResult }) {
         <StepGraph steps={data.steps} times={data.step_time_ms} parts={parts} />
       </Chart>
       <div class="side-by-side">
-        <section class="panel">
-          <StatisticsTable of={data.step_time_ms} field="step_time_ms" caption="Step time" />
-        </section>
+        <StatisticsTable of={data.step_time_ms} field="step_time_ms" caption="Step time" />
         <Range data={data} />
       </div>
     </>
@@ -118,10 +116,13 @@ function Range({ data }: { data: InputPipelineResult }) {
   const shares = data.steps.flatMap(({ step, name, input_percent_min: low, input_percent_avg: mean, input_percent_max: high }) =>
     low === null || mean === null || high === null ? [] : [{ label: String(step ?? name ?? ""), low, mean, high }],
   );
+  // Steps of several hosts are no course.
+  const course = shares.length > 1 && new Set(shares.map(({ label }) => label)).size === shares.length;
+  if (of.mean === null) return null;
   return (
     <Chart
       title="Share of the step that is input"
-      summary={shares.length > 1 ? "The line is the mean of the devices; the band reaches from the least to the most." : ""}
+      summary={course ? "The line is the mean of the devices; the band reaches from the least to the most." : ""}
       table={
         <DataTable
           tool="input_pipeline_analyzer"
@@ -136,15 +137,11 @@ function Range({ data }: { data: InputPipelineResult }) {
         />
       }
     >
-      {shares.length > 1 && <Band label="Share of each step that is input" each="step" shares={shares} />}
+      {course && <Band label="Share of each step that is input" each="step" shares={shares} />}
       <Twin
         caption="Over the steps"
-        head={["", "Input"]}
-        rows={[
-          ["Average", percent(of.mean)],
-          ["Standard deviation", percent(of.std)],
-          ["Range", `${percent(of.min)} to ${percent(of.max)}`],
-        ]}
+        head={["Average", "Standard deviation", "Least", "Most"]}
+        rows={[[of.mean, of.std, of.min, of.max].map(percent)]}
       />
       <DataTable tool="input_pipeline_analyzer" table="devices" caption="devices" />
     </Chart>
@@ -153,6 +150,15 @@ function Range({ data }: { data: InputPipelineResult }) {
 
 function HostSide({ data }: { data: InputPipelineResult }) {
   const { consumer_wait: waits, between_steps: between } = data;
+  const { missing } = useAround();
+  const why = data.input_ops.length === 0 && reasonFor("host_breakdown_us", missing);
+  if (why)
+    return (
+      <section class="panel" aria-label="Host side">
+        <h2>Host side: input processing time</h2>
+        <p>{why.reason} {why.remedy}</p>
+      </section>
+    );
   return (
     <section class="panel" aria-label="Host side">
       <h2>Host side: input processing time</h2>

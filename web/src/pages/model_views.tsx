@@ -27,10 +27,10 @@ const PRESETS: Record<string, string> = {
   float_operation: "float operations",
 };
 const ORDERS = ["micros", "accelerator_micros", "cpu_micros", "bytes", "params", "float_ops", "occurrence", "name", "depth"];
-const COLUMNS = ["occurrences", "total_us", "self_us", "total_device_us", "percent", "parameters", "flops", "allocated_bytes"];
+const COLUMNS = ["total_us", "percent", "self_us", "total_device_us", "occurrences", "parameters", "flops", "allocated_bytes"];
 
 /** Columns of the ranges that the program named. */
-const RANGES = ["occurrences", "total_us", "self_us", "total_device_us", "device_us", "device_busy_us", "launches", "step_us", "percent"];
+const RANGES = ["total_us", "percent", "self_us", "total_device_us", "device_us", "device_busy_us", "occurrences", "launches", "step_us"];
 
 type View = "scope" | "graph" | "op" | "code" | "annotation";
 
@@ -96,18 +96,22 @@ function Filled(props: { data: ModelViewsResult; view: View; options: Record<str
   const choose = { scope: chooseScope, annotation: chooseRange }[view as string];
   return (
     <>
-      {ranges ? <OfRanges data={data} /> : <OfCosts data={data} />}
+      {ranges ? <OfRanges data={data} /> : data[view].length > 0 && <OfCosts data={data} />}
       {ranges && "detail" in data && <AnnotationDetail data={data as AnnotationDetailResult} options={options} />}
       <Chart
         title={`Cost ${VIEWS[view]}`}
         table={<DataTable tool="model_views" table={view} caption="nodes" options={options} />}
       >
-        <Tree
-          label={`Cost ${VIEWS[view]}`}
-          nodes={data[view].map((row) => node(row, columns))}
-          head={columns.map(heading)}
-          {...(choose && { onChoose: choose })}
-        />
+        {data[view].length === 0 ? (
+          <p>Nothing of this kind was recorded, or nothing that the choices above let through.</p>
+        ) : (
+          <Tree
+            label={`Cost ${VIEWS[view]}`}
+            nodes={data[view].map((row) => node(row, columns))}
+            head={columns.map((name) => (name === "flops" ? "FLOPs" : heading(name)))}
+            {...(choose && { onChoose: choose })}
+          />
+        )}
       </Chart>
       {NESTED.includes(view) && <Nested rows={data[view]} onChoose={choose} />}
     </>

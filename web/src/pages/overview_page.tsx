@@ -9,7 +9,7 @@ import { address, useAnswer, type Answer } from "../data/client";
 import type { FindingsAnswer } from "../data/findings";
 import type { DeviceEntry, OverviewPageResult } from "../data/made/types";
 import { SOURCES } from "../data/made/words";
-import { counted, heading, ms, percent, size } from "../format";
+import { counted, decimals, heading, ms, number, percent, size, UNKNOWN } from "../format";
 import { Card, Line } from "../parts/fact";
 import { ToolPage, useAround } from "../parts/tool";
 import { Show } from "../parts/unavailable";
@@ -48,14 +48,8 @@ function Overview({ findings }: { findings: Answer<FindingsAnswer> }) {
           <div class="side-by-side">
             <Environment data={data} />
             <Placement data={data} />
-            <section class="panel">
-              <StatisticsTable of={data.step_time_ms} field="step_time_ms" caption="Step time" />
-            </section>
-            {data.device_step_time_ms && (
-              <section class="panel">
-                <StatisticsTable of={data.device_step_time_ms} field="device_step_time_ms" caption="Step time on the device" />
-              </section>
-            )}
+            <StatisticsTable of={data.step_time_ms} field="step_time_ms" caption="Step time" />
+            <StatisticsTable of={data.device_step_time_ms} field="device_step_time_ms" caption="Step time on the device" />
           </div>
         </>
       )}
@@ -84,20 +78,15 @@ function Apart({ data }: { data: OverviewPageResult }) {
 
 function Cards({ data }: { data: OverviewPageResult }) {
   const hasSteps = data.window === "steps";
+  if ([data.step_time_ms.mean, data.device_execution_percent, data.input_percent, data.kernel_launch_percent].every((each) => each === null)) return null;
   const severalBatches = data.steps.some((step) => (step.batches ?? 1) > 1);
   return (
     <ul class="cards">
-      <Card
-        name={hasSteps ? "Step time, average" : "Time looked at (no steps)"}
-        field="step_time_ms.mean"
-        title="Step time, average"
-        exact={data.step_time_ms.mean}
-        shown={ms(data.step_time_ms.mean)}
-      />
+      {hasSteps && <Card field="step_time_ms.mean" title="Step time, average" exact={data.step_time_ms.mean} shown={ms(data.step_time_ms.mean)} />}
       {severalBatches && (
         <Card field="batch_time_ms" title="Time of a batch" exact={data.batch_time_ms} shown={ms(data.batch_time_ms)} />
       )}
-      <Card name="95th percentile" field="step_time_ms.p95" title="Step time, 95th percentile" exact={data.step_time_ms.p95} shown={ms(data.step_time_ms.p95)} />
+      {hasSteps && <Card name="95th percentile" field="step_time_ms.p95" title="Step time, 95th percentile" exact={data.step_time_ms.p95} shown={ms(data.step_time_ms.p95)} />}
       <Card field="device_execution_percent" title="Device busy" exact={data.device_execution_percent} />
       <Card field="input_percent" title="Input" exact={data.input_percent} evidence={<a href={link({ page: "input_pipeline_analyzer" })}>Input pipeline</a>} />
       <Card field="kernel_launch_percent" title="Kernel launch" exact={data.kernel_launch_percent} />
@@ -106,10 +95,10 @@ function Cards({ data }: { data: OverviewPageResult }) {
 }
 
 const PRECISIONS = [
-  ["16bit", "in 16 bits"],
-  ["32bit", "in 32 bits"],
-  ["tf32", "of these as TF32"],
-  ["64bit", "and in 64 bits"],
+  ["16bit", "in 16 bits or fewer", ""],
+  ["32bit", "in 32 bits or more", ", "],
+  ["tf32", "as TF32", "; among them "],
+  ["64bit", "in 64 bits", " and "],
 ] as const;
 
 function Summary({ data }: { data: OverviewPageResult }) {
@@ -120,7 +109,7 @@ function Summary({ data }: { data: OverviewPageResult }) {
       {data.step_count > 0 && (
         <p>
           Of {counted(data.step_count, data.window === "steps" ? "step" : "window")}; the parts add up to the
-          average.
+          average.{leftOut(data)}
         </p>
       )}
       <Breakdown
@@ -130,10 +119,10 @@ function Summary({ data }: { data: OverviewPageResult }) {
       />
       <h3>Device compute precision</h3>
       <p>
-        {precision ? (
-          PRECISIONS.map(([bits, words], index) => (
+        {precision && PRECISIONS.some(([bits]) => precision[`compute_${bits}_percent`] !== null) ? (
+          PRECISIONS.map(([bits, words, before]) => (
             <span key={bits}>
-              {index > 0 && ", "}
+              {before}
               <Value field={`precision.compute_${bits}_percent`} title={words} exact={precision[`compute_${bits}_percent`]} shown={percent(precision[`compute_${bits}_percent`])} />{" "}
               {words}
             </span>
@@ -146,11 +135,19 @@ function Summary({ data }: { data: OverviewPageResult }) {
   );
 }
 
+/** The windows that are in no mean, by their flag. */
+function leftOut(data: OverviewPageResult): string {
+  const open = data.steps.length > data.step_count ? data.steps.filter((each) => each.flags.includes("open_end")).length : 0;
+  const all = Object.entries({ ...data.left_out, ...(open > 0 && { open_end: open }) });
+  return all.length > 0 ? ` Left out: ${all.map(([flag, count]) => `${count} ${flag.replaceAll("_", " ")}`).join(", ")}.` : "";
+}
+
 function Steps({ data, all }: { data: OverviewPageResult; all: number | undefined }) {
   const found = data.step_detection;
   const how = found.source
     ? `Steps: ${SOURCES[found.source] ?? found.source}, timed on the ${found.anchor}, confidence ${percent(100 * (found.confidence ?? 0))}.`
     : "No steps were found; the whole recording is one window.";
+  if (data.steps.length === 0) return null;
   return (
       <Chart
         title="Step-time graph"
@@ -230,8 +227,13 @@ function used(devices: DeviceEntry[]): string {
   return worked === devices.length ? "" : `${worked} with recorded work`;
 }
 
+/** Phases whose name says too little. */
+const PHASES: Record<string, string> = { unknown: "Phase not known" };
+
 function Placement({ data }: { data: OverviewPageResult }) {
   const of = data.op_placement;
+  const phases = Object.entries(data.phases_ms ?? {});
+  const digits = decimals(Math.max(...phases.map(([, value]) => value ?? 0), 0));
   return (
     <section class="panel" aria-label="Op placement">
       <h2>Where the ops ran</h2>
@@ -242,14 +244,18 @@ function Placement({ data }: { data: OverviewPageResult }) {
           <Line title="Eager, on the host" field="eager.host_percent" exact={data.eager?.host_percent ?? null} />
           <Line title="Eager, on the device" field="eager.device_percent" exact={data.eager?.device_percent ?? null} />
           <Line title="Waiting for launches" field="kernel_launch_percent" exact={data.kernel_launch_percent} />
-          {Object.entries(data.phases_ms ?? {}).map(([phase, value]) => (
-            <tr key={phase}>
-              <th scope="row">{heading(phase)}</th>
-              <td>{ms(value)}</td>
-            </tr>
-          ))}
         </tbody>
       </table>
+      {phases.length > 0 && (
+        <table class="twin">
+          <caption>Phases of a step, on the device</caption>
+          <tbody>
+            {phases.map(([phase, value]) => (
+              <Line key={phase} title={PHASES[phase] ?? heading(phase)} field={`phases_ms.${phase}`} exact={value} shown={value === null ? UNKNOWN : `${number(value, digits)} ms`} />
+            ))}
+          </tbody>
+        </table>
+      )}
     </section>
   );
 }

@@ -6,7 +6,7 @@ import { categoryTitle } from "../charts/categories";
 import { Columns } from "../charts/columns";
 import { DataTable } from "../charts/table";
 import { Chart } from "../charts/twin";
-import type { PodStep, PodViewerResult, SlowestWorker, Worker, WorkerName } from "../data/made/types";
+import type { PodStep, PodViewerResult, Worker, WorkerName } from "../data/made/types";
 import { ms, number, percent } from "../format";
 import { Line } from "../parts/fact";
 import { Pick } from "../parts/pick";
@@ -17,9 +17,9 @@ import { change, join, link, state } from "../state/url";
 export function PodViewer() {
   return (
     <ToolPage tool="pod_viewer" what="every step across all workers, and the worker that makes the others wait">
-      {(data) => (
+      {(data, { words }) => (
         <>
-          <Summary data={data} />
+          <Summary data={data} words={words} />
           <OneStep data={data} />
           <section class="panel">
             <h2>Workers over all steps</h2>
@@ -36,18 +36,20 @@ function named(worker: WorkerName): string {
   return worker.device === null ? worker.host : `${worker.host}, device ${worker.device}`;
 }
 
-function Summary({ data }: { data: PodViewerResult }) {
-  const { slowest } = data;
+function Summary({ data, words }: { data: PodViewerResult; words: Record<string, string> }) {
+  if (data.workers.length === 1)
+    return (
+      <section class="panel" aria-label="Summary">
+        One worker was recorded, so there is none to compare it with.{" "}
+        <a href={link({ page: "overview_page" })}>The overview shows all of it</a>
+      </section>
+    );
   return (
     <section class="panel" aria-label="Summary">
-      {data.workers.length === 1 && (
-        <p>One worker was recorded; the overview shows all that there is to see of it.</p>
-      )}
-      <p class="verdict">{slowest ? headline(slowest) : "No worker is named as the slowest."}</p>
-      {slowest && <p>{because(slowest)}</p>}
+      <p class="verdict">{words.verdict}</p>
+      {words.because && <p>{words.because}</p>}
       <p>
-        {data.in_lock_step ? "The hosts take part in the same steps." : "The hosts do not take part in the same steps."}{" "}
-        Imbalance{" "}
+        {words.together} Imbalance{" "}
         <Value field="imbalance" title="Imbalance" exact={data.imbalance} shown={data.imbalance === null ? "–" : percent(100 * data.imbalance)} />
         , start skew{" "}
         <Value field="start_skew_ms" title="Start skew" exact={data.start_skew_ms} shown={ms(data.start_skew_ms)} />
@@ -55,22 +57,6 @@ function Summary({ data }: { data: PodViewerResult }) {
       </p>
     </section>
   );
-}
-
-function headline(slowest: SlowestWorker): string {
-  const who = named(slowest);
-  if (slowest.waited_for_ms !== null) return `The others waited ${ms(slowest.waited_for_ms)} for ${who}, added up over their collectives.`;
-  return `${who} is the slowest: ${slowest.by === "device_work" ? "its device works longest" : "its steps take longest"}.`;
-}
-
-/** In how many steps it is the slowest, and what it does there that the others do not. */
-function because({ steps, of_steps, cause, excess_ms }: SlowestWorker): string {
-  const where = of_steps === 1 ? "It is the slowest worker of the one step." : `It is the slowest worker in ${steps} of ${of_steps} steps.`;
-  if (cause === null) return where;
-  const more = ms(excess_ms[cause] ?? null);
-  if (cause === "late_start")
-    return `${where} It begins its steps ${more} later than the median of the others: the delay arises before the step.`;
-  return `${where} It spends ${more} a step more on ${categoryTitle(cause).toLowerCase()} than the median of the others.`;
 }
 
 /** As short as tells the workers apart: by host, by device, or by both. */
@@ -96,11 +82,11 @@ function OneStep({ data }: { data: PodViewerResult }) {
   const quick = fastest(step);
   return (
     <Chart
-      title={`Step ${step.step ?? step.name}`}
+      title={step.step === null && data.steps.length === 1 ? "The whole recording" : `Step ${step.step ?? step.name}`}
       summary={step.slowest ? `Slowest: ${named(step.slowest)}${step.slowest_by ? `, by ${categoryTitle(step.slowest_by).toLowerCase()}` : ""}.` : ""}
       controls={
         <>
-          <label>
+          {data.steps.length > 1 && <label>
             Step{" "}
             <input
               type="range"
@@ -113,13 +99,13 @@ function OneStep({ data }: { data: PodViewerResult }) {
                 change({ step: String(next?.step ?? next?.name ?? "") });
               }}
             />
-          </label>
-          <Pick
+          </label>}
+          {workers.length > 1 && <Pick
             label="Order"
             value={byTime ? "time" : "rank"}
             of={{ rank: "by rank", time: "slowest first" }}
             onPick={(by) => change({ by })}
-          />
+          />}
         </>
       }
       table={<DataTable tool="pod_viewer" table="steps" caption="steps of workers" />}
@@ -157,6 +143,13 @@ function firstWhole(steps: PodStep[]): number {
   return Math.max(found, 0);
 }
 
+const COLLECTIVES = [
+  ["collective_wait_ms", "Waiting for others"],
+  ["collective_transfer_ms", "Transferring"],
+  ["collective_untold_ms", "Not told apart"],
+  ["waited_for_ms", "Others waited for it"],
+] as const;
+
 function Card({ worker }: { worker: Worker | undefined }) {
   if (!worker) return null;
   const share = (value: number) => (worker.total_ms > 0 ? (100 * value) / worker.total_ms : null);
@@ -170,21 +163,16 @@ function Card({ worker }: { worker: Worker | undefined }) {
         percents={Object.fromEntries(Object.entries(worker.breakdown_ms).map(([name, value]) => [name, share(value)]))}
         details={worker.breakdown_detail_ms}
       />
-      <table class="twin">
-        <caption>In collectives</caption>
-        <tbody>
-          {(
-            [
-              ["collective_wait_ms", "Waiting for others"],
-              ["collective_transfer_ms", "Transferring"],
-              ["collective_untold_ms", "Not told apart"],
-              ["waited_for_ms", "Others waited for it"],
-            ] as const
-          ).map(([name, title]) => (
-            <Line key={name} field={`steps.workers.${name}`} title={title} exact={worker[name]} shown={ms(worker[name])} />
-          ))}
-        </tbody>
-      </table>
+      {COLLECTIVES.some(([name]) => worker[name] !== null) && (
+        <table class="twin">
+          <caption>In collectives</caption>
+          <tbody>
+            {COLLECTIVES.map(([name, title]) => (
+              <Line key={name} field={`steps.workers.${name}`} title={title} exact={worker[name]} shown={ms(worker[name])} />
+            ))}
+          </tbody>
+        </table>
+      )}
     </section>
   );
 }

@@ -2,7 +2,8 @@
 import { Roofline, type Point } from "../charts/roofline";
 import { DataTable, type Column } from "../charts/table";
 import { Chart } from "../charts/twin";
-import type { Row, RooflineModelResult } from "../data/made/types";
+import type { Cell, Row, RooflineModelResult } from "../data/made/types";
+import { CODES } from "../data/made/words";
 import { ms, number, percent } from "../format";
 import { ToolPage } from "../parts/tool";
 import { Value } from "../parts/value";
@@ -11,6 +12,8 @@ import { change, link, state } from "../state/url";
 /** Further circles would hide each other; the table has every row. */
 const MOST_POINTS = 300;
 const TABLES: Record<string, string> = { ops: "ops", kernels: "kernels" };
+/** By itself: numbers of a logarithmic axis have no decimals in common. */
+const figures = (cell: Cell) => number(Number(cell));
 const COLUMNS: Column[] = [
   { name: "rank" },
   { name: "name" },
@@ -20,13 +23,22 @@ const COLUMNS: Column[] = [
   { name: "evidence", title: "Work known by" },
   { name: "of_roof_percent", title: "Of the roof" },
   { name: "bound_by" },
-  { name: "operational_intensity", title: "FLOP per byte" },
-  { name: "gflops_per_s", title: "GFLOP/s" },
+  { name: "operational_intensity", title: "FLOP per byte", show: figures },
+  { name: "gflops_per_s", title: "GFLOP/s", show: figures },
   { name: "roof_gflops_per_s", title: "Roof, GFLOP/s" },
-  { name: "gb_per_s", title: "GB/s" },
+  { name: "gb_per_s", title: "GB/s", show: figures },
   { name: "occurrences" },
   { name: "total_us" },
   { name: "lacks", title: "Not known" },
+];
+
+const ROOFS: Column[] = [
+  { name: "device" },
+  { name: "unit" },
+  { name: "peak_gflops_per_s", title: "Peak (GFLOP/s)" },
+  { name: "memory_gb_per_s", title: "Memory (GB/s)" },
+  { name: "ridge_flops_per_byte", title: "Ridge (FLOP/byte)" },
+  { name: "source" },
 ];
 
 export function RooflineModel() {
@@ -44,7 +56,7 @@ function Model({ data }: { data: RooflineModelResult }) {
   const unknown = by === "ops" ? data.unknown_ops_percent : data.unknown_kernels_percent;
   const drawn = rows.filter((row) => real(row.operational_intensity) && real(row.gflops_per_s)).slice(0, MOST_POINTS);
   const roofs = data.roofs.map((row) => ({
-    label: `${row.unit}: ${number(Number(row.peak_gflops_per_s) / 1000, 1)} TFLOP/s`,
+    label: `${CODES.unit?.[String(row.unit)] ?? row.unit}: ${number(Number(row.peak_gflops_per_s) / 1000, 1)} TFLOP/s`,
     peak: Number(row.peak_gflops_per_s),
     memory: row.memory_gb_per_s === null ? null : Number(row.memory_gb_per_s),
   }));
@@ -98,7 +110,7 @@ function Model({ data }: { data: RooflineModelResult }) {
       </Chart>
       <section class="panel" aria-label="Roofs">
         <h2>What the device allows</h2>
-        <DataTable tool="roofline_model" table="roofs" caption="roofs" />
+        <DataTable tool="roofline_model" table="roofs" caption="roofs" columns={ROOFS} />
       </section>
     </>
   );

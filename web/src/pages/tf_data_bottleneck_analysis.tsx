@@ -3,7 +3,7 @@ import { Graph as Drawing } from "../charts/graph";
 import { DataTable } from "../charts/table";
 import { Chart } from "../charts/twin";
 import type { Graph, Node, TfDataBottleneckAnalysisResult } from "../data/made/types";
-import { ms, number, us } from "../format";
+import { counted, ms, us } from "../format";
 import { open } from "../parts/details";
 import { Pick } from "../parts/pick";
 import { ToolPage } from "../parts/tool";
@@ -83,7 +83,7 @@ function PipelineGraph({ data, host }: { data: TfDataBottleneckAnalysisResult; h
       }
       table={<DataTable tool="tf_data_bottleneck_analysis" table="stages" caption="stages" options={{ pipeline: state.value.pipe, rank: state.value.rank }} />}
     >
-      <p>One call of {us(shown.latency_us)}. {shown.suggestion}</p>
+      <p>One call of {us(shown.latency_us)}. {shown.suggestion !== data.summary.suggestion && shown.suggestion}</p>
       <Stages graph={shown} />
     </Chart>
   );
@@ -115,7 +115,7 @@ function Stage({ node }: { node: Node }) {
       <div>Start {us(node.start_us)}</div>
       <div>Total {us(node.total_us)}</div>
       <div>Self {us(node.self_us)}</div>
-      <div>{number(node.calls)} calls</div>
+      <div>{counted(node.calls, "call")}</div>
     </>
   );
 }

@@ -15,13 +15,16 @@ export function Absent({ what, why }: { what: string; why: Unavailable }) {
         <dt>Here would be</dt>
         <dd>{what}</dd>
         <dt>Missing</dt>
-        <dd>{why.reason}</dd>
+        <dd>{sentence(why.reason)}</dd>
         <dt>Way out</dt>
         <dd>{why.remedy}</dd>
       </dl>
     </section>
   );
 }
+
+/** Reasons are parts of sentences, too: alone they begin with a capital. */
+const sentence = (text: string) => text.charAt(0).toUpperCase() + text.slice(1);
 
 export function Refused({ error }: { error: Refusal }) {
   return (
@@ -46,7 +49,7 @@ export function MissingFields({ missing }: { missing: Missing[] }) {
       <ul>
         {[...reasons.values()].map((group) => (
           <li key={group[0]!.field}>
-            {group[0]!.reason} <em>{group[0]!.remedy}</em>{" "}
+            {sentence(group[0]!.reason)} <em>{group[0]!.remedy}</em>{" "}
             <small>({group.map((each) => each.field).join(", ")})</small>
           </li>
         ))}

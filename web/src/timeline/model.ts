@@ -41,6 +41,8 @@ export interface Catalogue {
   version: string;
   host: string;
   hosts: string[];
+  /** Whether the run can be drawn beside another one. */
+  light: boolean;
   begin_ps: number | null;
   end_ps: number | null;
   coarsest_level: number;
@@ -153,4 +155,13 @@ export function rowsOf(track: Track): number {
 /** The tracks of a catalogue that hold bookkeeping. */
 export function hiddenAtFirst(catalogue: Catalogue): number[] {
   return catalogue.tracks.filter(isBookkeeping).map((each) => each.track);
+}
+
+/** What is added to times of another run so that the step at a moment begins where the same step begins above. */
+export function stepShift(above: Pick<Catalogue, "steps" | "begin_ps">, below: Pick<Catalogue, "steps" | "begin_ps">, at: number): number {
+  const last = Math.min(above.steps.length, below.steps.length) - 1;
+  if (last < 0) return (above.begin_ps ?? 0) - (below.begin_ps ?? 0);
+  const now = above.steps.filter((each) => each.start_ps <= at).length - 1;
+  const step = Math.min(Math.max(now, 0), last);
+  return above.steps[step]!.start_ps - below.steps[step]!.start_ps;
 }

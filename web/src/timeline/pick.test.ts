@@ -68,7 +68,7 @@ describe("what is beside", () => {
 
 const TRACK = { name: "t", kind: "thread", view: null, recorded: true, spans: 1, drawn: 1, folded: false, counter: false };
 const CATALOGUE: Catalogue = {
-  version: "1", host: "h", hosts: ["h"], begin_ps: 0, end_ps: 1, coarsest_level: 1, categories: [], owners: [], steps: [],
+  version: "1", host: "h", hosts: ["h"], light: true, begin_ps: 0, end_ps: 1, coarsest_level: 1, categories: [], owners: [], steps: [],
   sections: [
     { name: "device", kind: "device", label: null, device: 0, tracks: [0, 1], collapsed: false },
     { name: "host", kind: "host", label: null, device: null, tracks: [2], collapsed: true },

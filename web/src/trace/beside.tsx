@@ -1,14 +1,16 @@
-// Other hosts of the run below the timeline: the same window, on the clock of the host above.
+// Other hosts of the run below the timeline, on the clock of the host above, and the run to
+// compare with, on the same ruler step by step.
 import { useEffect, useMemo, useRef } from "preact/hooks";
 
 import { useAnswer, useTool } from "../data/client";
+import type { Unavailable } from "../data/made/types";
 import { CLOCKS } from "../data/made/words";
-import { chosen } from "../data/runs";
+import { base, chosen, type Run } from "../data/runs";
 import { us } from "../format";
 import { Show } from "../parts/unavailable";
 import { painted } from "../state/theme";
 import { change, join, split, state } from "../state/url";
-import { hiddenAtFirst, layout as laidOut, type Catalogue } from "../timeline/model";
+import { hiddenAtFirst, layout as laidOut, stepShift, type Catalogue } from "../timeline/model";
 import { laneAt, sliceAt } from "../timeline/pick";
 import { rulerHeight } from "../timeline/ruler";
 import { Scene } from "../timeline/scene";
@@ -19,15 +21,39 @@ const PS_PER_US = 1e6;
 /** Pixels within which the pointer means a span. */
 const SLACK = 4;
 
-/** Hosts to draw below, as far as the run has them. */
+/** In the place of a host: the run to compare with. */
+export const OTHER_RUN = "@base";
+const STEP_BY_STEP = "Aligned step by step: the step in the middle of the window begins at the same place in both runs.";
+const TOO_LARGE = "Runs of more than 200,000 events are not drawn below each other: open each in a window of its own.";
+
+/** What to draw below, as far as it is there. */
 export function besides(catalogue: Catalogue): string[] {
-  return split(state.value.beside).filter((each) => each !== catalogue.host && catalogue.hosts.includes(each));
+  return split(state.value.beside).filter((each) =>
+    each === OTHER_RUN ? base() : each !== catalogue.host && catalogue.hosts.includes(each));
 }
 
 export function Beside({ catalogue, scene }: { catalogue: Catalogue; scene: Scene }) {
-  const hosts = besides(catalogue);
+  const hosts = besides(catalogue).filter((each) => each !== OTHER_RUN);
+  const other = hosts.length < besides(catalogue).length && base();
+  return (
+    <>
+      {hosts.length > 0 && <Hosts {...{ hosts, catalogue, scene }} />}
+      {other && (
+        <Companion
+          key={other.id}
+          run={other}
+          scene={scene}
+          main={catalogue}
+          says={STEP_BY_STEP}
+          shift={(view, below) => stepShift(catalogue, below, (view.begin + view.end) / 2)}
+        />
+      )}
+    </>
+  );
+}
+
+function Hosts({ hosts, catalogue, scene }: { hosts: string[]; catalogue: Catalogue; scene: Scene }) {
   const answer = useTool("pod_viewer");
-  if (hosts.length === 0) return null;
   return (
     <Show answer={answer}>
       {({ data }) => {
@@ -40,7 +66,7 @@ export function Beside({ catalogue, scene }: { catalogue: Catalogue; scene: Scen
           const source = !tied ? "none" : other.source === "reference" ? own.source : other.source;
           const doubts = [own?.doubt_us, other?.doubt_us].map((each) => each ?? NaN);
           return (
-            <Companion key={host} {...{ host, scene, shift }} main={catalogue} says={clockWords(source, doubts)} />
+            <Companion key={host} {...{ host, scene }} shift={() => shift} main={catalogue} says={clockWords(source, doubts)} />
           );
         });
       }}
@@ -55,32 +81,41 @@ function clockWords(source: string, doubts: number[]): string {
 }
 
 interface Props {
-  host: string;
+  /** Another host of the run above, or another run. */
+  host?: string;
+  run?: Run;
   main: Catalogue;
   /** Of the timeline above. */
   scene: Scene;
-  /** What is added to a time of this host to get the time of the one above. */
-  shift: number;
+  /** What is added to a time below to get the time of a window above. */
+  shift: (view: Extent, below: Catalogue) => number;
   says: string;
 }
 
 function Companion(props: Props) {
-  const { host, main, says } = props;
-  const answer = useAnswer<Catalogue>(about("trace/catalogue", {}, { run: chosen()?.id, host }));
+  const { host, run, main, says } = props;
+  const answer = useAnswer<Catalogue & { unavailable: Unavailable | null }>(about("trace/catalogue", {}, { run: (run ?? chosen())?.id, host }));
+  const key = host ?? OTHER_RUN;
+  const name = host ?? run!.name;
   const only = (hosts: string[]) => change({ beside: join(hosts) });
   return (
-    <section class="companion" aria-label={`${host}, on the clock of ${main.host}`}>
+    <section class="companion" aria-label={run ? `${name}, step by step` : `${name}, on the clock of ${main.host}`}>
       <header>
-        <b>{host}</b> <small>{says}</small>
-        <button aria-label={`Take ${host} away`} onClick={() => only(besides(main).filter((each) => each !== host))}>×</button>
+        <b>{name}</b> <small>{says}</small>
+        <button aria-label={`Take ${name} away`} onClick={() => only(besides(main).filter((each) => each !== key))}>×</button>
       </header>
-      <Show answer={answer}>{(catalogue) => <Strip {...props} catalogue={catalogue} />}</Show>
+      <Show answer={answer}>
+        {(catalogue) =>
+          catalogue.unavailable ? <p>{catalogue.unavailable.reason}</p>
+          : run && !(main.light && catalogue.light) ? <p>{TOO_LARGE}</p>
+          : <Strip {...props} catalogue={catalogue} />}
+      </Show>
     </section>
   );
 }
 
-/** The lanes of one host; a click on an event makes it the host above. */
-function Strip({ catalogue, main, scene: above, shift }: Props & { catalogue: Catalogue }) {
+/** The lanes of one host; a click on an event makes it the host above, or its run the one above. */
+function Strip({ catalogue, run, main, scene: above, shift }: Props & { catalogue: Catalogue }) {
   const root = useRef<HTMLDivElement>(null);
   const ruler = useRef<HTMLCanvasElement>(null);
   const lanes = useRef<HTMLCanvasElement>(null);
@@ -91,11 +126,14 @@ function Strip({ catalogue, main, scene: above, shift }: Props & { catalogue: Ca
   useEffect(() => {
     const sheet = root.current!.querySelector(".sheet")!;
     const canvases = { root: root.current!, ruler: ruler.current!, lanes: lanes.current!, overlay: overlay.current! };
-    const of = { run: chosen()?.id, host: catalogue.host, version: catalogue.version };
+    const of = { run: (run ?? chosen())?.id, host: catalogue.host, version: catalogue.version };
     const scene = new Scene(catalogue, canvases, sources(new Set(), of), { settled: () => {}, refused: () => {} });
     scene.layout = layout;
     held.current = scene;
-    const follow = ({ begin, end }: Extent) => scene.follow({ begin: begin - shift, end: end - shift });
+    const follow = (view: Extent) => {
+      const by = shift(view, catalogue);
+      scene.follow({ begin: view.begin - by, end: view.end - by });
+    };
     const resize = () => {
       scene.resize(sheet.clientWidth, layout.height);
       follow(above.view);
@@ -109,7 +147,7 @@ function Strip({ catalogue, main, scene: above, shift }: Props & { catalogue: Ca
       watch.disconnect();
       scene.close();
     };
-  }, [catalogue, layout, above, shift]);
+  }, [catalogue, layout, above]);
   useEffect(() => held.current?.repaint(), [painted.value]);
   const choose = (event: MouseEvent) => {
     const scene = held.current!;
@@ -122,8 +160,9 @@ function Strip({ catalogue, main, scene: above, shift }: Props & { catalogue: Ca
     const { begin, end } = scene.view;
     const window = { t0: String(Math.round(begin)), t1: String(Math.round(end)) };
     const place = { track, item: slice.item, start_ps: slice.begin, dur_ps: slice.end - slice.begin };
-    const others = besides(main).map((each) => (each === catalogue.host ? main.host : each));
-    change({ ...spotted(catalogue.host, place), ...window, beside: join(others) }, { push: true });
+    const others = besides(main).map((each) => (each === catalogue.host && !run ? main.host : each));
+    const swapped = run && { run: run.id, base: chosen()!.id, hosts: "", step: "", beside: OTHER_RUN };
+    change({ ...spotted(catalogue.host, place), ...window, beside: join(others), ...swapped }, { push: true });
   };
   return (
     <div class="lanes" ref={root}>

@@ -3,11 +3,12 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 
 import { useAnswer } from "../data/client";
+import { base } from "../data/runs";
 import { number } from "../format";
 import { Pick } from "../parts/pick";
 import { change, join, state } from "../state/url";
 import type { Arrangement, Catalogue } from "../timeline/model";
-import { besides } from "./beside";
+import { besides, OTHER_RUN } from "./beside";
 import { choice, marks, said, setMarks, toggleHidden, tool, TOOLS } from "./chosen";
 import type { Control } from "./control";
 import { about, question, type Found, type Place } from "./questions";
@@ -50,7 +51,7 @@ export function Toolbar({ catalogue, control, as, asTable, onTable }: Props) {
           onPick={(host) => change({ host, sel: "", t0: "", t1: "" }, { push: true })}
         />
       )}
-      {catalogue.hosts.length > 1 && <Others catalogue={catalogue} />}
+      {(catalogue.hosts.length > 1 || base()) && <Others catalogue={catalogue} />}
       {hidden.length > 0 && <Hidden catalogue={catalogue} hidden={hidden} />}
       <Marks control={control} />
       <button data-twin aria-pressed={asTable} title="Key T" onClick={onTable}>
@@ -112,12 +113,16 @@ function Search({ control }: { control: Control | null }) {
   );
 }
 
-/** Hosts that are drawn below, on the same clock. */
+/** What is drawn below: hosts on the same clock, and the run to compare with. */
 function Others({ catalogue }: { catalogue: Catalogue }) {
   const shown = besides(catalogue);
   const toggle = (host: string) => change({ beside: join(shown.includes(host) ? shown.filter((each) => each !== host) : [...shown, host]) });
-  const others = catalogue.hosts.filter((host) => host !== catalogue.host).map((host) => [host, host, shown.includes(host)] as const);
-  return <Checks title={`Below${shown.length > 0 ? ` (${shown.length})` : ""}`} legend={`Hosts below, on the clock of ${catalogue.host}`} of={others} onToggle={toggle} />;
+  const hosts = catalogue.hosts.filter((host) => host !== catalogue.host);
+  const run = base();
+  const others = hosts.map((host) => [host, host, shown.includes(host)] as const);
+  const runs = run ? [[OTHER_RUN, `${run.name}, step by step`, shown.includes(OTHER_RUN)] as const] : [];
+  const legend = hosts.length > 0 ? `Hosts below, on the clock of ${catalogue.host}` : "Drawn below";
+  return <Checks title={`Below${shown.length > 0 ? ` (${shown.length})` : ""}`} legend={legend} of={[...others, ...runs]} onToggle={toggle} />;
 }
 
 function Hidden({ catalogue, hidden }: { catalogue: Catalogue; hidden: number[] }) {

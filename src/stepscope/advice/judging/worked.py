@@ -156,6 +156,8 @@ def judge_kernels(
         if ms is None or status != "fail"
         else _saving(worked, waits=idle >= thresholds.idle_device.value),
     }
+    if status != "fail":
+        fields.pop("actions", None)
     return item.finding(status, **(own | fields))
 
 

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = ["InputSignals", "input_signals"]
 
+#: Smaller copies are no part of a batch that matters.
+_LARGE_BYTES: Final = 2**20
 #: Iterators and calls that transform, or load, several elements at once.
 _PARALLEL: Final = r"(?i)parallel|mapandbatch|multiprocessing"
 #: Iterators and calls that make elements before they are asked for.
@@ -42,6 +44,8 @@ class InputSignals(Frozen, frozen=True):
             some.
         hidden_fetch_ps: Host and device, as `host:device` → the part of
             `mean_fetch_ps` during which the device was busy.
+        pieces: Host and device → groups of large copies to the device in a judged step
+            that other work divides (median); a batch is one, or a few at its begin.
     """
 
     consumer_recorded: bool
@@ -49,6 +53,7 @@ class InputSignals(Frozen, frozen=True):
     ahead: bool
     mean_fetch_ps: Mapping[str, tuple[float, ...]]
     hidden_fetch_ps: Mapping[str, tuple[float, ...]]
+    pieces: Mapping[str, float] = {}
 
 
 @signal(host_classes, *account_signals.needs)
@@ -57,6 +62,7 @@ def input_signals(profile: ProfileData, _: Thresholds) -> InputSignals | Unavail
     reasons: list[Unavailable] = []
     means: dict[str, tuple[float, ...]] = {}
     hidden: dict[str, tuple[float, ...]] = {}
+    pieces: dict[str, float] = {}
     recorded = parallel = ahead = False
     for host in profile.hosts:
         classes = profile.derived(host, host_classes)
@@ -68,6 +74,7 @@ def input_signals(profile: ProfileData, _: Thresholds) -> InputSignals | Unavail
         parallel |= bool(names.str.contains(_PARALLEL).any())
         ahead |= bool(names.str.contains(_AHEAD).any())
         means[host] = _mean_fetches(profile, host, classes.input_wait)
+        pieces |= _pieces(profile, host)
         sets = profile.derived(host, device_sets)
         for one in () if isinstance(sets, Unavailable) else sets.devices:
             waits = classes.input_wait
@@ -76,7 +83,36 @@ def input_signals(profile: ProfileData, _: Thresholds) -> InputSignals | Unavail
             )
     if len(reasons) == len(profile.hosts):
         return reasons[0]
-    return InputSignals(recorded, parallel, ahead, means, hidden)
+    return InputSignals(recorded, parallel, ahead, means, hidden, pieces)
+
+
+def _pieces(profile: ProfileData, host: str) -> dict[str, float]:
+    """Return for each device into how many groups other work divides copies."""
+    activity = profile.table(host, "device_activity")
+    if isinstance(activity, Unavailable):
+        return {}
+    kind, size = pl.col("kind").cast(pl.String), pl.col("bytes")
+    large = (kind == "h2d") & (size >= _LARGE_BYTES)
+    rows = present(profile.derived(host, windows)).measured
+    ordered = (
+        activity.select(
+            "device", "start_ps", copied=large.fill_null(value=False), k=kind
+        )
+        .filter(
+            pl.col("copied") | pl.col("k").is_in(["kernel", "collective", "local_copy"])
+        )
+        .sort("device", "start_ps")
+    )
+    found = {}
+    for (device,), mine in ordered.group_by("device", maintain_order=True):
+        copied = mine["copied"].to_numpy()
+        begins = copied & ~np.concatenate([[False], copied[:-1]])
+        at = mine["start_ps"].to_numpy()[begins]
+        first, last = (
+            np.searchsorted(at, ints(rows, name)) for name in ("start_ps", "end_ps")
+        )
+        found[f"{host}:{device}"] = float(np.median(last - first))
+    return found
 
 
 def _pipeline(profile: ProfileData, host: str) -> pl.Series:

@@ -8,9 +8,9 @@ import sys
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-__all__ = ["harmless", "say"]
+__all__ = ["harmless", "say", "silence"]
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -23,6 +23,19 @@ def say(sentence: str) -> None:
         sys.stderr.write(f"stepscope: {line}\n")
     except (OSError, ValueError, AttributeError):
         return
+
+
+@contextlib.contextmanager
+def silence() -> Iterator[None]:
+    """Warnings go into the note: the launcher says them once, after the program."""
+    import logging  # noqa: PLC0415 - arming stays light
+
+    log = logging.getLogger("stepscope")
+    log.disabled = True
+    try:
+        yield
+    finally:
+        log.disabled = False
 
 
 def harmless(

@@ -28,7 +28,8 @@ class RunPlan(NamedTuple):
         notes: Folder where each process says what it recorded.
         skip_steps: Steps that are counted but not recorded.
         steps: Steps that are recorded then.
-        max_s: Longest recording of steps: it ends with the first step that ends later.
+        max_s: Longest recording of steps after the first one: it ends with the step
+            that ends later.
         wait_s: Without steps: seconds before recording begins.
         record_s: Without steps: seconds that are recorded.
         max_slowdown: Steps that are recorded may take so much longer than those

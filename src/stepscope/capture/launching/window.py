@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from stepscope.capture.ground.affordable import Control, StepCost, lowered
 from stepscope.capture.ground.leaving import leaving
-from stepscope.capture.launching.harmless import say
+from stepscope.capture.launching.harmless import say, silence
 from stepscope.capture.launching.notes import (
     Note,
     program_name,
@@ -103,7 +103,6 @@ class Window:
         self._begun = 0
         self._ended = 0
         self._first: int | None = None
-        self._opened_s = 0.0
         self._last_step = plan.last_step
         self._now_s = now_s
         self._cost = StepCost(plan.max_slowdown)
@@ -368,7 +367,6 @@ class Window:
             self._start_s = self._now_s() - before_s
             self.phase = Phase.STEPS
             self._first = first
-            self._opened_s = time.monotonic()
             self._opened_at_s = self._now_s()
             self._cost.begins()
 
@@ -448,8 +446,10 @@ class Window:
     def _is_enough(self, next_step: int) -> bool:
         if next_step > self._last_step:
             return True
-        recorded_s = time.monotonic() - self._opened_s
-        return next_step != self._first and recorded_s >= self.plan.max_s
+        if self._second_began_s < self._opened_at_s:
+            # The first step may take long because profilers are set up in it.
+            return False
+        return self._now_s() - self._second_began_s >= self.plan.max_s
 
     def _note_ended(self, last: int) -> None:
         before, self._ended = self._ended, last
@@ -478,7 +478,7 @@ class Window:
         session, self._session = self._session, None
         if session is not None:
             self._stop_keeping()
-            with _silence():
+            with silence():
                 run = session.stop(save=False)
             # At the end of the process it may have been saved before we are asked.
             if run.path is not None:
@@ -490,7 +490,7 @@ class Window:
             return None
         self._recorded_s = self._now_s() - self._recording_s
         others = self._stop_keeping()
-        with _silence():
+        with silence():
             if how == "steps":
                 for sentence in self._lowered:
                     session.tell(sentence)
@@ -562,19 +562,6 @@ class Window:
         if self.phase is not Phase.OVER:
             self.phase = Phase.OVER
             self._over()
-
-
-@contextlib.contextmanager
-def _silence() -> Iterator[None]:
-    """Warnings go into the note: the launcher says them once, after the program."""
-    import logging  # noqa: PLC0415 - arming stays light
-
-    log = logging.getLogger("stepscope")
-    log.disabled = True
-    try:
-        yield
-    finally:
-        log.disabled = False
 
 
 def _session_class() -> type[Session]:

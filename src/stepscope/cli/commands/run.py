@@ -38,7 +38,7 @@ _DEFAULT_LOGDIR = "stepscope-logs"
     default=10.0,
     show_default=True,
     metavar="S",
-    help="End with the first step that ends after so many seconds.",
+    help="End with the step that ends so many seconds after the first one.",
 )
 @click.option(
     "--wait-s",

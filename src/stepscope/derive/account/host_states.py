@@ -113,14 +113,19 @@ class _Told(Frozen, frozen=True, eq=True):
     named: Spans
     fetching: Spans
     writing: Spans
+    waiting: Spans
 
 
 class _Functions(Frozen, frozen=True, eq=True):
-    """When functions ran on one thread: any, those that fetch, those that write."""
+    """When functions ran on one thread: any, those that fetch, write, wait.
+
+    Those that wait for a device are none of the others.
+    """
 
     all: Spans
     fetching: Spans
     writing: Spans
+    waiting: Spans
 
 
 #: What programs call their own functions that make or fetch a batch, or write a
@@ -142,10 +147,12 @@ def _by_track(
     found = {}
     for track in np.unique(frames.track).tolist():
         mine = frames.track == track
+        waits = _runs(frames, mine & (purposes.purpose == FunctionPurpose.SYNC))
         found[track] = _Functions(
-            _runs(frames, mine),
+            _runs(frames, mine) - waits,
             _runs(frames, mine & fetching),
             _runs(frames, mine & writing),
+            waits,
         )
     return found
 
@@ -182,6 +189,7 @@ class HostStates(Frozen, frozen=True):
             thread does.
         fetching: Row of tracks → where a function fetches or makes a batch.
         writing: Row of tracks → where a function writes a checkpoint or a model.
+        waiting: Row of tracks → where a function waits for a device.
     """
 
     classes: HostClasses
@@ -194,6 +202,7 @@ class HostStates(Frozen, frozen=True):
     named: dict[int, Spans]
     fetching: dict[int, Spans]
     writing: dict[int, Spans]
+    waiting: dict[int, Spans]
 
     def claims(self, track: int, within: Spans, of_any_thread: Claims) -> Claims:
         """Return what the state of one launching thread claims of a set, in order.
@@ -207,7 +216,7 @@ class HostStates(Frozen, frozen=True):
         told = _Told(
             *(
                 within & sets.get(track, Spans.empty())
-                for sets in (self.named, self.fetching, self.writing)
+                for sets in (self.named, self.fetching, self.writing, self.waiting)
             )
         )
         own = self._claims(self._only(track, within), told, within, active)
@@ -245,7 +254,10 @@ class HostStates(Frozen, frozen=True):
             ),
             *((("host_compute", work),) if not isinstance(work, Unavailable) else ()),
             ("host_compute", state(HostCode.GARBAGE)),
-            ("sync", state(HostCode.SYNC) | state(HostCode.READ_BACK)),
+            (
+                "sync",
+                state(HostCode.SYNC) | state(HostCode.READ_BACK) | told.waiting,
+            ),
             ("host_compute", told.named),
             ("between", self.between),
         )
@@ -285,7 +297,7 @@ class HostStates(Frozen, frozen=True):
             ),
             # Earlier claims have all other codes.
             ("launch", _union(state, _LAUNCHING) | _without(swift, state, _WAITING)),
-            ("sync", state(HostCode.SYNC)),
+            ("sync", state(HostCode.SYNC) | told.waiting),
             ("between", self.between),
         )
 
@@ -293,7 +305,7 @@ class HostStates(Frozen, frozen=True):
         return _Told(
             *(
                 _union_within(sets.values(), within)
-                for sets in (self.named, self.fetching, self.writing)
+                for sets in (self.named, self.fetching, self.writing, self.waiting)
             )
         )
 
@@ -402,6 +414,7 @@ def host_states(
         named=named,
         fetching={track: ran.fetching for track, ran in functions.items()},
         writing={track: ran.writing for track, ran in functions.items()},
+        waiting={track: ran.waiting for track, ran in functions.items()},
     )
 
 

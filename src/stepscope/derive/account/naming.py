@@ -74,7 +74,7 @@ NAMED_OWNERS: Final = _CODES.keys()
 #: Owners whose time functions may have, where no op or call does.
 OF_FUNCTIONS: Final = frozenset(
     {
-        *("host_compute", "between", "input", "output"),
+        *("host_compute", "between", "input", "output", "sync"),
         *("writing", "debugging", "scaling", "read_back", "callback"),
     }
 )
@@ -137,7 +137,7 @@ class Naming(Frozen, frozen=True):
         marks: By row of event_types: whether it marks steps, which names nothing.
         passing: By row of event_types: whether it only hands work on.
         types: Row of event_types by row of events.
-        has_ops: Whether any op of a framework was recorded.
+        has_ops: Whether any op of a framework was recorded, or any Python.
         threads: Rows of tracks of the host's threads, those that drive steps first.
         program: The thread that runs the program itself; None where there is none.
         function_tracks: Rows of tracks with functions, the program's own first.
@@ -505,7 +505,10 @@ def naming(
         marks=names.is_in(list(marker_names(steps))).to_numpy(),
         passing=passing | event_kinds.has(EventFlag.ALLOCATOR | EventFlag.THREADPOOL),
         types=types,
-        has_ops=bool(event_kinds.is_op().any()),
+        has_ops=bool(
+            event_kinds.is_op().any()
+            or event_kinds.has(EventFlag.PYTHON_FRAME | EventFlag.PJIT).any()
+        ),
         threads=threads,
         program=program,
         function_tracks=tuple(

@@ -89,6 +89,8 @@ _RULES: Final = (
         r"/torch/(?:cuda|xpu|mps)/(?:__init__|streams)\.py$|/jax/_src/\w+\.py$",
         r"(?:^|\.)(?:synchronize|block_until_ready)$",
     ),
+    # The tracer of older versions keeps the file's name alone.
+    _Rule(FunctionPurpose.SYNC, r"^(?:api|array)\.py$", r"^block_until_ready$"),
 )
 
 
@@ -142,9 +144,12 @@ def _levels(parent: NDArray[np.int32]) -> list[NDArray[np.int64]]:
 
 
 def _purpose(name: FunctionName) -> FunctionPurpose:
-    if not name.library or name.file is None:
+    if name.file is None:
         return FunctionPurpose.UNKNOWN
     path = name.file.replace("\\", "/")
+    # Without its folder it is not known whose a file is: rules name such files whole.
+    if not name.library and "/" in path:
+        return FunctionPurpose.UNKNOWN
     for purpose, file, function in _rules():
         if file.search(path) and function.search(name.function):
             return purpose

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+import polars as pl
 
 from stepscope.derive.columns.stat_values import (
     find_handle,
@@ -18,7 +19,6 @@ from stepscope.trace.reading.stat_keys import StatKey
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import polars as pl
     from numpy.typing import NDArray
 
     from stepscope.derive.replay.activities import Activities, Pace
@@ -115,6 +115,7 @@ def event_edges(
     activities: Activities,
     stats: pl.DataFrame,
     strings: Sequence[str],
+    tracks: pl.DataFrame,
     *,
     first: int,
     pace: Pace,
@@ -129,10 +130,11 @@ def event_edges(
         activities: The activities.
         stats: The table.
         strings: The interned texts.
+        tracks: The table, which says on which device a wait lies.
         first: Node of the first activity.
         pace: How soon a stream goes on.
     """
-    target, source = _pairs(activities, stats, strings)
+    target, source = _pairs(activities, stats, strings, tracks)
     gap = activities.start_ps[target] - activities.end_ps[source]
     return Edges.of(
         EdgeKind.EVENT,
@@ -143,7 +145,10 @@ def event_edges(
 
 
 def _pairs(
-    activities: Activities, stats: pl.DataFrame, strings: Sequence[str]
+    activities: Activities,
+    stats: pl.DataFrame,
+    strings: Sequence[str],
+    tracks: pl.DataFrame,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return places of activities that wait, and of those that they wait for."""
     nothing = np.empty(0, np.int64)
@@ -164,27 +169,45 @@ def _pairs(
         columns.append(numbers)
         known &= present
     waiting, called, waited_for, recorded = (column[known] for column in columns)
-    target = _neighbour(activities, waiting, called, after=True)
-    source = _neighbour(activities, waited_for, recorded, after=False)
+    device = _device_of(events[known], tracks)
+    target = _neighbour(activities, device, waiting, called, after=True)
+    source = _neighbour(activities, device, waited_for, recorded, after=False)
     both = (target >= 0) & (source >= 0)
     # A wait that was over before, or that clocks contradict, holds nothing back.
     both[both] = activities.start_ps[target[both]] >= activities.start_ps[source[both]]
     return target[both], source[both]
 
 
+def _device_of(event: NDArray[np.int32], tracks: pl.DataFrame) -> NDArray[np.int64]:
+    """Return the device on whose tracks events lie; -1 for those of the host."""
+    begin = tracks["event_begin"].to_numpy()
+    device = tracks["device"].cast(pl.Int64).fill_null(_NONE).to_numpy()
+    # Tracks without events begin where the next one does.
+    found: NDArray[np.int64] = device[np.searchsorted(begin, event, side="right") - 1]
+    return found
+
+
 def _neighbour(
     activities: Activities,
+    device: NDArray[np.int64],
     stream: NDArray[np.int64],
     number: NDArray[np.int64],
     *,
     after: bool,
 ) -> NDArray[np.int64]:
-    """Return the next, or the last, activity of a stream by number of its call."""
+    """Return the next, or the last, activity of a stream by number of its call.
+
+    Streams of several devices may have one number.
+    """
     found = np.full(len(stream), _NONE, np.int64)
-    for one in np.unique(stream).tolist():
-        mine = np.flatnonzero((activities.stream == one) & (activities.number >= 0))
+    pairs = np.unique(np.stack([device, stream]), axis=1).T.tolist()
+    for of_device, one in pairs:
+        belongs = (activities.stream == one) & (activities.number >= 0)
+        if of_device >= 0:
+            belongs &= activities.device == of_device
+        mine = np.flatnonzero(belongs)
         order = mine[np.argsort(activities.number[mine], kind="stable")]
-        wanted = stream == one
+        wanted = (stream == one) & (device == of_device)
         place = np.searchsorted(
             activities.number[order], number[wanted], side="right" if after else "left"
         )

@@ -1,5 +1,5 @@
 """Nsight Systems databases (the SQLite export of a report): plain or gzip."""
 
-from stepscope.formats.nsight_systems.trace import read
+from stepscope.formats.nsight_systems.trace import read, read_report
 
-__all__ = ["read"]
+__all__ = ["read", "read_report"]

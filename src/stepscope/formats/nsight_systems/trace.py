@@ -11,6 +11,8 @@ import polars as pl
 from stepscope.errors import BadInput
 from stepscope.formats.nsight_systems.database.rows import read_export
 from stepscope.formats.nsight_systems.decoded.recording import Recording, Track
+from stepscope.formats.nsight_systems.report_file import export_report
+from stepscope.formats.nsight_systems.tables.allocations import allocations
 from stepscope.formats.nsight_systems.tables.device_activity import collect_activity
 from stepscope.formats.nsight_systems.tables.environment import devices, environment
 from stepscope.formats.nsight_systems.tables.host import iterators, launches
@@ -24,10 +26,12 @@ from stepscope.trace.tracks import TRACKS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from stepscope.formats.nsight_systems.tables.device_activity import Activity
     from stepscope.rundir import HostFiles
 
-__all__ = ["read"]
+__all__ = ["read", "read_report"]
 
 _NO_PARAMETERS: Final = Unavailable(
     code="FORMAT",
@@ -38,12 +42,6 @@ _NO_HLO: Final = Unavailable(
     code="NO_HLO",
     reason="Nsight Systems databases hold no HLO module.",
     remedy="Ops are named by the ranges of the program.",
-)
-_NO_ALLOCATIONS: Final = Unavailable(
-    code="FORMAT",
-    reason="Nsight Systems records the memory of the CUDA driver, not what the "
-    "framework's allocator does with it.",
-    remedy="Record the program with the framework's own profiler.",
 )
 _NO_ACTIVITY: Final = Unavailable(
     code="NO_DEVICE_EVENTS",
@@ -64,14 +62,30 @@ def read(source: HostFiles) -> TraceData:
         BadInput: Nothing can be read; the message names the file, what was wrong and
             the way out.
     """
+    return _trace(
+        source.host, Recording(read_export(_one_of(source), source.limit_bytes))
+    )
+
+
+def read_report(source: HostFiles) -> TraceData:
+    """Read a report, which the `nsys` of this machine turns into a database.
+
+    Raises:
+        BadInput: There is no `nsys`, or it cannot read the report.
+    """
+    return _trace(
+        source.host, Recording(export_report(_one_of(source), source.limit_bytes))
+    )
+
+
+def _one_of(source: HostFiles) -> Path:
     if len(source.paths) != 1:
         raise BadInput.at(
             source.paths[0],
             f"is one of {len(source.paths)} databases given as parts of one",
             "Give each database as a worker of its own.",
         )
-    (path,) = source.paths
-    return _trace(source.host, Recording(read_export(path, source.limit_bytes)))
+    return source.paths[0]
 
 
 def _trace(host: str, recording: Recording) -> TraceData:
@@ -90,7 +104,7 @@ def _trace(host: str, recording: Recording) -> TraceData:
             "device_activity": lambda: _or_absent(activity().frame, _NO_ACTIVITY),
             "geometries": lambda: _geometries(activity()),
             "launches": lambda: launches(recording),
-            "allocations": lambda: _NO_ALLOCATIONS,
+            "allocations": lambda: allocations(recording),
             "iterators": lambda: iterators(recording),
             "parameters": lambda: _NO_PARAMETERS,
             "hlo_ops": lambda: _NO_HLO,

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Final
 from stepscope.report.page import Piece, line, plain_text, table, wrapped
 from stepscope.report.to_table import MOST_ROWS, reasons
 from stepscope.report.words.names import CATEGORY_NAMES, CLOCK_WORDS, ms, percent, us
+from stepscope.report.words.pages import slowest_words, worker_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from stepscope.analysis.pod_viewer import PodViewerResult
-    from stepscope.analysis.pod_viewer.comparison import SlowestWorker
     from stepscope.analysis.pod_viewer.workers import WorkerSummary
     from stepscope.report.page import Align, Line
     from stepscope.unavailable import Missing
@@ -42,10 +42,6 @@ _SHORT: Final = {
     "device_compute_16": "compute 16",
     "device_compute_32": "compute 32",
     "other": "others",
-}
-_BY: Final = {
-    "device_work": "Its device works longest",
-    "step_time": "Its steps take longest",
 }
 
 
@@ -78,48 +74,15 @@ def render(
 
 
 def _slowest(result: PodViewerResult, width: int) -> list[Line]:
-    slowest = result.slowest
-    if slowest is None:
-        why = [one.reason for one in result.missing if one.field == "slowest"]
-        said = {note.message for note in result.quality}
-        return [
-            piece
-            for reason in why
-            if reason not in said
-            for piece in wrapped(reason, width, indent=2)
-        ]
-    steps = f"{slowest.steps} of {slowest.of_steps} steps"
-    if slowest.of_steps == 1:
-        steps = "the one step"
-    name = _name(slowest.host, slowest.device)
-    head = f"{name} is the slowest worker, in {steps}."
-    text = f"{_evidence(slowest)} {_cause(slowest)}"
+    head, because = slowest_words(result)
+    if result.slowest is None:
+        # The doubts above may say so already.
+        said = head in {note.message for note in result.quality}
+        return [] if said else wrapped(head, width, indent=2)
     return [
         *wrapped(head, width, indent=2, role="heading"),
-        *wrapped(text.strip(), width, indent=2),
+        *wrapped(because, width, indent=2),
     ]
-
-
-def _evidence(slowest: SlowestWorker) -> str:
-    if slowest.waited_for_ms is not None:
-        return (
-            f"In collectives the other workers waited {ms(slowest.waited_for_ms)} for "
-            "it, added up."
-        )
-    return f"{_BY[slowest.by]}."
-
-
-def _cause(slowest: SlowestWorker) -> str:
-    if slowest.cause is None:
-        return ""
-    more = ms(slowest.excess_ms[slowest.cause])
-    if slowest.cause == "late_start":
-        return (
-            f"It begins its steps {more} later than the median of the others; the "
-            "delay arises before the step."
-        )
-    what = CATEGORY_NAMES[slowest.cause].lower()
-    return f"It spends {more} a step more on {what} than the median of the others."
 
 
 def _clocks(result: PodViewerResult) -> str:
@@ -146,7 +109,7 @@ def _workers(workers: Sequence[WorkerSummary], width: int) -> list[Line]:
         fields = [field for field in fields if field != "collective_untold_ms"]
     body = [
         (
-            _name(one.host, one.device),
+            worker_name(one.host, one.device),
             *(_time(getattr(one, field)) for field in fields),
             CATEGORY_NAMES[one.bottleneck],
         )
@@ -166,7 +129,10 @@ def _breakdown(workers: Sequence[WorkerSummary], width: int) -> list[Line]:
         if any(one.breakdown_ms.get(category) for one in workers)
     ]
     body = [
-        (_name(one.host, one.device), *(_share(one, category) for category in shown))
+        (
+            worker_name(one.host, one.device),
+            *(_share(one, category) for category in shown),
+        )
         for one in workers
     ]
     numbers: list[Align] = [">"] * len(shown)
@@ -198,10 +164,6 @@ def _of_the_page(result: PodViewerResult) -> list[Missing]:
     own = [one for one in result.missing if one.field.startswith("workers")]
     # A worker that is a host has no device: nothing is missing.
     return [one for one in own if one.field != "workers.device"]
-
-
-def _name(host: str, device: int | None) -> str:
-    return host if device is None else f"{host}, device {device}"
 
 
 def _time(value: float | None) -> str:

@@ -87,7 +87,7 @@ def _doubt(doubt: Doubt, document: Document, width: int) -> list[Line]:
     several = len(document.profile.hosts) > 1
     host = f"{doubt.host}: " if several and doubt.host is not None else ""
     remedy = f" {doubt.remedy}" if doubt.remedy else ""
-    text = f"{host}{doubt.message}{remedy}"
+    text = f"{host}{sentence(doubt.message)}{remedy}"
     return _bulleted(text, width, "warn")
 
 

@@ -51,12 +51,20 @@ def _of_time(lead: Lead) -> str:
     whole = "the step" if lead.steps else "the recording"
     if lead.kind == "device":
         return f"Compute-bound: the device is busy {size} of {whole}."
-    told = f"{OWNER_WORDS[lead.owner]}{_names(lead)}"
+    what = OWNER_WORDS[lead.owner]
+    if lead.kind == "host" and not lead.steps and _is_function(lead):
+        # Whether they work or wait is not known.
+        what = "time in functions of the program"
+    told = f"{what}{_names(lead)}"
     if lead.kind == "idle":
         return f"{size} of {whole} is {told}, and no check explains it."
     if lead.kind == "host":
         return f"{size} of {whole} is {told}."
     return f"The largest part of {whole}, {size}, is {told}."
+
+
+def _is_function(lead: Lead) -> bool:
+    return bool(lead.parts) and lead.parts[0].function is not None
 
 
 def _names(lead: Lead) -> str:

@@ -11,11 +11,13 @@ from stepscope.units import PS_PER_MS, PS_PER_US, duration_text
 __all__ = [
     "CATEGORY_NAMES",
     "CLOCK_WORDS",
+    "CODE_WORDS",
     "INPUT_CATEGORY_NAMES",
     "OWNERS_OF",
     "OWNER_WORDS",
     "PART_WORDS",
     "SOURCE_WORDS",
+    "UNIT_NAMES",
     "listed",
     "ms",
     "percent",
@@ -65,6 +67,21 @@ SOURCE_WORDS: Final = {
     "device_line": "from the stored step line of the device",
     "launch": "inferred: repeated launches of one program",
     "period": "inferred: the work repeats",
+}
+#: Units that compute, as the roofline names them.
+UNIT_NAMES: Final = {
+    "fp32": "Vector lanes, 32-bit",
+    "fp16": "Vector lanes, 16-bit",
+    "matrix_tf32": "Matrix units, TF32",
+    "matrix_fp16": "Matrix units, 16-bit",
+    "all": "All units",
+}
+#: Column of a table → what its codes are called.
+CODE_WORDS: Final = {
+    "bottleneck": CATEGORY_NAMES,
+    "category": INPUT_CATEGORY_NAMES,
+    "slowest_by": CATEGORY_NAMES,
+    "unit": UNIT_NAMES,
 }
 
 

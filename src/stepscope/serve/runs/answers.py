@@ -14,6 +14,7 @@ from stepscope.report.page import plain_text
 from stepscope.report.plain import plain
 from stepscope.report.table_view import arranged
 from stepscope.report.tables import choose, name_of_main, tables
+from stepscope.report.words.pages import page_words
 from stepscope.serve import frames
 from stepscope.serve.errors import Refused
 from stepscope.serve.runs.cutting import Cut, cut, fitting, text_bytes
@@ -87,7 +88,10 @@ def tool(opened: Opened, asked: ToolQuestion, *, rows: int) -> bytes:
     envelope = to_json.envelope(
         asked.tool.name, shown, profile=view.described, quality=view.doubts
     )
-    return _json({**to_json.plain_envelope(envelope), "cut": plain(cuts)})
+    absent = isinstance(result, Unavailable)
+    words = {} if absent else page_words(asked.tool.name, result)
+    about: dict[str, Plain] = {"cut": plain(cuts), "words": plain(words)}
+    return _json({**to_json.plain_envelope(envelope), **about})
 
 
 def table(opened: Opened, asked: TableQuestion) -> bytes:
@@ -252,7 +256,8 @@ def _column(one: pl.Series) -> dict[str, Plain]:
 def _type(dtype: pl.DataType) -> str:
     if dtype.is_integer():
         return "integer"
-    if dtype.is_numeric():
+    # A column of nulls alone is mostly one of numbers that were not measured.
+    if dtype.is_numeric() or str(dtype) == "Null":
         return "number"
     return "boolean" if str(dtype) == "Boolean" else "text"
 

@@ -25,7 +25,10 @@ if TYPE_CHECKING:
     from stepscope.report.document import Doubt, Profile
     from stepscope.serve.runs.work import Working
 
-__all__ = ["Opened", "View"]
+__all__ = ["LIGHT_EVENTS", "Opened", "View"]
+
+#: Events of a profile that may stay open beside another one.
+LIGHT_EVENTS: Final = 200_000
 
 #: Bytes of results kept with the profile, so that sorting a table computes nothing
 #: again.
@@ -109,6 +112,11 @@ class Opened:
     def is_small(self) -> bool:
         """Return whether requests are so fast that nothing is worth preparing."""
         return not self._all.is_worth_threads
+
+    @property
+    def is_light(self) -> bool:
+        """Return whether there is memory for a second one like it."""
+        return self._all.event_count <= LIGHT_EVENTS
 
     def prepare(self, tool: str) -> None:
         """Compute what a tool and the findings, which are shown beside it, need.

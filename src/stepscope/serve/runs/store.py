@@ -140,6 +140,9 @@ class Store:
             lane: threading.BoundedSemaphore(width) for lane, width in _LANES.items()
         }
         self._opened: tuple[str, Opened] | None = None
+        #: The one that was open before it, where both are light: two runs are looked
+        #: at side by side.
+        self._before: tuple[str, Opened] | None = None
         #: The open profile whose answers were prepared before they were asked for.
         self._ahead_of: Opened | None = None
         self._starting_ahead = threading.Lock()
@@ -279,9 +282,9 @@ class Store:
         until_s = time.monotonic() + self._patience_s
         with self._progress:
             while True:
-                known = self._opened
-                if known is not None and known[0] == _opened_key(entry):
-                    return known[1]
+                known = self._held(entry)
+                if known is not None:
+                    return known
                 if self._computing.acquire(blocking=False):
                     break
                 if not self._progress.wait(until_s - time.monotonic()):
@@ -375,15 +378,25 @@ class Store:
         with self._progress:
             self._progress.notify_all()
 
-    def _open(self, entry: Entry) -> Opened:
+    def _held(self, entry: Entry) -> Opened | None:
         key = _opened_key(entry)
-        if self._opened is not None and self._opened[0] == key:
-            return self._opened[1]
+        for held in (self._opened, self._before):
+            if held is not None and held[0] == key:
+                return held[1]
+        return None
+
+    def _open(self, entry: Entry) -> Opened:
+        known = self._held(entry)
+        if known is not None:
+            return known
         version, error = self._unreadable.get(entry.id, ("", None))
         if error is not None and version == entry.version:
             raise error
-        # The old profile is closed first, so that two are never in memory.
+        # A large profile is closed first, so that two of them are never in memory.
+        before = self._opened
         self._close()
+        if before is not None and before[1].is_light:
+            self._before = before
         self._working.stage("Reading")
         try:
             opened = Opened(self._read(entry), self._working)
@@ -392,7 +405,9 @@ class Store:
             self._look_after_s = 0.0
             raise
         with self._progress:
-            self._opened = (key, opened)
+            self._opened = (_opened_key(entry), opened)
+            if not opened.is_light:
+                self._before = None
             self._progress.notify_all()
         return opened
 
@@ -420,7 +435,7 @@ class Store:
     def _close(self) -> None:
         self._ahead_of = None
         if self._opened is not None:
-            self._opened = None
+            self._opened = self._before = None
             gc.collect()
 
     def _look(self) -> Listing:

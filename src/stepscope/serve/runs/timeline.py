@@ -113,6 +113,7 @@ def catalogue(opened: Opened, host: str | None, *, version: str) -> bytes:
         "version": version,
         "host": name,
         "hosts": list(profile.hosts),
+        "light": opened.is_light,
         "owners": [{"name": one, "words": text} for one, text in OWNER_WORDS.items()],
     }
     if isinstance(found, Unavailable):

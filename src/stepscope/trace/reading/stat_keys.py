@@ -132,7 +132,7 @@ class StatKey(StrEnum):
     COUNTER_VALUE = (
         "counter_value",
         "Value of a counter at one time.",
-        "TensorFlow, stepscope",
+        "TensorFlow, Nsight Systems, stepscope",
     )
     # Input pipelines
     ID = "id", "Number of an iterator or of an executor's step.", "tf.data, TensorFlow"
@@ -167,13 +167,21 @@ class StatKey(StrEnum):
         "Registers, memory, block and grid of a launch.",
         "TensorFlow, JAX",
     )
-    CORRELATION = "correlation", "Number that a call and its work share.", "PyTorch"
-    STREAM = "stream", "Stream that is told to wait.", "PyTorch"
-    WAIT_ON_STREAM = "wait_on_stream", "Stream that is waited for.", "PyTorch"
+    CORRELATION = (
+        "correlation",
+        "Number that a call and its work share.",
+        "PyTorch, Nsight Systems",
+    )
+    STREAM = "stream", "Stream that is told to wait.", "PyTorch, Nsight Systems"
+    WAIT_ON_STREAM = (
+        "wait_on_stream",
+        "Stream that is waited for.",
+        "PyTorch, Nsight Systems",
+    )
     WAIT_ON_RECORD = (
         "wait_on_cuda_event_record_corr_id",
         "Number of the call that recorded the event that is waited for.",
-        "PyTorch",
+        "PyTorch, Nsight Systems",
     )
     COLLECTIVE_NAME = "Collective name", "What a collective does.", "PyTorch"
     COLLECTIVE_DTYPE = "dtype", "Element type of a collective.", "PyTorch"

@@ -56,3 +56,45 @@ export const INPUT_KINDS: Record<string, string> = {
   "enqueue": "Sending to the device",
   "unclassified": "Not classified",
 };
+
+/** Column of a table → code → its title. */
+export const CODES: Record<string, Record<string, string>> = {
+  "bottleneck": {
+    "compilation": "Compilation",
+    "input": "Input",
+    "output": "Output",
+    "kernel_launch": "Kernel launch",
+    "host_compute": "Host compute",
+    "device_collectives": "Device collectives",
+    "device_to_device": "Device to device",
+    "device_compute_16": "Device compute, 16-bit",
+    "device_compute_32": "Device compute, 32-bit",
+    "other": "All others",
+  },
+  "category": {
+    "demanded_file_read": "Reading on demand",
+    "advanced_file_read": "Reading ahead",
+    "preprocessing": "Preprocessing",
+    "enqueue": "Sending to the device",
+    "unclassified": "Not classified",
+  },
+  "slowest_by": {
+    "compilation": "Compilation",
+    "input": "Input",
+    "output": "Output",
+    "kernel_launch": "Kernel launch",
+    "host_compute": "Host compute",
+    "device_collectives": "Device collectives",
+    "device_to_device": "Device to device",
+    "device_compute_16": "Device compute, 16-bit",
+    "device_compute_32": "Device compute, 32-bit",
+    "other": "All others",
+  },
+  "unit": {
+    "fp32": "Vector lanes, 32-bit",
+    "fp16": "Vector lanes, 16-bit",
+    "matrix_tf32": "Matrix units, TF32",
+    "matrix_fp16": "Matrix units, 16-bit",
+    "all": "All units",
+  },
+};

@@ -19,6 +19,7 @@ from stepscope.advice.rule import Rule
 from stepscope.advice.signals.computing.fusable import SHORTEST
 from stepscope.advice.signals.computing.kernel_work import kernel_work
 from stepscope.advice.signals.replaying.change import Joined
+from stepscope.advice.signals.running.traits import fitting, program_traits
 from stepscope.advice.words import Words
 from stepscope.unavailable import Unavailable
 
@@ -27,9 +28,9 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
 
-__all__ = ["RULE", "changes", "evaluate"]
+__all__ = ["ACTIONS", "RULE", "changes", "evaluate"]
 
-_ACTIONS: Final = (
+ACTIONS: Final = (
     Action(
         cause="any",
         framework="TensorFlow",
@@ -37,7 +38,13 @@ _ACTIONS: Final = (
         code="@tf.function(jit_compile=True)",
     ),
     Action(
-        cause="any",
+        cause="inference",
+        framework="PyTorch",
+        text="Compile the model.",
+        code="torch.compile(model)",
+    ),
+    Action(
+        cause="training",
         framework="PyTorch",
         text="Compile the model, and use fused optimizers.",
         code="torch.compile(model); torch.optim.AdamW(params, fused=True)",
@@ -88,7 +95,6 @@ _ITEM: Final = Item(
     refute="If the compiled step takes as long, the kernels of a run do not share "
     "what they read and write.",
     floors=("bytes that the fused kernel reads and writes: not known here",),
-    actions=_ACTIONS,
 )
 #: Without the bytes: half of the time of a run goes at least a little, at most most.
 _GAIN: Final = (0.25, 0.75)
@@ -108,6 +114,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         Worked(runs.rows, _GAIN),
         warn=thresholds.fusable_warn,
         critical=thresholds.fusable_critical,
+        actions=fitting(ACTIONS, signals),
         facts=(
             Fact(
                 name="runs",
@@ -134,4 +141,4 @@ def changes(signals: Signals, _: Thresholds) -> tuple[Change, ...]:
     return (Joined(classes, SHORTEST, (1 - low, 1 - high)),)
 
 
-RULE: Final = Rule(_ITEM, evaluate, WORKED_READS, changes)
+RULE: Final = Rule(_ITEM, evaluate, (*WORKED_READS, program_traits), changes)

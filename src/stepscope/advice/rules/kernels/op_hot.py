@@ -36,6 +36,7 @@ _ACTIONS: Final = (
         text="Look at the op's kernels, and measure the largest one with a profiler "
         "of hardware counters; ask first whether sizes or types keep it off the "
         "matrix units.",
+        code="stepscope ncu -- python train.py",
     ),
     Action(
         cause="memory",

@@ -37,6 +37,7 @@ _ACTIONS: Final = (
         framework="any",
         text="Round the odd size up: a vocabulary of 50257 to 50304, heads, channels "
         "and the batch to multiples of 8, better of 64.",
+        code="size = -(-size // 64) * 64",
     ),
 )
 _WORDS: Final = Words(

@@ -19,6 +19,7 @@ from stepscope.advice.judging.owned import (
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.launch import launch_signals
 from stepscope.advice.signals.launches.set_up import set_up_signals
+from stepscope.advice.signals.running.traits import program_traits, traits_of
 from stepscope.advice.words import WAITING, Words
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_US
@@ -26,6 +27,7 @@ from stepscope.units import PS_PER_US
 if TYPE_CHECKING:
     from stepscope.advice.signals.launch import LaunchSignals
     from stepscope.advice.signals.launches.set_up import SetUp
+    from stepscope.advice.signals.running.traits import ProgramTraits
     from stepscope.advice.signals.shares import StepShares
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
@@ -93,9 +95,16 @@ _ACTIONS: Final = (
         code="train_step = jax.jit(train_step)",
     ),
     Action(
-        cause="several_calls",
+        cause="uncompiled",
         framework="PyTorch",
         text="Compile the step and replay it as one graph.",
+        code="torch.compile(model, mode='reduce-overhead')",
+    ),
+    Action(
+        cause="compiled",
+        framework="PyTorch",
+        text="What is compiled already is launched kernel by kernel: replay it as one "
+        "graph.",
         code="torch.compile(model, mode='reduce-overhead')",
     ),
     Action(
@@ -185,7 +194,9 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         ),
         **({} if first_use is None else {"parts": first_use.calls}),
         inputs=("account", "launches"),
-        actions=_actions(because) if verdict.status == "fail" else (),
+        actions=_actions(because, traits_of(signals))
+        if verdict.status == "fail"
+        else (),
     )
 
 
@@ -225,13 +236,13 @@ def _because(found: LaunchSignals, thresholds: Thresholds) -> tuple[str, ...]:
     return tuple(name for name, holds in tests if holds)
 
 
-def _actions(because: tuple[str, ...]) -> tuple[Action, ...]:
+def _actions(because: tuple[str, ...], traits: ProgramTraits) -> tuple[Action, ...]:
     """Return what to change; what is compiled need not be compiled once more."""
     if "set_up" in because:
         return tuple(action for action in _ACTIONS if action.cause == "set_up")
     causes = {"any", *because}
     if "one_program" not in because:
-        causes.add("several_calls")
+        causes |= {"several_calls", "compiled" if traits.compiled else "uncompiled"}
     return tuple(action for action in _ACTIONS if action.cause in causes)
 
 
@@ -267,4 +278,6 @@ def _replayed(found: LaunchSignals) -> Unavailable:
     )
 
 
-RULE: Final = Rule(_ITEM, evaluate, (*OWNED_READS, launch_signals, set_up_signals))
+RULE: Final = Rule(
+    _ITEM, evaluate, (*OWNED_READS, launch_signals, program_traits, set_up_signals)
+)

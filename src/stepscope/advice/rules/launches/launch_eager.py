@@ -79,7 +79,7 @@ _WORDS: Final = Words(
         ("pass", None): (
             (
                 "{passed}: {eager:nothing} of the ops' own time runs outside them.",
-                "{passed}: {per_step} calls a step.",
+                "{passed}; calls of them a step: {per_step}.",
             ),
         ),
         ("pass", "hidden"): (

@@ -19,6 +19,7 @@ from stepscope.advice.signals.launches.eager import eager_signals
 from stepscope.advice.signals.launches.small import small_kernels, small_ops
 from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.replaying.change import Joined
+from stepscope.advice.signals.running.traits import fitting, program_traits
 from stepscope.advice.signals.shares import account_signals
 from stepscope.advice.signals.step_series import StepSeries
 from stepscope.advice.verdict import judge
@@ -36,9 +37,9 @@ if TYPE_CHECKING:
     from stepscope.advice.verdict import Verdict
     from stepscope.thresholds import Thresholds
 
-__all__ = ["RULE", "changes", "evaluate"]
+__all__ = ["ACTIONS", "RULE", "changes", "evaluate"]
 
-_ACTIONS: Final = (
+ACTIONS: Final = (
     Action(
         cause="any",
         framework="any",
@@ -58,7 +59,13 @@ _ACTIONS: Final = (
         code="jax.jit(jax.vmap(f))",
     ),
     Action(
-        cause="any",
+        cause="inference",
+        framework="PyTorch",
+        text="Compile the model, and replay its kernels as one graph.",
+        code="torch.compile(model, mode='reduce-overhead')",
+    ),
+    Action(
+        cause="training",
         framework="PyTorch",
         text="Update all weights with few kernels, and compile the rest.",
         code="torch.optim.AdamW(params, fused=True); torch.compile(model)",
@@ -113,7 +120,6 @@ _ITEM: Final = Item(
     refute="Compile or batch the named op alone: if the step takes as long, it is not "
     "what the device waits for.",
     floors=("the launches that remain",),
-    actions=_ACTIONS,
 )
 
 
@@ -248,6 +254,7 @@ def _finding_of_device(
             ),
         ),
         inputs=("kernels", "device_ops", "launch_facts", "account"),
+        actions=fitting(ACTIONS, signals) if failed else (),
         # The device waits for launches, and that finding promises the time.
         explained_by="launch.delay" if starved else None,
     )
@@ -304,6 +311,7 @@ def _of_host(signals: Signals, shares: StepShares, thresholds: Thresholds) -> Fi
             ),
         ),
         inputs=("host_op_events", "account"),
+        actions=fitting(ACTIONS, signals) if failed else (),
         explained_by="launch.eager" if failed and eager else None,
         saving_ms=saving,
         unavailable=verdict.unavailable,
@@ -376,6 +384,13 @@ _NO_OPS: Final = Unavailable(
 RULE: Final = Rule(
     _ITEM,
     evaluate,
-    (*OWNED_READS, eager_signals, launch_signals, small_kernels, small_ops),
+    (
+        *OWNED_READS,
+        eager_signals,
+        launch_signals,
+        program_traits,
+        small_kernels,
+        small_ops,
+    ),
     changes,
 )

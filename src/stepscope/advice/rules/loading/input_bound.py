@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 __all__ = ["RULE", "evaluate"]
 
+#: With so many groups of copies in a step, divided by kernels, they are no batch's.
+_MANY_PIECES: Final = 3
 _ACTIONS: Final = (
     Action(
         cause="fetch",
@@ -96,6 +98,15 @@ _ACTIONS: Final = (
         text="Send fewer bytes: keep images as uint8 and convert them on the device.",
     ),
 )
+#: Where data comes piece by piece, between the kernels that use it.
+_PIECES: Final = (
+    Action(
+        cause="transfer",
+        framework="any",
+        text="Keep on the device what is the same in every step, such as weights; "
+        "where it does not fit, send it in a narrower type, or use more devices.",
+    ),
+)
 #: What remains where elements are made in parallel and ahead.
 _REMAINING: Final = (
     Action(
@@ -138,6 +149,11 @@ _WORDS: Final = Words(
             "time), most of it in {function}."
         ),
         "Input-bound, in bursts: {bursts} for a batch ({share_percent} of the time).",
+        (
+            "Copies to the device hold the step up: {mostly_transfer} of the time, in "
+            "{pieces} groups a step with other work between them: not one batch, but "
+            "as of weights that are kept on the host."
+        ),
         "Copies of the batch hold the step up: {mostly_transfer} of the time.",
         (
             "Input-bound: waiting for data takes {share_percent} of the time, "
@@ -206,7 +222,12 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         facts=_facts(fetching, shares, verdict, thresholds),
         parts=_parts(owned, shares),
         inputs=("account", "host_classes"),
-        actions=_actions(fetching, verdict, least=thresholds.input_warn.value)
+        actions=_actions(
+            fetching,
+            verdict,
+            least=thresholds.input_warn.value,
+            pieces=_in_pieces(fetching, shares) is not None,
+        )
         if failed
         else _missing_actions(fetching)
         if hidden
@@ -247,7 +268,7 @@ def _judge(
 
 
 def _actions(
-    fetching: InputSignals, verdict: Verdict, *, least: float
+    fetching: InputSignals, verdict: Verdict, *, least: float, pieces: bool
 ) -> tuple[Action, ...]:
     """Return what removes the causes that matter, the larger cause first.
 
@@ -260,10 +281,18 @@ def _actions(
             continue
         if cause.cause == "fetch":
             found += _missing_actions(fetching)
+        elif cause.cause == "transfer" and pieces:
+            found += _PIECES
         else:
             found += tuple(one for one in _ACTIONS if one.cause == cause.cause)
             found += _FETCH if cause.cause == "unfed" else ()
     return found
+
+
+def _in_pieces(fetching: InputSignals, shares: StepShares) -> float | None:
+    """Return into how many groups kernels divide the copies; None for a batch's."""
+    pieces = fetching.pieces.get(shares.label, 0.0)
+    return pieces if pieces >= _MANY_PIECES else None
 
 
 def _missing_actions(fetching: InputSignals) -> tuple[Action, ...]:
@@ -317,6 +346,7 @@ def _facts(
             value=verdict.resolution_percent,
             unit="percent",
         ),
+        Fact(name="pieces", value=_in_pieces(fetching, shares), unit="count"),
         Fact(
             name="exposed_copies",
             value=copies if copies >= thresholds.input_warn.value else None,

@@ -137,7 +137,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         critical=thresholds.waiting_threads_critical,
         thresholds=thresholds,
     )
-    cause = _cause(found, thresholds)
+    cause = found.crowded_by(thresholds)
     failed = verdict.status == "fail"
     made = _ITEM.judged(
         verdict,
@@ -156,16 +156,6 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         actions=tuple(one for one in _ACTIONS if one.cause == cause) if failed else (),
     )
     return msgspec.structs.replace(made, saving_ms=None)
-
-
-def _cause(found: Processors, thresholds: Thresholds) -> str | None:
-    """Return whose threads are too many; None where the cores have room."""
-    if 100 * found.machine < thresholds.busy_cores.value * found.cores:
-        return None
-    if found.own is not None and 2 * found.own < found.machine:
-        return "others"
-    most = thresholds.threads_of_a_core.value * found.cores
-    return "own" if found.threads is not None and found.threads > most else None
 
 
 def _note(cause: str | None) -> str | None:

@@ -15,6 +15,7 @@ from stepscope.advice.item import Item
 from stepscope.advice.judging.owned import OWNED_READS, Owned, shares_of
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.record import record_grade
+from stepscope.advice.signals.running.processors import processor_signals
 from stepscope.advice.signals.running.rare_functions import rare_functions
 from stepscope.advice.signals.shares import account_signals
 from stepscope.advice.signals.slow_steps import (
@@ -28,9 +29,7 @@ from stepscope.advice.words import OWNER_WORDS, WAITING, Words
 from stepscope.unavailable import Unavailable, present
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from stepscope.advice.finding import Part
+    from stepscope.advice.signals.shares import StepShares
     from stepscope.advice.signals.signal import Signals
     from stepscope.advice.verdict import Verdict
     from stepscope.thresholds import Thresholds
@@ -71,6 +70,10 @@ _RARE: Final = (
     "{slow} of {steps} steps are slow, the worst takes {slowest} times the median; all "
     "together that costs {share_percent} of the time (a matter from {threshold} on)."
 )
+_OTHERS: Final = (
+    "Other programs use most of the machine's cores, which by itself makes some steps "
+    "slow."
+)
 _WORDS: Final = Words(
     passed="no step is much slower than the others",
     lead=(
@@ -87,6 +90,7 @@ _WORDS: Final = Words(
         **WAITING,
         ("fail", None): ((_SLOW,), ("Most of it is {function}.",)),
         ("fail", "same_work"): ((_SLOW,), ("In them the same work takes longer.",)),
+        ("fail", "others"): ((_SLOW,), ("Most of it is {function}.",), (_OTHERS,)),
         ("pass", None): (
             ("No step is slower than 1.2 times the median, and far from the others.",),
         ),
@@ -122,7 +126,8 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     largest = verdict.causes[0].cause if verdict.causes else None
     rarely = signals.of(rare_functions).get(shares.host)
     told = named(shares, slow, series, largest, rarely) if slow.any() else ()
-    verdict = _tempered(verdict, told)
+    crowded = _is_crowded(signals, shares, thresholds)
+    verdict = _tempered(verdict, named=bool(told), crowded=crowded)
     rare = verdict.status == "pass" and bool(slow.any())
     length = np.array(shares.window_ps)
     return _ITEM.judged(
@@ -151,19 +156,28 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     )
 
 
-def _tempered(verdict: Verdict, told: Sequence[Part]) -> Verdict:
-    """Make it a warning at most; a note where the same work took longer.
+def _tempered(verdict: Verdict, *, named: bool, crowded: bool) -> Verdict:
+    """Make it a warning at most; a note where it need not be the program's doing.
 
-    That is so where no function of the program runs in the slow steps alone.
+    Others use the machine, or the same work took longer and no function of the program
+    runs in the slow steps alone. A single slow step stays what it is.
     """
     if verdict.status != "fail":
         return verdict
-    same_work = verdict.causes[0].cause in _WORK and not told
-    if same_work and verdict.note != "once":
-        return msgspec.structs.replace(verdict, severity="info", note="same_work")
+    same_work = verdict.causes[0].cause in _WORK and not named
+    if (crowded or same_work) and verdict.note != "once":
+        note = "others" if crowded else "same_work"
+        return msgspec.structs.replace(verdict, severity="info", note=note)
     if verdict.severity == "info":
         return verdict
     return msgspec.structs.replace(verdict, severity="warn")
+
+
+def _is_crowded(signals: Signals, shares: StepShares, thresholds: Thresholds) -> bool:
+    """Return whether other programs use most of the cores."""
+    hosts = signals.of(processor_signals)
+    found = None if isinstance(hosts, Unavailable) else hosts.get(shares.host)
+    return found is not None and found.crowded_by(thresholds) == "others"
 
 
 def _few(steps: int, thresholds: Thresholds) -> Unavailable:
@@ -175,4 +189,4 @@ def _few(steps: int, thresholds: Thresholds) -> Unavailable:
     )
 
 
-RULE: Final = Rule(_ITEM, evaluate, (*OWNED_READS, rare_functions))
+RULE: Final = Rule(_ITEM, evaluate, (*OWNED_READS, processor_signals, rare_functions))

@@ -97,7 +97,9 @@ _WORDS: Final = Words(
                 ),
             ),
         ),
-        ("pass", None): (("{steps} steps, with a confidence of {confidence}.",),),
+        ("pass", None): (
+            ("Steps found: {steps}, with a confidence of {confidence}.",),
+        ),
     },
     causes={},
 )
@@ -186,7 +188,7 @@ def _facts(steps: HostSteps, thresholds: Thresholds) -> tuple[Fact, ...]:
             name="confidence",
             value=_best(steps),
             unit="ratio",
-            note=None if best is None else f"{best.count} times {best.what}",
+            note=None if best is None else f"{best.count} × {best.what}",
         ),
         Fact(
             name="tried",

@@ -45,6 +45,7 @@ _ACTIONS: Final = (
         cause="any",
         framework="JAX",
         text="Begin after the second call with each shape, and record ten steps.",
+        code="if step == 10: jax.profiler.start_trace(LOGDIR)",
     ),
     Action(
         cause="ranks",

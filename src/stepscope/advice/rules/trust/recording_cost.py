@@ -127,7 +127,7 @@ def _facts(signals: Signals, shares: StepShares) -> tuple[Fact, ...]:
             # Nothing of a kind is no number, so that no sentence speaks of it.
             value=own.buffers_ps / PS_PER_US if own.buffers_ps else None,
             unit="us",
-            note=f"in the whole recording, {own.buffers} times",
+            note=f"in the whole recording, number: {own.buffers}",
         ),
         Fact(
             name="in_judged_steps",

@@ -22,6 +22,7 @@ from stepscope.advice.rule import Rule
 from stepscope.advice.signals.enclosing import enclosing_functions, function_runs
 from stepscope.advice.signals.launches.eager import eager_signals
 from stepscope.advice.signals.launches.small import small_ops
+from stepscope.advice.signals.vocabulary import PLAIN, frameworks_used
 from stepscope.advice.verdict import promise_of
 from stepscope.advice.words import WAITING, Words
 from stepscope.unavailable import Unavailable
@@ -72,6 +73,12 @@ _ACTIONS: Final = (
         text="Cache its results, or do it once, where it gives the same in each epoch.",
     ),
 )
+_RARELY: Final = Action(
+    cause="any",
+    framework="any",
+    text="Do it more rarely or on less data, or on another thread, while the next "
+    "steps run.",
+)
 _NAMED: Final = (
     (
         "{named} holds {named_share} of the step on the host, {ms_per_step} a step of "
@@ -84,8 +91,8 @@ _WORDS: Final = Words(
     passed="no work of the program itself holds the step up",
     lead=(
         (
-            "{function} holds {named_share} of the step on the host, with all that it "
-            "calls."
+            "Work on the host: {function} holds {named_share} of the step, with all "
+            "that it calls."
         ),
         (
             "Work on the host holds {share_percent} of the step: {named}, "
@@ -155,12 +162,13 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         _OWNED, shares, thresholds, warn=warn, critical=thresholds.host_work_critical
     )
     functions = _functions(signals, shares)
-    fault = _fault(shares, functions, thresholds)
+    has_ops = _has_ops(signals, shares, thresholds)
+    fault = _fault(functions, thresholds) if has_ops else None
     is_fault = (
         fault is not None if shares.device is None else not shares.host_ops_lead()
     )
     if verdict.status == "fail" and not is_fault:
-        is_model = shares.device is not None or _has_ops(shares, thresholds)
+        is_model = shares.device is not None or has_ops
         note = "ops" if is_model else "functions"
         verdict = msgspec.structs.replace(
             verdict, status="pass", severity="info", note=note
@@ -228,18 +236,13 @@ def _work(part: Part, runs: FunctionRuns | None, shares: StepShares) -> _Work:
     )
 
 
-def _fault(
-    shares: StepShares, functions: tuple[_Work, ...], thresholds: Thresholds
-) -> _Work | None:
+def _fault(functions: tuple[_Work, ...], thresholds: Thresholds) -> _Work | None:
     """Return the function that holds up a host without devices; None for none.
 
     Its own time counts, and what it calls where that is not the model: a function from
     which the model's ops are called is the step itself. Ops that a device waits for are
     the matter of `launch.delay`.
     """
-    if not _has_ops(shares, thresholds):
-        # Without ops of a model the functions are the step itself.
-        return None
     limit = thresholds.host_function.value
     large = (
         one
@@ -253,13 +256,19 @@ def _fault(
     return max(large, key=lambda one: one.part.share_percent, default=None)
 
 
-def _has_ops(shares: StepShares, thresholds: Thresholds) -> bool:
+def _has_ops(signals: Signals, shares: StepShares, thresholds: Thresholds) -> bool:
+    """Return whether there is a model; without one the functions are the step itself.
+
+    In a program of a framework any op shows one: a fault may leave them little time.
+    """
     ops_ps = sum(
         one.time_ps
         for one in shares.named(_OWNER, place="inside")
         if one.function is None and one.name is not None
     )
-    return 100 * ops_ps >= thresholds.host_work_warn.value * shares.total_ps
+    of_framework = signals.of(frameworks_used) not in ((), PLAIN)
+    least = 0.0 if of_framework else thresholds.host_work_warn.value * shares.total_ps
+    return 100 * ops_ps >= max(least, 1)
 
 
 def _named(
@@ -298,10 +307,15 @@ def _of_one_function(
     times = () if work.runs is None else work.runs.times_ps(work.part)
     if sum(times) and len(times) == len(shares.window_ps):
         saving = promise_of(times, shares.window_ps)
+    # What most steps do without, such as a validation, is not to be made faster first.
+    rare = len(times) >= thresholds.outlier_steps.value and 2 * times.count(0) > len(
+        times
+    )
     return msgspec.structs.replace(
         found,
         saving_ms=saving,
         explained_by=_of_ops(signals, shares, whole, thresholds),
+        actions=(_RARELY, *found.actions) if rare else found.actions,
     )
 
 
@@ -310,7 +324,9 @@ def changes(signals: Signals, thresholds: Thresholds) -> tuple[Change, ...]:
     shares = shares_of(_ITEM, _OWNED, signals, thresholds)
     if isinstance(shares, Finding):
         return ()
-    fault = _fault(shares, _functions(signals, shares), thresholds)
+    if not _has_ops(signals, shares, thresholds):
+        return ()
+    fault = _fault(_functions(signals, shares), thresholds)
     if fault is None or fault.runs is None:
         return ()
     whole = _step_ms(shares) * fault.part.share_percent / 100
@@ -347,6 +363,9 @@ def _of_ops(
 RULE: Final = Rule(
     _ITEM,
     evaluate,
-    (*OWNED_READS, enclosing_functions, function_runs, eager_signals, small_ops),
+    (
+        *(*OWNED_READS, enclosing_functions, function_runs),
+        *(eager_signals, small_ops, frameworks_used),
+    ),
     changes,
 )

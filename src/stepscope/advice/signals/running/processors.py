@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
@@ -46,6 +46,15 @@ class Processors(Frozen, frozen=True):
     machine: float
     own: float | None
     threads: int | None
+
+    def crowded_by(self, thresholds: Thresholds) -> Literal["own", "others"] | None:
+        """Return whose threads are too many; None where the cores have room."""
+        if 100 * self.machine < thresholds.busy_cores.value * self.cores:
+            return None
+        if self.own is not None and 2 * self.own < self.machine:
+            return "others"
+        most = thresholds.threads_of_a_core.value * self.cores
+        return "own" if self.threads is not None and self.threads > most else None
 
 
 @signal(windows)

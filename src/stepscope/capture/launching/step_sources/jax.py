@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 
 __all__ = ["listen"]
 
-#: Operations of JAX are jitted functions as well; they are no steps.
-_LIBRARY: Final = "jax."
+#: Operations of JAX are jitted functions as well; they are no steps. Those that it
+#: makes of its own for a gradient have the name of no function.
+_LIBRARY: Final = ("jax.", "jaxlib.")
 #: So many of a function's calls are looked at for results that come back to it.
 _LOOKED_AT: Final = 4
 #: So many of the arrays that it returns.

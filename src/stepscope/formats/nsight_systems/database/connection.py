@@ -10,21 +10,28 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from stepscope.errors import BadInput
+from stepscope.trace.reading.texts import shortened
 from stepscope.xspace.reading.source import open_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["EXPORT_AGAIN", "opened"]
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["ERRORS", "EXPORT_AGAIN", "Database", "opened", "reason_of"]
 
 EXPORT_AGAIN: Final = (
     "Copy the whole file again, or write it again from the report with "
     "`nsys export --type sqlite REPORT`."
 )
+#: What reading a damaged database raises; SQLite quotes its text, which may be none.
+ERRORS: Final = (sqlite3.Error, UnicodeError)
+_LONGEST_REASON: Final = 120
 _GZIP: Final = b"\x1f\x8b"
 #: Where the header says how the database is written: 2 for a log beside the file.
 _WRITE_VERSION: Final = slice(18, 20)
@@ -35,8 +42,20 @@ _UNFINISHED: Final = ("-wal", "-journal")
 _LONGEST_BYTES: Final = 2**27
 
 
+class Database(NamedTuple):
+    """A database that is open for reading.
+
+    Attributes:
+        connection: What SQLite reads it by.
+        data: Its bytes, unpacked.
+    """
+
+    connection: sqlite3.Connection
+    data: NDArray[np.uint8]
+
+
 @contextmanager
-def opened(path: Path, limit_bytes: int) -> Iterator[sqlite3.Connection]:
+def opened(path: Path, limit_bytes: int) -> Iterator[Database]:
     """Open a database, packed or not, until the block ends.
 
     Args:
@@ -50,11 +69,19 @@ def opened(path: Path, limit_bytes: int) -> Iterator[sqlite3.Connection]:
         with path.open("rb") as file:
             packed = file.read(len(_GZIP)) == _GZIP
         found = _unpacked(path, limit_bytes) if packed else _in_place(path)
-    except (OSError, sqlite3.Error) as error:
+    except (OSError, *ERRORS) as error:
         raise BadInput.at(path, f"cannot be opened ({error})", EXPORT_AGAIN) from error
-    with closing(found) as connection:
+    connection, data = found
+    with closing(connection):
         _restrict(connection, path)
-        yield connection
+        yield Database(connection, data)
+
+
+def reason_of(error: Exception) -> str:
+    """Return what an error says, on one line, as it may quote the file."""
+    if isinstance(error, UnicodeError):
+        return "its description of a table is no text"
+    return shortened(" ".join(str(error).split()), _LONGEST_REASON)
 
 
 def _restrict(connection: sqlite3.Connection, path: Path) -> None:
@@ -63,11 +90,13 @@ def _restrict(connection: sqlite3.Connection, path: Path) -> None:
     try:
         for setting in ("query_only = ON", "trusted_schema = OFF", "mmap_size = 0"):
             connection.execute(f"PRAGMA {setting}")
-    except sqlite3.Error as error:
-        raise BadInput.at(path, f"cannot be opened ({error})", EXPORT_AGAIN) from error
+    except ERRORS as error:
+        raise BadInput.at(
+            path, f"cannot be opened ({reason_of(error)})", EXPORT_AGAIN
+        ) from error
 
 
-def _in_place(path: Path) -> sqlite3.Connection:
+def _in_place(path: Path) -> Database:
     for ending in _UNFINISHED:
         beside = path.with_name(path.name + ending)
         if beside.exists() and beside.stat().st_size:
@@ -79,12 +108,14 @@ def _in_place(path: Path) -> sqlite3.Connection:
             )
     # Immutable: SQLite neither locks the file nor makes one of its own beside it.
     uri = f"{path.absolute().as_uri()}?mode=ro&immutable=1"
-    return sqlite3.connect(uri, uri=True, check_same_thread=False)
+    connection = sqlite3.connect(uri, uri=True, check_same_thread=False)
+    return Database(connection, open_bytes(path)[0])
 
 
-def _unpacked(path: Path, limit_bytes: int) -> sqlite3.Connection:
+def _unpacked(path: Path, limit_bytes: int) -> Database:
     """Return a database in memory; what a cut packing lacks, the reading meets."""
-    content = open_bytes(path, limit_bytes=limit_bytes)[0].tobytes()
+    data = open_bytes(path, limit_bytes=limit_bytes)[0]
+    content = data.tobytes()
     if content[_WRITE_VERSION] != _WITHOUT_LOG:
         # In memory there is no log to look for.
         end = _WRITE_VERSION.stop
@@ -100,10 +131,10 @@ def _unpacked(path: Path, limit_bytes: int) -> sqlite3.Connection:
         )
     try:
         connection.deserialize(content)
-    except sqlite3.Error:
+    except ERRORS:
         connection.close()
         raise
-    return connection
+    return Database(connection, data)
 
 
 def _text(raw: bytes) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-__all__ = ["OVERHEADS", "PRIVATE", "STRINGS", "WANTED", "Wanted"]
+__all__ = ["OVERHEADS", "PRIVATE", "STRINGS", "WANTED", "WORK", "Wanted"]
 
 
 class Wanted(NamedTuple):
@@ -20,11 +20,13 @@ class Wanted(NamedTuple):
         required: Columns of integers without which the table says nothing.
         optional: Columns of integers that may be absent.
         texts: Columns of texts that may be absent.
+        numbers: Columns of integers or fractions without which the table says nothing.
     """
 
     required: tuple[str, ...]
     optional: tuple[str, ...] = ()
     texts: tuple[str, ...] = ()
+    numbers: tuple[str, ...] = ()
 
 
 _DEVICE_WORK: Final = ("start", "end", "deviceId", "streamId")
@@ -47,14 +49,27 @@ WANTED: Final = {
         (*_OF_WORK, "bytes", "srcKind", "dstKind", "srcDeviceId", "dstDeviceId"),
     ),
     "CUPTI_ACTIVITY_KIND_MEMSET": Wanted(_DEVICE_WORK, (*_OF_WORK, "bytes")),
-    "CUPTI_ACTIVITY_KIND_GRAPH_TRACE": Wanted(("start", "end")),
+    "CUPTI_ACTIVITY_KIND_GRAPH_TRACE": Wanted(
+        ("start", "end"), ("deviceId", "streamId", *_OF_WORK, "graphId")
+    ),
     "CUPTI_ACTIVITY_KIND_RUNTIME": Wanted(
         ("start", "end", "globalTid", "nameId"),
         ("correlationId", "eventClass", "returnValue"),
     ),
     "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION": Wanted(
         ("start", "end", "syncType"),
-        ("deviceId", "contextId", "streamId", "globalPid", "correlationId"),
+        (
+            *("deviceId", "contextId", "streamId", "globalPid", "correlationId"),
+            *("eventId", "eventSyncId"),
+        ),
+    ),
+    "CUPTI_ACTIVITY_KIND_CUDA_EVENT": Wanted(
+        ("eventId", "streamId", "correlationId"),
+        ("contextId", "globalPid", "eventSyncId"),
+    ),
+    "CUDA_GPU_MEMORY_USAGE_EVENTS": Wanted(
+        ("start", "bytes", "memoryOperationType"),
+        ("address", "deviceId", "memKind", "globalPid"),
     ),
     "NVTX_EVENTS": Wanted(
         ("start", "eventType"),
@@ -62,6 +77,9 @@ WANTED: Final = {
         ("text",),
     ),
     "OSRT_API": Wanted(("start", "end", "nameId", "globalTid")),
+    "SCHED_EVENTS": Wanted(("start", "cpu", "isSchedIn", "globalTid")),
+    "GPU_METRICS": Wanted(("timestamp", "typeId", "metricId"), numbers=("value",)),
+    "TARGET_INFO_GPU_METRICS": Wanted(("typeId", "metricId"), texts=("metricName",)),
     **dict.fromkeys(OVERHEADS, Wanted(("start", "end"), ("nameId",))),
     "TARGET_INFO_GPU": Wanted(
         (),
@@ -79,6 +97,18 @@ WANTED: Final = {
     "META_DATA_EXPORT": Wanted((), (), ("name",)),
 }
 """Table → what is read of it."""
+
+#: Tables with a row for each piece of work or call: nearly all of a database.
+WORK: Final = (
+    "CUPTI_ACTIVITY_KIND_KERNEL",
+    "CUPTI_ACTIVITY_KIND_MEMCPY",
+    "CUPTI_ACTIVITY_KIND_MEMSET",
+    "CUPTI_ACTIVITY_KIND_RUNTIME",
+    "GPU_METRICS",
+    "NVTX_EVENTS",
+    "OSRT_API",
+    "SCHED_EVENTS",
+)
 
 #: Table → what it holds that its owner may not want to pass on. They are never read.
 PRIVATE: Final = {

@@ -6,17 +6,25 @@ import sqlite3
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 import polars as pl
 
 from stepscope.errors import BadInput
-from stepscope.formats.nsight_systems.database.connection import EXPORT_AGAIN, opened
+from stepscope.formats.nsight_systems.database.connection import (
+    ERRORS,
+    EXPORT_AGAIN,
+    opened,
+    reason_of,
+)
 from stepscope.formats.nsight_systems.database.declared import STRINGS, WANTED
+from stepscope.formats.nsight_systems.database.pages import regular_columns
 from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
+    from stepscope.formats.nsight_systems.database.connection import Database
     from stepscope.formats.nsight_systems.database.declared import Wanted
 
 __all__ = ["Export", "read_export"]
@@ -56,6 +64,11 @@ class Export(Frozen, frozen=True, kw_only=True, eq=True):
     tables: frozenset[str]
     damaged: dict[str, str]
 
+    def without(self, tables: Iterable[str]) -> Export:
+        """Return a copy without the rows of some tables."""
+        kept = {it: self.frames[it] for it in self.frames.keys() - set(tables)}
+        return msgspec.structs.replace(self, frames=kept)
+
     def frame(self, table: str) -> pl.DataFrame:
         """Return the rows of a table; none where it is absent."""
         found = self.frames.get(table)
@@ -73,13 +86,14 @@ def read_export(path: Path, limit_bytes: int) -> Export:
         BadInput: It is no database, or holds no timeline.
     """
     damaged: dict[str, str] = {}
-    with opened(path, limit_bytes) as connection:
+    with opened(path, limit_bytes) as database:
+        connection = database.connection
         tables = _tables(connection, path)
         frames = {
             table: frame
             for table, wanted in WANTED.items()
             if table in tables
-            and (frame := _frame(connection, table, wanted, damaged)) is not None
+            and (frame := _frame(database, table, wanted, damaged)) is not None
         }
         whole = frames.keys() - damaged.keys()
         if not any(
@@ -111,9 +125,11 @@ def _tables(connection: sqlite3.Connection, path: Path) -> frozenset[str]:
         found = connection.execute(
             "SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage > 0"
         ).fetchall()
-    except sqlite3.Error as error:
+    except ERRORS as error:
         raise BadInput.at(
-            path, f"is no SQLite database, or a damaged one ({error})", EXPORT_AGAIN
+            path,
+            f"is no SQLite database, or a damaged one ({reason_of(error)})",
+            EXPORT_AGAIN,
         ) from error
     return frozenset(name for (name,) in found if isinstance(name, str))
 
@@ -121,12 +137,13 @@ def _tables(connection: sqlite3.Connection, path: Path) -> frozenset[str]:
 def _schema(wanted: Wanted) -> dict[str, pl.DataType]:
     return {
         **dict.fromkeys((*wanted.required, *wanted.optional), pl.Int64()),
+        **dict.fromkeys(wanted.numbers, pl.Float64()),
         **dict.fromkeys(wanted.texts, pl.String()),
     }
 
 
 def _frame(
-    connection: sqlite3.Connection,
+    database: Database,
     table: str,
     wanted: Wanted,
     damaged: dict[str, str],
@@ -134,11 +151,18 @@ def _frame(
     """Return the rows of a table; None where it lacks a required column."""
     schema = _schema(wanted)
     parts = [pl.DataFrame(schema=schema)]
+    connection = database.connection
     try:
         present = _columns(connection, table)
-        if not present.issuperset(wanted.required):
+        if not present.issuperset((*wanted.required, *wanted.numbers)):
             return None
         chosen = {name: dtype for name, dtype in schema.items() if name in present}
+        regular = regular_columns(database, table, chosen)
+        if regular is not None:
+            return regular.select(
+                name if name in chosen else pl.lit(None, dtype).alias(name)
+                for name, dtype in schema.items()
+            )
         for rows in _batches(connection, table, chosen):
             columns = dict(zip(chosen, zip(*rows, strict=True), strict=True))
             read = pl.DataFrame(columns, schema=chosen)
@@ -148,8 +172,8 @@ def _frame(
                 if name not in chosen
             ]
             parts.append(read.with_columns(nulls).select(*schema))
-    except sqlite3.Error as error:
-        damaged[table] = str(error)
+    except ERRORS as error:
+        damaged[table] = reason_of(error)
     return pl.concat(parts)
 
 
@@ -168,7 +192,7 @@ def _batches(
     if not columns:
         return
     listed = ", ".join(
-        f'CASE typeof("{name}") WHEN \'{_sql_type(dtype)}\' THEN "{name}" END'
+        f'CASE WHEN typeof("{name}") IN ({_sql_types(dtype)}) THEN "{name}" END'
         for name, dtype in columns.items()
     )
     # An index may be damaged, or compute what its author wrote.
@@ -196,8 +220,10 @@ def _most_rows(connection: sqlite3.Connection) -> int:
     return int(pages * size // _ROW_BYTES)
 
 
-def _sql_type(dtype: pl.DataType) -> str:
-    return "text" if dtype == pl.String() else "integer"
+def _sql_types(dtype: pl.DataType) -> str:
+    if dtype == pl.String():
+        return "'text'"
+    return "'integer', 'real'" if dtype == pl.Float64() else "'integer'"
 
 
 def _strings(
@@ -231,6 +257,6 @@ def _strings(
                 and isinstance(text, str)
                 and number in wanted
             )
-    except sqlite3.Error as error:
-        damaged[STRINGS] = str(error)
+    except ERRORS as error:
+        damaged[STRINGS] = reason_of(error)
     return found

@@ -8,6 +8,10 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from stepscope.formats.nsight_systems.database.declared import OVERHEADS
+from stepscope.formats.nsight_systems.decoded.event_waits import (
+    NO_NUMBER,
+    records_waited_for,
+)
 from stepscope.formats.nsight_systems.decoded.events import Said, process_of, timed
 from stepscope.frozen import Frozen
 
@@ -24,8 +28,6 @@ _SYNCS: Final = {
     3: "Stream Synchronize",
     4: "Context Synchronize",
 }
-#: What CUPTI writes for "no stream".
-_NO_STREAM: Final = 2**32 - 1
 _BACKWARD: Final = "beside the work without a time, or that end before they begin"
 
 
@@ -33,7 +35,8 @@ class Beside(Frozen, frozen=True, kw_only=True, eq=True):
     """Events that are no work.
 
     Attributes:
-        syncs: What each device was waited for; `device` is the process's ordinal.
+        syncs: What each device was waited for; `device` is the process's ordinal. Also
+            `on_stream` and `recorded`, null where no record of an event is known.
         overheads: The profiler's own work.
         refused: Why rows were left out → how many.
     """
@@ -78,6 +81,7 @@ def _syncs(
     contexts = work.select("process", "context", on="device").unique(
         ["process", "context"], keep="first", maintain_order=True
     )
+    rows = records_waited_for(export, rows, machines=machines)
     found = rows.join(
         contexts,
         left_on=["process", "contextId"],
@@ -94,7 +98,7 @@ def _syncs(
         name=names.of_texts(texts.cast(pl.String)),
         said=pl.lit(Said.NEITHER.value, pl.UInt8),
         device=pl.when(device.is_in(work["device"].unique().to_list())).then(device),
-        id=pl.when(stream != _NO_STREAM).then(stream).fill_null(-1),
+        id=pl.when(stream != NO_NUMBER).then(stream).fill_null(-1),
     ).filter(pl.col("device").is_not_null())
 
 

@@ -50,7 +50,7 @@ class DeviceClock(Frozen, frozen=True, kw_only=True):
 def device_clocks(
     work: pl.DataFrame, calls: pl.DataFrame, syncs: pl.DataFrame, names: Names
 ) -> dict[int, DeviceClock]:
-    """Look at the clock of every device.
+    """Look at the clock of every device; without a wait nothing is known of any.
 
     Args:
         work: What ran on devices.
@@ -58,6 +58,9 @@ def device_clocks(
         syncs: What devices were waited for.
         names: Numbers of names.
     """
+    waits = syncs.filter(pl.col("name") == names.number(_STREAM))
+    if waits.is_empty():
+        return {}
     called = calls.select(
         "process",
         "correlation",
@@ -68,7 +71,6 @@ def device_clocks(
     done = (pl.col("start") + pl.col("dur")).alias("done")
     known = work.select(*_KEY, "correlation", "start", done)
     known = known.join(called, on=["process", "correlation"]).drop_nulls()
-    waits = syncs.filter(pl.col("name") == names.number(_STREAM))
     waits = waits.with_columns(correlation=pl.col("correlationId"))
     # Some releases write a stream's waits for events, which return at once, as such.
     others = [at for at, name in enumerate(names.texts()) if _NO_WAIT in name]

@@ -1,4 +1,4 @@
-"""Kernels, copies and memsets: one frame of what ran on devices."""
+"""Kernels, graphs, copies and memsets: one frame of what ran on devices."""
 
 from __future__ import annotations
 
@@ -75,12 +75,15 @@ class DeviceWork(Frozen, frozen=True, kw_only=True, eq=True):
     """What ran on devices.
 
     Attributes:
-        frame: A row each: kernels, then copies, then memsets, as in the file.
+        frame: A row each: kernels, then graphs that were recorded as a whole, copies
+            and memsets, as in the file.
+        graphs: Number of those graphs.
         undirected: Number of copies whose direction is not recorded.
         refused: Why rows were left out → how many.
     """
 
     frame: pl.DataFrame
+    graphs: int
     undirected: int
     refused: Counter[str]
 
@@ -91,8 +94,10 @@ def device_work(export: Export, names: Names, *, machines: int) -> DeviceWork:
     copies, undirected = _copies(export, names, refused)
     memset = pl.lit(names.number("Memset"), pl.Int32)
     memsets = timed(export.frame("CUPTI_ACTIVITY_KIND_MEMSET"), _BACKWARD, refused)
+    graphs = _graphs(export, names, refused)
     parts = [
         _kernels(export, names, refused),
+        graphs,
         copies,
         memsets.with_columns(name=memset, kind=pl.lit("memset")),
     ]
@@ -100,7 +105,9 @@ def device_work(export: Export, names: Names, *, machines: int) -> DeviceWork:
     placed = frame.filter(pl.col("device").is_not_null())
     if lost := frame.height - placed.height:
         refused["without a device"] += lost
-    return DeviceWork(frame=placed, undirected=undirected, refused=refused)
+    return DeviceWork(
+        frame=placed, graphs=graphs.height, undirected=undirected, refused=refused
+    )
 
 
 _BACKWARD: Final = "without a time, or that end before they begin"
@@ -157,6 +164,21 @@ def _kernels(export: Export, names: Names, refused: Counter[str]) -> pl.DataFram
         )
         .join(table, on="name", how="left", maintain_order="left")
     )
+
+
+def _graphs(export: Export, names: Names, refused: Counter[str]) -> pl.DataFrame:
+    """Return graphs that were recorded without their kernels, a row for each launch."""
+    rows = export.frame("CUPTI_ACTIVITY_KIND_GRAPH_TRACE")
+    # CUPTI writes 0 for both times where it could not take them.
+    timeless = (pl.col("start") == 0) & (pl.col("end") == 0)
+    known = rows.filter(~timeless.fill_null(value=False))
+    if lost := rows.height - known.height:
+        refused[_BACKWARD] += lost
+    frame = timed(known, _BACKWARD, refused)
+    texts = frame.select(
+        pl.format("CUDA graph {}", "graphId").fill_null("CUDA graph")
+    ).to_series()
+    return frame.with_columns(name=names.of_texts(texts), kind=pl.lit("kernel"))
 
 
 def _kernel_kind(name: str) -> str:

@@ -32,6 +32,9 @@ class Origin(IntEnum):
     SYNC = 4  # what a device was waited for
     OVERHEAD = 5  # the profiler's own work
     SPAN = 6  # a range that may end on another thread, and overlap others
+    MEMORY = 7  # the driver gave memory of a device to the program, or took it back
+    OFF_CORE = 8  # a thread had no core
+    COUNTER = 9  # a value of something that changes over time
 
 
 class Said(IntEnum):

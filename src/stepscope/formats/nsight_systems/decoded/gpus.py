@@ -23,12 +23,14 @@ class Gpus(Frozen, frozen=True, kw_only=True, eq=True):
 
     Attributes:
         listed: Device → the row of the file about it.
+        by_id: Number in the file's list → device.
         ordinals: (process, its ordinal) → device, for ordinals that mean another one.
         ambiguous: Ordinals of several processes of which the file does not say whether
             they mean one device.
     """
 
     listed: dict[int, dict[str, Any]]
+    by_id: dict[int, int]
     ordinals: dict[tuple[int, int], int]
     ambiguous: frozenset[int]
 
@@ -58,7 +60,7 @@ def find_gpus(export: Export, work: pl.DataFrame) -> Gpus:
         export: The file.
         work: What ran on devices, with `process` and the process's ordinal.
     """
-    by_id: dict[int | None, int] = {}
+    by_id: dict[int, int] = {}
     listed: dict[int, dict[str, Any]] = {}
     for row in export.frame("TARGET_INFO_GPU").iter_rows(named=True):
         # Of an adapter that CUDA cannot use, or a file of 2020, not all are known. The
@@ -73,12 +75,13 @@ def find_gpus(export: Export, work: pl.DataFrame) -> Gpus:
         # in common is known.
         before = listed.get(number, row)
         listed[number] = {it: row[it] if row[it] == before[it] else None for it in row}
-        by_id[row["id"]] = number
+        if row["id"] is not None:
+            by_id[row["id"]] = number
     used = work.select("process", "device").unique().drop_nulls()
     counts = used["device"].value_counts().filter(pl.col("count") > 1)
     shared = frozenset(counts["device"].to_list())
     if not shared:
-        return Gpus(listed=listed, ordinals={}, ambiguous=frozenset())
+        return Gpus(listed=listed, by_id=by_id, ordinals={}, ambiguous=frozenset())
     table = {
         (row["pid"], row["cudaId"]): by_id.get(row["gpuId"])
         for row in export.frame("TARGET_INFO_CUDA_DEVICE").iter_rows(named=True)
@@ -86,5 +89,5 @@ def find_gpus(export: Export, work: pl.DataFrame) -> Gpus:
     meant = {pair: table.get(pair) for pair in used.iter_rows()}
     known = {pair: device for pair, device in meant.items() if device is not None}
     if len(known) < len(meant):
-        return Gpus(listed=listed, ordinals={}, ambiguous=shared)
-    return Gpus(listed=listed, ordinals=known, ambiguous=frozenset())
+        return Gpus(listed=listed, by_id=by_id, ordinals={}, ambiguous=shared)
+    return Gpus(listed=listed, by_id=by_id, ordinals=known, ambiguous=frozenset())

@@ -45,7 +45,9 @@ class HostEvents(Frozen, frozen=True, kw_only=True, eq=True):
         ranges: Marks, and ranges that were pushed and popped; also `op_id`, `seq` and
             `sizes`, null where PyTorch did not write them.
         spans: Ranges that may overlap others.
-        system_calls: Of the operating system's libraries, by threads that call CUDA.
+        system_calls: Of the operating system's libraries, by the program's threads.
+        threads: Global ids of the program's threads: those that call CUDA or name
+            ranges; of a file without such, all with calls of the system.
         doubled: Number of records of calls that repeat another.
         refused: Why rows were left out → how many.
     """
@@ -54,6 +56,7 @@ class HostEvents(Frozen, frozen=True, kw_only=True, eq=True):
     ranges: pl.DataFrame
     spans: pl.DataFrame
     system_calls: pl.DataFrame
+    threads: tuple[int, ...]
     doubled: int
     refused: Counter[str]
 
@@ -68,9 +71,11 @@ def host_events(export: Export, names: Names, *, machines: int) -> HostEvents:
     ranges = _ranges(nvtx, export, names, refused)
     is_span = pl.col("eventType").is_in(list(_SPANS))
     system_calls = export.frame("OSRT_API")
-    threads = calls["globalTid"].unique().to_list()
+    threads = _threads(calls, ranges) or _threads(system_calls)
     system_calls = timed(
-        system_calls.filter(pl.col("globalTid").is_in(threads)), _BACKWARD, refused
+        system_calls.filter(pl.col("globalTid").is_in(list(threads))),
+        _BACKWARD,
+        refused,
     )
     system_calls = system_calls.with_columns(
         name=names.of_ids(system_calls["nameId"]), said=_said(Said.NEITHER)
@@ -88,9 +93,15 @@ def host_events(export: Export, names: Names, *, machines: int) -> HostEvents:
         ranges=placed(ranges.filter(~is_span)),
         spans=placed(ranges.filter(is_span)),
         system_calls=placed(system_calls),
+        threads=threads,
         doubled=doubled,
         refused=refused,
     )
+
+
+def _threads(*frames: pl.DataFrame) -> tuple[int, ...]:
+    ids = pl.concat([it.select("globalTid") for it in frames])[:, 0]
+    return tuple(ids.drop_nulls().unique().sort().to_list())
 
 
 def _said(said: Said) -> pl.Expr:
@@ -102,15 +113,21 @@ def _calls(
 ) -> tuple[pl.DataFrame, int]:
     """Return the calls of CUDA, each once, and how many records repeated one."""
     rows = export.frame("CUPTI_ACTIVITY_KIND_RUNTIME")
-    second = (pl.col("eventClass") == _CALL_CHAIN).fill_null(value=False)
-    keys = ["globalTid", "correlationId"]
-    first = rows.filter(~second).select(keys).unique()
-    alone = rows.filter(second).join(first, on=keys, how="anti", maintain_order="left")
-    kept = pl.concat([rows.filter(~second), alone])
+    is_second = (pl.col("eventClass") == _CALL_CHAIN).fill_null(value=False)
+    second = rows.filter(is_second)
+    kept = rows
+    if second.height:
+        keys = ["globalTid", "correlationId"]
+        first = rows.filter(~is_second)
+        alone = second.join(first.select(keys), on=keys, how="anti")
+        kept = pl.concat([first, alone])
     doubled = rows.height - kept.height
     kept = timed(kept, _BACKWARD, refused)
     correlation, returned = pl.col("correlationId"), pl.col("returnValue")
-    return kept.with_columns(
+    return kept.select(
+        "start",
+        "dur",
+        "globalTid",
         name=names.of_ids(kept["nameId"], call_name),
         said=_said(Said.NEITHER),
         correlation=pl.when(correlation != 0).then(correlation),

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import polars as pl
 
+from stepscope.formats.nsight_systems.database.declared import WORK
 from stepscope.formats.nsight_systems.decoded.beside import beside
 from stepscope.formats.nsight_systems.decoded.device_clock import device_clocks, moved
 from stepscope.formats.nsight_systems.decoded.device_work import device_work
@@ -15,10 +16,17 @@ from stepscope.formats.nsight_systems.decoded.events import (
     process_of,
     thread_of,
 )
+from stepscope.formats.nsight_systems.decoded.gpu_metrics import gpu_metrics
 from stepscope.formats.nsight_systems.decoded.gpus import find_gpus
 from stepscope.formats.nsight_systems.decoded.host_events import host_events
+from stepscope.formats.nsight_systems.decoded.memory import driver_memory
 from stepscope.formats.nsight_systems.decoded.names import Names
-from stepscope.formats.nsight_systems.decoded.timeline import build_timeline
+from stepscope.formats.nsight_systems.decoded.scheduling import (
+    cpu_of_process,
+    off_core,
+    turns,
+)
+from stepscope.formats.nsight_systems.decoded.timeline import SECTIONS, build_timeline
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -34,6 +42,16 @@ if TYPE_CHECKING:
     from stepscope.formats.nsight_systems.decoded.timeline import Timeline
 
 __all__ = ["Recording", "Track"]
+
+
+#: Section of a track of the host → its kind, and its name beside that of its thread.
+_OF_SECTION: Final = {
+    SECTIONS[Origin.SPAN]: ("asynchronous", "{}: ranges with two ends"),
+    SECTIONS[Origin.OFF_CORE]: ("asynchronous", "{}: without a core"),
+    SECTIONS[Origin.MEMORY]: ("asynchronous", "memory of the driver"),
+    SECTIONS[Origin.OVERHEAD]: ("overhead", "Profiler overhead"),
+    SECTIONS[Origin.COUNTER]: ("counters", "Counters"),
+}
 
 
 class Track(NamedTuple):
@@ -52,13 +70,17 @@ class Recording:
     """The events of a file, its tracks and its timeline.
 
     Attributes:
-        export: What was read.
+        export: What was read, without what became events.
         names: Numbers of names.
         work: What ran on devices, in times of the host where the device's clock could
             be told; `device` is that of the file.
         clocks: Device → what is known of its clock.
+        graphs: Number of graphs that were recorded as a whole.
         host: What threads did.
         beside: What is no work of the program.
+        syncs: What devices were waited for; `device` is that of the file.
+        memory: What the driver gave and took back; likewise.
+        counters: Values that change over time.
         gpus: The devices.
         main_process: The process with most calls of CUDA; None where nothing says.
         timeline: The events in their final rows.
@@ -73,25 +95,34 @@ class Recording:
         found: DeviceWork = device_work(export, self.names, machines=machines)
         self.main_process = self._most(found.frame)
         self.undirected = found.undirected
+        self.graphs = found.graphs
         owned = pl.col("process").fill_null(pl.lit(self.main_process, pl.Int64))
         work = found.frame.with_columns(owned)
         self.gpus: Gpus = find_gpus(export, work)
         self.beside: Beside = beside(export, self.names, work, machines=machines)
-        syncs = self.gpus.renumbered(self.beside.syncs)
+        self.syncs = self.gpus.renumbered(self.beside.syncs)
         own = self.gpus.renumbered(work)
-        self.clocks = device_clocks(own, self.host.calls, syncs, self.names)
+        self.clocks = device_clocks(own, self.host.calls, self.syncs, self.names)
         self.work = moved(own, self.clocks)
         self.refused: Counter[str] = (
             found.refused + self.host.refused + self.beside.refused
         )
+        memory = driver_memory(export, self.names, self.refused, machines=machines)
+        self.memory = self.gpus.renumbered(memory)
+        self._shown = self._thread_names()
+        scheduled = turns(export)
+        self.counters = self._counters(scheduled)
         parts = {
             Origin.RANGE: self.host.ranges,
             Origin.CALL: self.host.calls,
             Origin.SYSTEM_CALL: self.host.system_calls,
             Origin.WORK: self.work,
-            Origin.SYNC: syncs,
+            Origin.SYNC: self.syncs,
             Origin.OVERHEAD: self.beside.overheads,
             Origin.SPAN: self.host.spans,
+            Origin.MEMORY: self.memory,
+            Origin.OFF_CORE: self._off_core(scheduled),
+            Origin.COUNTER: self.counters,
         }
         self.timeline: Timeline = build_timeline(
             parts, self.names, main=self.main_process
@@ -99,6 +130,48 @@ class Recording:
         if self.timeline.far:
             self.refused["weeks away from the others"] += self.timeline.far
         self.tracks = self._tracks()
+        # What became events is not kept twice.
+        self.export = export.without(WORK)
+
+    def _counters(self, scheduled: pl.DataFrame) -> pl.DataFrame:
+        used = cpu_of_process(
+            scheduled,
+            self.names,
+            process=self.main_process,
+            machines=self._machines,
+        )
+        metrics = gpu_metrics(
+            self.export, self.names, self.refused, gpus=self.gpus.by_id
+        )
+        return pl.concat([used, metrics.select(used.columns)])
+
+    def _off_core(self, scheduled: pl.DataFrame) -> pl.DataFrame:
+        own = self._processes()
+
+        def shown(thread: int) -> str | None:
+            """Name a thread of the program; other programs are nobody's business."""
+            process, number = divmod(thread, 2**24)
+            process = process if self._machines > 1 else process % 2**24
+            if process not in own:
+                return None
+            return self._shown.get((process, number), f"thread {number}")
+
+        return off_core(
+            scheduled,
+            self.host.system_calls,
+            self.names,
+            threads=self.host.threads,
+            shown=shown,
+            machines=self._machines,
+        )
+
+    def _processes(self) -> frozenset[int]:
+        """Return the processes of the program: those of which more is recorded."""
+        found = {self.main_process}
+        host = self.host
+        for frame in (host.calls, host.ranges, self.work, host.system_calls):
+            found.update(frame["process"].unique().to_list())
+        return frozenset(it for it in found if it is not None)
 
     def rows_of(self, origin: Origin) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """Return places of one sort's events in the order of `events`, and rows."""
@@ -110,7 +183,8 @@ class Recording:
         return found
 
     def _most(self, work: pl.DataFrame) -> int | None:
-        for frame in (self.host.calls, self.host.ranges, work):
+        host = self.host
+        for frame in (host.calls, host.ranges, work, host.system_calls):
             counts = frame["process"].drop_nulls().value_counts()
             if counts.height:
                 most = counts.sort(-pl.col("count").cast(pl.Int64), "process")
@@ -118,11 +192,10 @@ class Recording:
         return None
 
     def _tracks(self) -> list[Track]:
-        shown = self._thread_names()
         keys = list(self.timeline.tracks.iter_rows(named=True))
         owners: dict[tuple[int, int], set[int | None]] = {}
         for key in keys:
-            if key["section"] == 1:
+            if key["section"] == SECTIONS[Origin.WORK]:
                 place = (key["device"], key["id"])
                 owners.setdefault(place, set()).add(key["process"])
         return [
@@ -130,7 +203,7 @@ class Recording:
                 key, of_several=len(owners.get((key["device"], key["id"]), ())) > 1
             )
             if key["device"] is not None
-            else self._on_host(key, shown)
+            else self._on_host(key)
             for key in keys
         ]
 
@@ -139,31 +212,29 @@ class Recording:
         name = f"stream {stream}"
         if of_several:
             name += f" of process {process}"
-        waits = key["section"] == 2
-        if waits:
+        if key["section"] == SECTIONS[Origin.SYNC]:
             name = "synchronisation" if stream < 0 else f"{name}: synchronisation"
+        elif key["section"] == SECTIONS[Origin.MEMORY]:
+            name = "memory of the driver"
+        works = key["section"] == SECTIONS[Origin.WORK]
         return Track(
             plane=f"/device:GPU:{key['device']}",
             name=name,
-            kind="asynchronous" if waits else "stream",
+            kind="stream" if works else "asynchronous",
             derived=None,
             device=key["device"],
             process=None,
             id=stream,
         )
 
-    def _on_host(self, key: dict[str, Any], shown: dict[tuple[int, int], str]) -> Track:
+    def _on_host(self, key: dict[str, Any]) -> Track:
         process, thread, section = key["process"], key["id"], key["section"]
-        own = process == self.main_process or section == 4
-        kind = {3: "asynchronous", 4: "overhead"}.get(section, "thread")
-        name = shown.get((process, thread), f"thread {thread}")
-        if kind == "asynchronous":
-            name = f"{name}: ranges with two ends"
-        elif kind == "overhead":
-            name = "Profiler overhead"
+        kind, words = _OF_SECTION.get(section, ("thread", "{}"))
+        own = process == self.main_process or process is None
+        name = self._shown.get((process, thread), f"thread {thread}")
         return Track(
             plane="/host:CPU" if own else f"/host:CPU [{process}]",
-            name=name,
+            name=words.format(name),
             kind=kind,
             derived=None,
             device=None,

@@ -19,20 +19,26 @@ if TYPE_CHECKING:
 
     from stepscope.formats.nsight_systems.decoded.names import Names
 
-__all__ = ["TRACK_KEY", "Timeline", "build_timeline"]
+__all__ = ["SECTIONS", "TRACK_KEY", "Timeline", "build_timeline"]
 
 #: No recording lasts so long (26 days); sums of three such times fit 64 bits.
 _LONGEST_NS: Final = 2**61 // PS_PER_NS
-#: Section of a track: threads, streams, waits, ranges that overlap, overhead.
-_SECTIONS: Final = {
+#: Section of a track: threads, streams, waits, memory, ranges that overlap, threads
+#: without a core, overhead, counters.
+SECTIONS: Final = {
     Origin.CALL: 0,
     Origin.RANGE: 0,
     Origin.SYSTEM_CALL: 0,
     Origin.WORK: 1,
     Origin.SYNC: 2,
-    Origin.SPAN: 3,
-    Origin.OVERHEAD: 4,
+    Origin.MEMORY: 3,
+    Origin.SPAN: 4,
+    Origin.OFF_CORE: 5,
+    Origin.OVERHEAD: 6,
+    Origin.COUNTER: 7,
 }
+#: Sections of devices.
+_ON_DEVICE: Final = range(1, 4)
 TRACK_KEY: Final = ("section", "process", "device", "id")
 #: What the producer says of a name → columns of `event_types`.
 _SAID: Final = {
@@ -89,21 +95,28 @@ def build_timeline(
             part.select(
                 *(pl.col(name).cast(dtype) for name, dtype in EVENT_COLUMNS.items()),
                 origin=pl.lit(origin.value, pl.UInt8),
-                section=pl.lit(_SECTIONS[origin], pl.UInt8),
+                section=pl.lit(SECTIONS[origin], pl.UInt8),
                 place=pl.int_range(pl.len(), dtype=pl.Int64),
             )
             for origin, part in parts.items()
         ]
     )
-    near = _near(whole)
-    base = int(near["start"].min() or 0) if near.height else 0  # type: ignore[arg-type]
-    tracks = _tracks(near, main)
+    count = whole.height
+    # Each frame has a row for every event: no more of them are kept than needed.
+    whole = _near(whole)
+    far = count - whole.height
+    base = int(whole["start"].min() or 0) if whole.height else 0  # type: ignore[arg-type]
+    tracks = _tracks(whole, main)
     ordered = (
-        near.join(tracks, on=list(TRACK_KEY), how="left", nulls_equal=True)
+        whole.lazy()
+        .join(tracks.lazy(), on=list(TRACK_KEY), how="left", nulls_equal=True)
+        .select("track", "start", "dur", "origin", "place", "name", "said")
         # Calls lie inside of the ranges around them, however short both are.
         .sort("track", "start", -pl.col("dur"), "origin", "place")
         .with_row_index("row")
+        .collect()
     )
+    del whole
     types, of_type = _types(ordered, names)
     counts = np.bincount(ordered["track"].to_numpy(), minlength=tracks.height)
     ends = np.cumsum(counts)
@@ -121,7 +134,7 @@ def build_timeline(
         ),
         rows={origin: _rows_of(ordered, origin) for origin in parts},
         base_ns=base,
-        far=whole.height - near.height,
+        far=far,
     )
 
 
@@ -130,10 +143,11 @@ def _near(events: pl.DataFrame) -> pl.DataFrame:
     if events.is_empty():
         return events
     middle = int(np.median(events["start"].to_numpy()))
-    return events.filter(
+    near = events.select(
         pl.col("start").is_between(middle - _LONGEST_NS, middle + _LONGEST_NS)
         & (pl.col("dur") <= _LONGEST_NS)
-    )
+    ).to_series()
+    return events if near.all() else events.filter(near)
 
 
 def _tracks(events: pl.DataFrame, main: int | None) -> pl.DataFrame:
@@ -143,9 +157,9 @@ def _tracks(events: pl.DataFrame, main: int | None) -> pl.DataFrame:
         events.group_by(TRACK_KEY, maintain_order=True)
         .agg(first=pl.col("start").min())
         .with_columns(
-            # Streams and their waits lie together, device by device.
-            order=pl.when(pl.col("section") <= 2)
-            .then(pl.col("section").clip(0, 1))
+            # Streams, their waits and memory lie together, device by device.
+            order=pl.when(pl.col("section").is_in(list(_ON_DEVICE)))
+            .then(_ON_DEVICE.start)
             .otherwise("section")
         )
         .sort(
@@ -165,27 +179,24 @@ def _tracks(events: pl.DataFrame, main: int | None) -> pl.DataFrame:
 
 def _types(events: pl.DataFrame, names: Names) -> tuple[pl.DataFrame, pl.Series]:
     """Return the distinct pairs of a name and what is said of it; the type of each."""
-    distinct = events.select("name", "said").unique(maintain_order=True)
+    codes = events.select(code=pl.col("name") * len(Said) + pl.col("said")).to_series()
+    first = codes.unique(maintain_order=True).to_numpy()
+    type_of_code = np.zeros(len(names) * len(Said), np.int32)
+    type_of_code[first] = np.arange(len(first))
+    distinct = [(code // len(Said), code % len(Said)) for code in first.tolist()]
     texts, unknown = names.texts(), names.unknown()
-    rows = list(distinct.iter_rows())
-    said = [_SAID[Said(code)] for _, code in rows]
+    said = [_SAID[Said(code)] for _, code in distinct]
     types = pl.DataFrame(
         {
-            "name": [texts[number] for number, _ in rows],
-            "display_name": [None] * len(rows),
-            "known": [number not in unknown for number, _ in rows],
+            "name": [texts[number] for number, _ in distinct],
+            "display_name": [None] * len(distinct),
+            "known": [number not in unknown for number, _ in distinct],
             "op": [op for op, _ in said],
             "annotation": [annotation for _, annotation in said],
         },
         schema=EVENT_TYPES.dtypes(),
     )
-    found = events.select("name", "said").join(
-        distinct.with_row_index("type"),
-        on=["name", "said"],
-        how="left",
-        maintain_order="left",
-    )
-    return types, found["type"].cast(pl.Int32)
+    return types, pl.Series("type", type_of_code[codes.to_numpy()])
 
 
 def _rows_of(

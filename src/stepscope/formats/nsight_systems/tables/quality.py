@@ -119,15 +119,15 @@ def _messages(recording: Recording) -> Iterator[QualityNote]:
 
 
 def _graphs(recording: Recording) -> Iterator[QualityNote]:
-    graphs = recording.export.frame("CUPTI_ACTIVITY_KIND_GRAPH_TRACE").height
+    graphs = recording.graphs
     if graphs:
         yield QualityNote(
             kind="graphs_as_a_whole",
             severity="warning",
             count=graphs,
             scope="device_activity",
-            message=f"{graphs:,} launches of CUDA graphs were recorded as a whole, "
-            "without their kernels: their time on the device is in no sum.",
+            message=f"{graphs:,} launches of CUDA graphs were recorded as a whole: "
+            "each is one piece of work, and which kernels it holds is not known.",
             remedy="Record with `nsys profile --cuda-graph-trace=node`.",
         )
 

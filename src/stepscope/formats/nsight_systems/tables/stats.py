@@ -1,4 +1,4 @@
-"""What PyTorch wrote into the names of its ranges, and what calls returned."""
+"""What PyTorch wrote into its ranges, what calls returned, and values of counters."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import polars as pl
 
 from stepscope.formats.nsight_systems.decoded.events import Origin
 from stepscope.frozen import Frozen
+from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.trace.reading.texts import Shortening
-from stepscope.trace.stats import INT, REF, STATS
+from stepscope.trace.stats import DOUBLE, INT, REF, STATS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,6 +23,12 @@ __all__ = ["Arguments", "collect_arguments"]
 #: Column → name of the value.
 _OF_RANGES: Final = {"op_id": "op_id", "seq": "seq"}
 _OF_CALLS: Final = {"returned": "return value"}
+_OF_WAITS: Final = {
+    "id": StatKey.STREAM,
+    "correlationId": StatKey.CORRELATION,
+    "on_stream": StatKey.WAIT_ON_STREAM,
+    "recorded": StatKey.WAIT_ON_RECORD,
+}
 
 
 class Arguments(Frozen, frozen=True, kw_only=True, eq=True):
@@ -40,14 +47,22 @@ def collect_arguments(recording: Recording) -> Arguments:
     """Return every value of every event, by event."""
     handles: dict[str, int] = {}
     parts = []
+    syncs = recording.syncs
+    # Of other waits there is nothing that the replay could follow.
+    told = pl.col("recorded").is_not_null()
+    waits = syncs.with_columns(
+        pl.when(told).then(column).alias(column) for column in _OF_WAITS
+    )
     for origin, frame, columns in (
         (Origin.RANGE, recording.host.ranges, _OF_RANGES),
         (Origin.CALL, recording.host.calls, _OF_CALLS),
+        (Origin.SYNC, waits, _OF_WAITS),
     ):
         places, rows = recording.rows_of(origin)
         for column, name in columns.items():
             key = handles.setdefault(name, len(handles))
             parts.append(_values(rows, frame[column].gather(places), key, INT))
+    parts.append(_counted(recording, handles))
     places, rows = recording.rows_of(Origin.RANGE)
     sizes = recording.host.ranges["sizes"].gather(places)
     key = handles.setdefault("sizes", len(handles))
@@ -62,6 +77,14 @@ def collect_arguments(recording: Recording) -> Arguments:
     parts.append(_values(rows, refs, key, REF))
     frame = pl.concat(parts).sort("event", maintain_order=True)
     return Arguments(frame=frame, strings=tuple(handles))
+
+
+def _counted(recording: Recording, handles: dict[str, int]) -> pl.DataFrame:
+    """Return the values of counters, as the 64 bits of a double."""
+    places, rows = recording.rows_of(Origin.COUNTER)
+    values = recording.counters["value"].gather(places).to_numpy().view(np.int64)
+    key = handles.setdefault(StatKey.COUNTER_VALUE, len(handles))
+    return _values(rows, pl.Series(values), key, DOUBLE)
 
 
 def _values(

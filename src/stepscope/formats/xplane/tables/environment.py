@@ -13,7 +13,7 @@ from stepscope.rundir import shown_name
 from stepscope.trace.devices import DEVICES
 from stepscope.trace.environment import ENVIRONMENT
 from stepscope.unavailable import Unavailable
-from stepscope.xspace.vocabulary import EnvironmentStat
+from stepscope.xspace.vocabulary import CLOCK_PLANE, ClockStat, EnvironmentStat
 from stepscope.xspace.wire import MalformedMessage, numbers_of
 
 if TYPE_CHECKING:
@@ -22,9 +22,19 @@ if TYPE_CHECKING:
     from stepscope.formats.xplane.tables.device_activity import Activity
     from stepscope.xspace.reading.columns import Plane
 
-__all__ = ["TaskEnvironment", "devices", "environment", "task_environment"]
+__all__ = [
+    "ComparedClock",
+    "TaskEnvironment",
+    "compared_clock",
+    "devices",
+    "environment",
+    "start_unix_ns",
+    "task_environment",
+]
 
 _PLANE: Final = "Task Environment"
+#: A clock that is wrong by more than a hundred years was misread.
+_MOST_NS: Final = 100 * 365 * 86_400 * 10**9
 _HZ_PER_KHZ: Final = 1_000
 _FLOPS_PER_TERAFLOPS: Final = 1e12
 _BYTES_PER_GIGABYTE: Final = 1e9
@@ -75,6 +85,41 @@ def task_environment(recording: Recording) -> TaskEnvironment:
     return TaskEnvironment()
 
 
+class ComparedClock(Frozen, frozen=True, kw_only=True, eq=True):
+    """How the host's clock compares with that of the client that recorded it.
+
+    Attributes:
+        offset_ns: By how much the host's clock was ahead.
+        doubt_ns: That may be wrong by so much.
+    """
+
+    offset_ns: int
+    doubt_ns: int
+
+
+def compared_clock(recording: Recording) -> ComparedClock | None:
+    """Return what a client measured; None where it did not compare clocks."""
+    for plane in recording.space.planes:
+        if plane.name == CLOCK_PLANE:
+            offset = integer(plane, ClockStat.OFFSET_NS)
+            doubt = integer(plane, ClockStat.DOUBT_NS)
+            if offset is not None and doubt is not None and abs(offset) <= _MOST_NS:
+                return ComparedClock(offset_ns=offset, doubt_ns=doubt)
+    return None
+
+
+def start_unix_ns(recording: Recording) -> int | None:
+    """Return when time 0 was, by the clock that all hosts were compared with."""
+    # In a file with absolute times, its first line is time 0.
+    start = recording.base.epoch_ns or task_environment(recording).start_unix_ns
+    return _compared(recording, start)
+
+
+def _compared(recording: Recording, unix_ns: int | None) -> int | None:
+    clock = compared_clock(recording)
+    return unix_ns if unix_ns is None or clock is None else unix_ns - clock.offset_ns
+
+
 def environment(recording: Recording) -> pl.DataFrame:
     """Return the one row that says what this capture was."""
     task = task_environment(recording)
@@ -85,9 +130,8 @@ def environment(recording: Recording) -> pl.DataFrame:
         "format": "XSpace",
         "file_bytes": sum(path.stat().st_size for path in recording.paths),
         "hostname": next(iter(recording.space.hostnames), None) or None,
-        # In a file with absolute times, its first line is time 0.
-        "start_unix_ns": recording.base.epoch_ns or task.start_unix_ns,
-        "stop_unix_ns": task.stop_unix_ns,
+        "start_unix_ns": start_unix_ns(recording),
+        "stop_unix_ns": _compared(recording, task.stop_unix_ns),
         "host_tracer_level": host,
         "device_tracer_level": device,
         "python_tracer_level": python,

@@ -9,7 +9,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stepscope.formats.xplane.decoded.plane_stats import integer, text
-from stepscope.formats.xplane.tables.environment import task_environment
+from stepscope.formats.xplane.tables.environment import (
+    compared_clock,
+    start_unix_ns,
+    task_environment,
+)
 from stepscope.patterns import Pattern
 from stepscope.remedies import COPY_AGAIN
 from stepscope.rundir import is_spool
@@ -37,6 +41,7 @@ _DROPPED: Final = Pattern(r"drop\w*\s+(?P<count>\d+)|(?P<other>\d+)\s+\w*\s*drop
 _MESSAGES: Final = 100
 #: Kernels of one stream run one after the other; clocks of tracers are this coarse.
 _OVERLAP_PS: Final = 1_000_000
+_NS_PER_MS: Final = 1_000_000
 #: Two clocks this far apart place the same event at different places of a step.
 _CLOCKS_APART_PS: Final = 1_000_000_000
 
@@ -208,8 +213,18 @@ def _names(recording: Recording) -> Iterator[QualityNote]:
 
 
 def _clock(recording: Recording) -> Iterator[QualityNote]:
-    start = recording.base.epoch_ns or task_environment(recording).start_unix_ns
-    if start is None:
+    clock = compared_clock(recording)
+    if clock is not None:
+        yield QualityNote(
+            kind="clock_compared",
+            severity="info",
+            scope="file",
+            message="The clock of this host was "
+            f"{clock.offset_ns / _NS_PER_MS:+.3f} ms ahead of that of the machine that "
+            f"recorded it, give or take {clock.doubt_ns / _NS_PER_MS:.3f} ms; its "
+            "absolute times are by the latter.",
+        )
+    if start_unix_ns(recording) is None:
         yield QualityNote(
             kind="no_clock",
             severity="info",

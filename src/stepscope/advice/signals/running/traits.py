@@ -1,0 +1,69 @@
+"""What kind of program was recorded, as far as it decides which advice fits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from stepscope.advice.signals.signal import signal
+from stepscope.derive.columns.arrays import handles
+from stepscope.derive.names.event_kinds import EventFlag, event_kinds
+from stepscope.frozen import Frozen
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from stepscope.advice.finding import Action
+    from stepscope.advice.signals.signal import Signals
+    from stepscope.derive.profile_data import ProfileData
+    from stepscope.thresholds import Thresholds
+
+__all__ = ["ProgramTraits", "fitting", "program_traits", "traits_of"]
+
+#: Ranges and nodes that PyTorch's compiler puts around what it compiled.
+_COMPILED: Final = r"^Torch-Compiled Region|^## Call CompiledFxGraph|^CompiledFunction"
+
+
+class ProgramTraits(Frozen, frozen=True):
+    """What is seen of the program itself.
+
+    Attributes:
+        compiled: Whether parts of it ran as PyTorch's compiler made them.
+        updates: Whether it updates weights; True where nothing can be said.
+    """
+
+    compiled: bool = False
+    updates: bool = True
+
+
+@signal(event_kinds)
+def program_traits(profile: ProfileData, _: Thresholds) -> ProgramTraits:
+    """Look at the names of what ran on any host."""
+    compiled = updates = told = False
+    for host in profile.hosts:
+        kinds = profile.derived(host, event_kinds)
+        events = profile.table(host, "events")
+        types = profile.table(host, "event_types")
+        if (
+            isinstance(kinds, Unavailable)
+            or isinstance(events, Unavailable)
+            or isinstance(types, Unavailable)
+        ):
+            continue
+        told |= bool(kinds.is_op().any())
+        ran = types["name"].gather(np.unique(handles(events, "type")))
+        compiled |= bool(ran.str.contains(_COMPILED).any())
+        updates |= bool(kinds.has(EventFlag.OPTIMIZER).any())
+    return ProgramTraits(compiled=compiled, updates=updates or not told)
+
+
+def traits_of(signals: Signals) -> ProgramTraits:
+    """Return the traits; those of a plain training program where they are unknown."""
+    found = signals.of(program_traits)
+    return ProgramTraits() if isinstance(found, Unavailable) else found
+
+
+def fitting(actions: tuple[Action, ...], signals: Signals) -> tuple[Action, ...]:
+    """Leave out what is for programs that update weights, or for those that do not."""
+    wrong = "inference" if traits_of(signals).updates else "training"
+    return tuple(action for action in actions if action.cause != wrong)

@@ -1,0 +1,195 @@
+"""When threads had no core: what they waited for, or who had the core instead."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from stepscope.formats.nsight_systems.decoded.events import (
+    Said,
+    process_of,
+    thread_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from stepscope.formats.nsight_systems.database.rows import Export
+    from stepscope.formats.nsight_systems.decoded.names import Names
+
+__all__ = ["cpu_of_process", "off_core", "turns"]
+
+#: A value of the process's use of the cores holds for this time.
+_PERIOD_NS: Final = 10_000_000
+#: Longer recordings get longer periods: so many values at most.
+_MOST_PERIODS: Final = 2**16
+_CPU: Final = "process CPU (percent)"
+#: Real machines have fewer cores; a larger number is damage.
+_MOST_CORES: Final = 2**16
+
+
+def turns(export: Export) -> pl.DataFrame:
+    """Return when threads got a core, and when they lost it, thread by thread.
+
+    Columns: `globalTid`, `cpu`, `start`, `on` (it got the core), `until` (the thread's
+    next turn, null for its last) and `next_on`. Rows of no thread or core are left out.
+    """
+    rows = export.frame("SCHED_EVENTS").drop_nulls()
+    longest = 2**62
+    rows = rows.filter(
+        pl.col("cpu").is_between(0, _MOST_CORES - 1),
+        pl.col("start").is_between(-longest, longest - 1),
+        pl.col("globalTid") > 0,
+    )
+    ordered = rows.select(
+        "globalTid", "cpu", "start", on=pl.col("isSchedIn") != 0
+    ).sort("globalTid", "start", maintain_order=True)
+    return ordered.with_columns(
+        until=pl.col("start").shift(-1).over("globalTid"),
+        next_on=pl.col("on").shift(-1).over("globalTid"),
+    )
+
+
+def off_core(
+    turns: pl.DataFrame,
+    system_calls: pl.DataFrame,
+    names: Names,
+    *,
+    threads: Sequence[int],
+    shown: Callable[[int], str | None],
+    machines: int,
+) -> pl.DataFrame:
+    """Return the stretches in which some threads had no core, as events.
+
+    A stretch that begins in a call of the operating system is a wait in that call; any
+    other belongs to the thread that got the core next.
+
+    Args:
+        turns: As `turns` returns them.
+        system_calls: Calls of the operating system, with `globalTid` and `name`.
+        names: Numbers of names.
+        threads: Global ids of the threads.
+        shown: Name of a thread by its global id; None for one of another program.
+        machines: Number of machines in the file.
+    """
+    lost = turns.filter(
+        pl.col("globalTid").is_in(list(threads)), ~pl.col("on"), pl.col("next_on")
+    ).sort("start", maintain_order=True)
+    calls = system_calls.select(
+        "globalTid",
+        begun="start",
+        ended=pl.col("start") + pl.col("dur"),
+        call="name",
+    ).sort("begun", maintain_order=True)
+    lost = lost.join_asof(
+        calls,
+        left_on="start",
+        right_on="begun",
+        by="globalTid",
+        check_sortedness=False,
+    )
+    got = (
+        turns.filter("on")
+        .select("cpu", at="start", holder="globalTid")
+        .sort("at", maintain_order=True)
+    )
+    lost = lost.join_asof(
+        got,
+        left_on="start",
+        right_on="at",
+        by="cpu",
+        strategy="forward",
+        check_sortedness=False,
+    )
+    waits = pl.col("ended") > pl.col("start")
+    told = lost.select(
+        call=pl.when(waits).then("call"),
+        # A core that nobody took before the thread came back was free.
+        holder=pl.when(
+            ~waits.fill_null(value=False) & (pl.col("at") < pl.col("until"))
+        ).then("holder"),
+    )
+    return lost.select(
+        "start",
+        dur=pl.col("until") - pl.col("start"),
+        process=process_of("globalTid", machines=machines),
+        device=pl.lit(None, pl.Int32),
+        id=thread_of("globalTid"),
+        name=_named(told, names, shown),
+        said=pl.lit(Said.NEITHER.value, pl.UInt8),
+    )
+
+
+def _named(
+    told: pl.DataFrame, names: Names, shown: Callable[[int], str | None]
+) -> pl.Series:
+    """Return what each stretch is called; few of them are distinct."""
+    distinct = told.unique(maintain_order=True)
+    texts = names.texts()
+    words = []
+    for call, holder in distinct.iter_rows():
+        if call is not None:
+            words.append(f"off the core: waits in {texts[call]}")
+        elif holder is None:
+            words.append("off the core: nothing recorded took it")
+        else:
+            thread = shown(holder)
+            words.append(f"off the core: it runs {thread or 'another program'}")
+    numbers = [names.number(it) for it in words]
+    table = distinct.with_columns(name=pl.Series(numbers, dtype=pl.Int32))
+    joined = told.join(
+        table, on=told.columns, how="left", nulls_equal=True, maintain_order="left"
+    )
+    return joined["name"]
+
+
+def cpu_of_process(
+    turns: pl.DataFrame, names: Names, *, process: int | None, machines: int
+) -> pl.DataFrame:
+    """Return how many percent of a core a process used, period by period, as events.
+
+    The columns are those of events, and `value`, which holds since the one before.
+    """
+    owner = process_of("globalTid", machines=machines)
+    mine = turns.filter(owner.eq_missing(pl.lit(process, pl.Int64)))
+    ran = mine.filter(pl.col("on"), pl.col("until").is_not_null())
+    empty = pl.DataFrame(schema={"start": pl.Int64, "value": pl.Float64})
+    values = empty if ran.is_empty() else _used(ran)
+    return values.with_columns(
+        dur=pl.lit(0, pl.Int64),
+        process=pl.lit(process, pl.Int64),
+        device=pl.lit(None, pl.Int32),
+        id=pl.lit(0, pl.Int64),
+        name=pl.lit(names.number(_CPU), pl.Int32),
+        said=pl.lit(Said.NEITHER.value, pl.UInt8),
+    )
+
+
+def _used(ran: pl.DataFrame) -> pl.DataFrame:
+    """Return the share of each period in which cores were used, in percent of one."""
+    begin, end = ran.select(
+        pl.col("start").min(), pl.col("until").max().alias("e")
+    ).row(0)
+    period = max(_PERIOD_NS, -(-(end - begin) // _MOST_PERIODS))
+    # The time on cores until an instant, at every begin and end of a turn.
+    edges = pl.concat(
+        [
+            ran.select(at="start", step=pl.lit(1, pl.Int64)),
+            ran.select(at="until", step=pl.lit(-1, pl.Int64)),
+        ]
+    ).sort("at")
+    level = edges["step"].cum_sum().cast(pl.Float64)
+    gone = edges["at"].diff().fill_null(0).cast(pl.Float64)
+    total = (level.shift(1).fill_null(0.0) * gone).cum_sum()
+    known = pl.DataFrame({"at": edges["at"], "level": level, "total": total}).unique(
+        "at", keep="last", maintain_order=True
+    )
+    count = -(-(end - begin) // period)
+    at = pl.select(start=begin + pl.int_range(0, count + 1, dtype=pl.Int64) * period)
+    found = at.join_asof(known, left_on="start", right_on="at", coalesce=False)
+    since = (pl.col("start") - pl.col("at")).cast(pl.Float64)
+    until = found.select("start", total=pl.col("total") + pl.col("level") * since)
+    return until.select(
+        "start", value=pl.col("total").diff() * (100.0 / period)
+    ).drop_nulls()

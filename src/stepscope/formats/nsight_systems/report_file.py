@@ -1,0 +1,81 @@
+"""Reports (`.nsys-rep`, `.qdrep`), which only Nsight Systems itself can read."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from stepscope.errors import BadInput
+from stepscope.formats.nsight_systems.database.rows import read_export
+
+if TYPE_CHECKING:
+    from stepscope.formats.nsight_systems.database.rows import Export
+
+__all__ = ["export_report"]
+
+#: A report of some gigabytes takes a while.
+_LONGEST_S: Final = 1800
+_LONGEST_SAID: Final = 300
+
+
+def export_report(path: Path, limit_bytes: int) -> Export:
+    """Let the `nsys` of this machine write a database of a report, and read it.
+
+    The database lies in a folder of its own for so long; nothing is left beside the
+    report.
+
+    Args:
+        path: The report.
+        limit_bytes: Largest content of a packed file.
+
+    Raises:
+        BadInput: There is no `nsys`, or it cannot read the report.
+    """
+    tool = shutil.which("nsys")
+    if tool is None:
+        raise BadInput.at(
+            path,
+            "an Nsight Systems report, and there is no `nsys` on this machine to read "
+            "it",
+            f"Where there is: `nsys export --type sqlite {path}`, and give the "
+            "database.",
+        )
+    with tempfile.TemporaryDirectory(prefix="stepscope-") as folder:
+        database = Path(folder, "report.sqlite")
+        _export(tool, path, database)
+        return msgspec.structs.replace(read_export(database, limit_bytes), path=path)
+
+
+def _export(tool: str, path: Path, database: Path) -> None:
+    # An absolute path cannot be taken for an option.
+    report = str(path.resolve())
+    command = [tool, "export", "--type=sqlite", f"--output={database}", report]
+    by_hand = f"`{tool} export --type sqlite {report}`"
+    try:
+        done = subprocess.run(  # noqa: S603 - no shell, and the arguments are ours
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_LONGEST_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise BadInput.at(
+            path,
+            f"an Nsight Systems report that `{tool}` did not export ({error})",
+            f"Run it yourself: {by_hand}, and give the database.",
+        ) from error
+    if done.returncode or not database.exists():
+        said = (done.stderr or done.stdout).decode("utf-8", "replace").strip(" .\n")
+        raise BadInput.at(
+            path,
+            f"an Nsight Systems report that `{tool}` cannot export (exit status "
+            f"{done.returncode}): {' '.join(said.split())[-_LONGEST_SAID:]}",
+            "Export it with the release of Nsight Systems that wrote it, or a newer "
+            "one.",
+        )

@@ -1,0 +1,104 @@
+"""The sentences that the pages of some tools show of their result."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from stepscope.report.words.names import CATEGORY_NAMES, ms
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from stepscope.analysis.inference_profile import InferenceProfileResult
+    from stepscope.analysis.pod_viewer import PodViewerResult
+    from stepscope.analysis.pod_viewer.comparison import SlowestWorker
+
+__all__ = ["page_words", "slowest_words", "worker_name"]
+
+_BY: Final = {
+    "device_work": "Its device works longest",
+    "step_time": "Its steps take longest",
+}
+
+
+def page_words(tool: str, result: object) -> dict[str, str]:
+    """Return the sentences of a result by their place on the page; often none."""
+    words = _WORDS.get(tool)
+    return {} if words is None else words(result)
+
+
+def worker_name(host: str, device: int | None) -> str:
+    """Write which worker it is."""
+    return host if device is None else f"{host}, device {device}"
+
+
+def slowest_words(result: PodViewerResult) -> tuple[str, str]:
+    """Write which worker is the slowest, and why; why none is, and nothing."""
+    slowest = result.slowest
+    if slowest is None:
+        why = [one.reason for one in result.missing if one.field == "slowest"]
+        return " ".join(why), ""
+    steps = f"{slowest.steps} of {slowest.of_steps} steps"
+    if slowest.of_steps == 1:
+        steps = "the one step"
+    name = worker_name(slowest.host, slowest.device)
+    because = f"{_evidence(slowest)} {_cause(slowest)}".strip()
+    return f"{name} is the slowest worker, in {steps}.", because
+
+
+def _evidence(slowest: SlowestWorker) -> str:
+    if slowest.waited_for_ms is not None:
+        return (
+            f"In collectives the other workers waited {ms(slowest.waited_for_ms)} for "
+            "it, added up."
+        )
+    return f"{_BY[slowest.by]}."
+
+
+def _cause(slowest: SlowestWorker) -> str:
+    if slowest.cause is None:
+        return ""
+    more = ms(slowest.excess_ms[slowest.cause])
+    if slowest.cause == "late_start":
+        return (
+            f"It begins its steps {more} later than the median of the others; the "
+            "delay arises before the step."
+        )
+    what = CATEGORY_NAMES[slowest.cause].lower()
+    return f"It spends {more} a step more on {what} than the median of the others."
+
+
+def _workers(result: PodViewerResult) -> dict[str, str]:
+    verdict, because = slowest_words(result)
+    take = "take" if result.in_lock_step else "do not take"
+    together = f"The hosts {take} part in the same steps."
+    return {"verdict": verdict, "because": because, "together": together}
+
+
+def _requests(result: InferenceProfileResult) -> dict[str, str]:
+    latency, slow = result.latency_ms, result.slow
+    words = {
+        "latencies": f"Half of the requests take up to {ms(latency.p50)}, 95 % up to "
+        f"{ms(latency.p95)}, 99 % up to {ms(latency.p99)}."
+    }
+    if slow is not None:
+        asked = f"{slow.requests:,} requests" if slow.requests != 1 else "1 request"
+        part = slow.waited_for
+        most = "in no part more than in another" if part is None else _part(part)
+        words["slow"] = (
+            f"{asked} took {ms(slow.threshold_ms)} or longer, {ms(slow.latency_ms)} on "
+            f"average against {ms(slow.typical_ms)} otherwise. Most of the difference "
+            f"is {most}."
+        )
+    return words
+
+
+def _part(bucket: str) -> str:
+    return CATEGORY_NAMES.get(bucket, bucket.replace("_", " ")).lower()
+
+
+_WORDS: Final[dict[str, Callable[[Any], dict[str, str]]]] = {
+    "inference_profile": _requests,
+    "pod_viewer": _workers,
+}

@@ -1,0 +1,61 @@
+"""What kind of program was recorded, and which advice that leaves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.support.traces import blueprint
+
+from stepscope.advice.engine import signals_of as signals_of_profile
+from stepscope.advice.rules.kernels import fuse_runs
+from stepscope.advice.rules.launches import launch_small
+from stepscope.advice.rules.launches.launch_delay import evaluate
+from stepscope.advice.signals.running.traits import (
+    ProgramTraits,
+    fitting,
+    program_traits,
+    traits_of,
+)
+from stepscope.thresholds import THRESHOLDS
+
+
+@pytest.mark.parametrize(
+    ("names", "compiled", "updates"),
+    [
+        (["aten::mm"], False, False),
+        (["aten::mm", "Optimizer.step#SGD.step"], False, True),
+        (["aten::mm", "Torch-Compiled Region: 0/0"], True, False),
+        (["aten::mm", "CompiledFunctionBackward"], True, False),
+        # Without any op nothing is known of updates.
+        (["cuLaunchKernel"], False, True),
+    ],
+)
+def test_names_show_what_kind_of_program_it_is(
+    names: list[str], *, compiled: bool, updates: bool
+) -> None:
+    lines = [("main", name, 10 * at, 5) for at, name in enumerate(names)]
+    profile = blueprint.profile(blueprint.trace(lines))
+    found = traits_of(signals_of_profile(profile, THRESHOLDS))
+    assert (found.compiled, found.updates) == (compiled, updates)
+
+
+@pytest.mark.parametrize("actions", [fuse_runs.ACTIONS, launch_small.ACTIONS])
+@pytest.mark.parametrize("updates", [True, False])
+def test_optimizers_are_advised_where_weights_are_updated(
+    signals_of: Any, actions: Any, *, updates: bool
+) -> None:
+    signals = signals_of({program_traits: ProgramTraits(updates=updates)})
+    told = [one for one in fitting(actions, signals) if one.framework == "PyTorch"]
+    assert len(told) == 1
+    assert ("AdamW" in (told[0].code or "")) is updates
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_what_is_compiled_is_not_to_be_compiled_again(
+    signals_of: Any, shares: Any, *, compiled: bool
+) -> None:
+    traits = {program_traits: ProgramTraits(compiled=compiled)}
+    finding = evaluate(signals_of(shares(launch=2.0), traits), THRESHOLDS)
+    (told,) = [one.text for one in finding.actions if one.framework == "PyTorch"]
+    assert told.startswith("What is compiled already" if compiled else "Compile the")

@@ -1,0 +1,111 @@
+"""What pictures of the pages showed once: texts that are cut, repeated or in codes."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.support.sites.view import PAGES, RICH
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.support.sites.browser import Server
+    from tests.support.sites.view import View
+
+#: A plural after a one, or a unit after what is not known.
+UNGRAMMATICAL = re.compile(
+    r"(?<![\d.,])1 (calls|steps|ops|kernels|hosts|devices|workers|requests|events"
+    r"|findings|stages|launches|runs|batches|waits)\b|– (ms|µs|%|[KMG]iB)"
+    r"|\bNaN\b|\bundefined\b"
+)
+#: Codes of answers that have words.
+CODES = re.compile(r"\b(device_compute_\d\d|kernel_launch|demanded_file_read)\b")
+#: Names that reach under the arrow beside them, or out of their cell.
+CUT_NAMES = """() => [...document.querySelectorAll('main td .name')].filter((each) => {
+    const cell = each.closest('td'), arrow = cell.querySelector('.to-trace');
+    const end = (arrow ?? cell).getBoundingClientRect();
+    return each.getBoundingClientRect().right > (arrow ? end.left : end.right) + 2;
+}).map((each) => each.textContent)"""
+#: Cells that stick out of the box that the table scrolls in.
+CUT_TOTALS = """() => {
+    const end = document.querySelector('main .scroll:has(.account)')
+        .getBoundingClientRect().right;
+    return [...document.querySelectorAll('.account td.number')]
+        .filter((each) => each.getBoundingClientRect().right > end + 1)
+        .map((each) => each.textContent);
+}"""
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_page_speaks_plainly(page: str, view: View) -> None:
+    view.go(page, run=RICH.get(page, "vector"))
+    said = view.page.locator("main").inner_text()
+    assert [each[0] for each in UNGRAMMATICAL.finditer(said)] == []
+    assert CODES.findall(said) == []
+
+
+def test_names_end_before_the_arrow_beside_them(view: View) -> None:
+    view.go("framework_op_stats", run="keras")
+    assert view.page.locator("main td:has(.to-trace) .name").count() > 5
+    assert view.page.evaluate(CUT_NAMES) == []
+
+
+def test_the_account_fits_on_a_phone(window: Callable[..., View]) -> None:
+    view = window(width=390)
+    for run in ("vector", "keras"):
+        view.go("overview_page", run=run)
+        assert view.page.locator(".account td.number").count() > 4
+        assert view.page.evaluate(CUT_TOTALS) == []
+
+
+def test_names_of_runs_can_be_read_on_a_phone(window: Callable[..., View]) -> None:
+    view = window(width=390)
+    view.go("findings", run="vector")
+    view.click("button", "Find a run")
+    dialog = view.page.get_by_role("dialog", name="Runs")
+    box = dialog.locator("tbody th").first.bounding_box()
+    assert box is not None
+    assert box["width"] > 90
+    assert dialog.evaluate("(each) => each.scrollWidth <= each.clientWidth")
+
+
+def test_steps_that_are_in_no_mean_are_pale_and_counted(
+    view: View, server: Server
+) -> None:
+    told = server.show("keras", "overview_page")["data"]
+    outside = [step for step in told["steps"] if "open_end" in step["flags"]]
+    assert len(outside) == len(told["steps"]) - told["step_count"] == 1
+    view.go("overview_page", run="keras")
+    chart = view.page.locator(".columns")
+    pale, last = chart.locator(".outside"), chart.locator(".catch").last
+    assert pale.count() == 1
+    assert pale.get_attribute("x") == last.get_attribute("x")
+    said = view.page.locator("main").inner_text()
+    assert "Left out: 1 open end." in said
+    assert "Pale: in no mean." in said
+
+
+def test_one_worker_is_compared_with_none(view: View) -> None:
+    view.go("pod_viewer", run="vector")
+    said = view.page.locator("main").inner_text()
+    assert "One worker was recorded" in said
+    for word in ("Imbalance", "slowest first"):
+        assert word not in said
+
+
+def test_columns_that_are_unknown_in_every_row_wait_to_be_asked_for(
+    view: View, server: Server
+) -> None:
+    told = server.show("vector", "pod_viewer")["data"]["workers"]
+    assert {row["waited_for_ms"] for row in told} == {None}
+    view.go("pod_viewer", run="vector")
+    table = view.page.get_by_role("group", name="workers", exact=True)
+    heads = table.locator("thead").inner_text()
+    assert "Total" in heads
+    assert "Waited for" not in heads
+    table.locator("summary", has_text="Columns").click()
+    table.get_by_label("Waited for (ms)").check()
+    view.settle()
+    assert "Waited for" in table.locator("thead").inner_text()

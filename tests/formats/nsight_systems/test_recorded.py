@@ -1,0 +1,84 @@
+"""A recording that Nsight Systems made of a program of this repository."""
+
+from __future__ import annotations
+
+import gzip
+import sqlite3
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+import pytest
+from tests.support.traces.kineto import check_all, frame
+
+import stepscope as ss
+from stepscope.analysis.overview_page import OverviewPageResult
+from stepscope.derive.steps.chosen import Steps, steps
+from stepscope.formats.opening import read
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+RECORDED = "nsight_cpu/train.sqlite.gz"
+STEPS = 12
+
+
+def asked(path: Path, folder: Path, sql: str) -> list[tuple[Any, ...]]:
+    """What SQLite itself answers."""
+    plain = folder / "plain.sqlite"
+    plain.write_bytes(gzip.decompress(path.read_bytes()))
+    with closing(sqlite3.connect(plain)) as base:
+        return base.execute(sql).fetchall()
+
+
+def test_events_are_those_that_sql_counts(
+    shared_profile: Callable[[str], Path], tmp_path: Path
+) -> None:
+    path = shared_profile(RECORDED)
+    counted = asked(
+        path,
+        tmp_path,
+        'SELECT name, count(*), sum("end" - start) * 1000 FROM ('
+        '  SELECT value AS name, start, "end" FROM OSRT_API'
+        "  JOIN StringIds ON id = nameId WHERE globalTid IN"
+        "  (SELECT globalTid FROM NVTX_EVENTS) UNION ALL"
+        '  SELECT text, start, "end" FROM NVTX_EVENTS WHERE eventType = 59'
+        ") GROUP BY 1 ORDER BY 1",
+    )
+    trace = read(path)
+    check_all(trace)
+    events, tracks = frame(trace, "events"), frame(trace, "tracks")
+    names = frame(trace, "event_types")["name"].gather(events["type"])
+    threads = tracks.with_row_index("track").filter(pl.col("kind") == "thread")
+    found = (
+        events.with_columns(name=names)
+        .filter(pl.col("track").is_in(threads["track"].cast(pl.Int32).to_list()))
+        .group_by("name")
+        .agg(pl.len(), pl.col("dur_ps").sum())
+        .sort("name")
+    )
+    assert found.rows() == counted
+
+
+def test_its_steps_wait_for_their_batches(
+    shared_profile: Callable[[str], Path], tmp_path: Path
+) -> None:
+    """The loader takes longer for a batch than the step that uses it."""
+    path = shared_profile(RECORDED)
+    profile = ss.open(path)
+    (host,) = profile.hosts
+    found = profile.derived(host, steps)
+    assert isinstance(found, Steps)
+    assert found.rows["name"].to_list() == [f"step {at}" for at in range(STEPS)]
+    ((waited, lasted),) = asked(
+        path,
+        tmp_path,
+        "SELECT sum(\"end\" - start) FILTER (WHERE text = 'load_batch' AND start <"
+        " (SELECT start FROM NVTX_EVENTS WHERE text = 'step 11')),"
+        " max(start) FILTER (WHERE text LIKE 'step %')"
+        " - min(start) FILTER (WHERE text LIKE 'step %') FROM NVTX_EVENTS",
+    )
+    overview = profile.tool("overview_page")
+    assert isinstance(overview, OverviewPageResult)
+    assert overview.input_percent == pytest.approx(100 * waited / lasted, abs=0.1)
