@@ -8,7 +8,8 @@ import numpy as np
 import polars as pl
 
 from stepscope.advice.signals.signal import signal
-from stepscope.derive.columns.arrays import ints
+from stepscope.derive.columns.arrays import codes, handles, ints
+from stepscope.derive.columns.dense_codes import combined
 from stepscope.derive.device.correlation import correlation
 from stepscope.derive.host.function_frames import function_frames
 from stepscope.frozen import Frozen
@@ -104,14 +105,17 @@ def _devices(profile: ProfileData, host: str) -> tuple[int, int, int]:
         or isinstance(types, Unavailable)
     ):
         return 0, 0, 0
+    of_type = handles(activity, "type")
     kind = pl.col("kind").cast(pl.String)
     named_copy = pl.col("name").str.contains(_COPY)
     computes = kind.is_in(["kernel", "collective"]) & ~named_copy
     copies = kind.is_in(["local_copy", "p2p_copy"]) | ((kind == "kernel") & named_copy)
     # Far fewer than activities, whose names would be searched one by one.
-    distinct = activity.select("device", "kind", "type").unique()
+    kinds = codes(activity, "kind").astype(np.int32)
+    first = combined((handles(activity, "device"), kinds, of_type)).first
     by_device = (
-        distinct.with_columns(name=types["name"].gather(distinct["type"]))
+        activity[first]
+        .select("device", "kind", name=types["name"].gather(of_type[first]))
         .group_by("device")
         .agg(computes=computes.any(), copies=copies.any())
     )
