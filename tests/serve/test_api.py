@@ -70,6 +70,8 @@ def test_a_tool_answers_as_on_the_command_line(
     assert answer.status == 200
     envelope = answer.json
     assert envelope.pop("cut") == []
+    worded = tool in {"pod_viewer", "inference_profile"}
+    assert bool(envelope.pop("words")) == (worded and envelope["data"] is not None)
     assert envelope == shown(logdir, tool)
 
 
@@ -80,6 +82,8 @@ def test_on_a_real_profile_too(
 ) -> None:
     envelope = real_site.get(f"data/tool/{tool}?rows=20000").json
     assert envelope.pop("cut") == []
+    worded = tool in {"pod_viewer", "inference_profile"}
+    assert bool(envelope.pop("words")) == (worded and envelope["data"] is not None)
     assert envelope == shown(shared_profile(REAL), tool)
 
 
