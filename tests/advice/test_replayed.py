@@ -11,6 +11,7 @@ from tests.support.traces import blueprint
 from tests.support.traces import replayed as by_hand
 from tests.support.traces.judged import Judged
 
+import stepscope as ss
 from stepscope.advice.engine import signals_of
 from stepscope.advice.finding import Saving
 from stepscope.advice.signals.replay import ReplaySignals, replay_signals
@@ -77,6 +78,19 @@ def test_after_the_host_the_kernels_are_next() -> None:
     assert owner == "compute_32"
     # 595 of the 630 µs that are left are the kernel.
     assert percent == pytest.approx(100 * 595 / 630, abs=0.1)
+
+
+def test_the_recording_itself_is_never_what_comes_next(repository: Path) -> None:
+    """2.8 of its 20 ms are the profiler's start, which no one launching holds up."""
+    profile = ss.open(repository / "tests/data/gpu/torch_launch_bound")
+    replays = signals_of(profile, THRESHOLDS).of(replay_signals)
+    changes = (Gone(("launch",), "any"),)
+    replay = replays.usable("localhost:0")
+    assert replay is not None
+    assert next(iter(replay.path_owners(replay.edits(changes, 0)))) == "profiler"
+    after = replays.next_bottleneck(changes, "localhost:0")
+    assert after is not None
+    assert after[0] != "profiler"
 
 
 def without_replay(signals: Signals) -> Signals:

@@ -262,6 +262,8 @@ class ReplaySignals(Frozen, frozen=True):
     ) -> tuple[str, float] | None:
         """Return the owner with most time on the critical path after some changes.
 
+        The recording's own work is left out: it goes with the recording.
+
         Args:
             changes: The changes.
             label: Device or host whose account is meant.
@@ -275,7 +277,7 @@ class ReplaySignals(Frozen, frozen=True):
             return None
         edits = found.edits(changes, self.device_of(label))
         owners = found.path_owners(edits)
-        return next(iter(owners.items()), None)
+        return next((it for it in owners.items() if it[0] != "profiler"), None)
 
     def usable(self, label: str) -> HostReplay | None:
         """Return the replay of a device's host; None where it cannot be trusted."""
