@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.support.traces.training import Recorder, findings, together
 
+import stepscope as ss
+from stepscope.advice.engine import signals_of as signals_of_profile
 from stepscope.advice.rules.running.step_outlier import evaluate
 from stepscope.advice.signals.running.processors import Processors, processor_signals
 from stepscope.report.words.findings import lead_sentence
 from stepscope.thresholds import THRESHOLDS
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 MS = 1_000_000_000
 
@@ -175,3 +180,11 @@ def test_a_function_of_every_step_does_not_make_some_of_them_slow() -> None:
     assert (found.status, found.note) == ("fail", "same_work")
     assert not any(part.function for part in found.parts)
     assert found.actions[0].cause == "any"
+
+
+def test_work_with_a_name_is_the_same_work_still(repository: Path) -> None:
+    """A loop of JAX's jitted step, which runs ahead: its steps differ by chance."""
+    profile = ss.open(repository / "tests/data/jax_ahead")
+    finding = evaluate(signals_of_profile(profile, THRESHOLDS), THRESHOLDS)
+    assert finding.parts
+    assert (finding.severity, finding.note) == ("info", "same_work")

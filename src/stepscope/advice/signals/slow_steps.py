@@ -25,6 +25,7 @@ __all__ = [
     "longest_period",
     "named",
     "period",
+    "rare_function",
     "slow_steps",
 ]
 
@@ -125,26 +126,40 @@ def excess(shares: StepShares, slow: NDArray[np.bool_]) -> StepSeries:
     )
 
 
+def rare_function(
+    slow: NDArray[np.bool_], series: StepSeries, rarely: RareFunctions | None
+) -> Part | None:
+    """Return the function that the slow steps alone call; None without one.
+
+    Args:
+        slow: By judged step, whether it is slow.
+        series: What the slow steps take more.
+        rarely: The functions that ran on the host; None where none were recorded.
+    """
+    if rarely is None or not slow.any():
+        return None
+    return rarely.of(slow, sum(series.effect_ps))
+
+
 def named(
     shares: StepShares,
     slow: NDArray[np.bool_],
-    series: StepSeries,
     owner: str | None,
-    rarely: RareFunctions | None,
+    function: Part | None,
 ) -> tuple[Part, ...]:
     """Return what the slow steps do that the others do not.
 
-    A function that the slow steps alone call stands first; then the names of an owner's
-    time, where it lies mostly in the slow steps.
+    A function that they alone call stands first; then the names of an owner's time,
+    where it lies mostly in the slow steps.
 
     Args:
         shares: The account.
         slow: By judged step, whether it is slow.
-        series: What the slow steps take more.
-        owner: The owner of most of it; None for none.
-        rarely: The functions that ran on the host; None where none were recorded.
+        owner: The owner of most of what they take more; None for none.
+        function: From `rare_function`.
     """
-    function = None if rarely is None else rarely.of(slow, sum(series.effect_ps))
+    if not slow.any():
+        return ()
     return (*((function,) if function else ()), *_parts(shares, slow, owner))
 
 

@@ -22,6 +22,7 @@ from stepscope.advice.signals.slow_steps import (
     evidence,
     excess,
     named,
+    rare_function,
     slow_steps,
 )
 from stepscope.advice.verdict import judge
@@ -125,9 +126,9 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     verdict = judge(series, warn=warn, critical=warn, thresholds=thresholds)
     largest = verdict.causes[0].cause if verdict.causes else None
     rarely = signals.of(rare_functions).get(shares.host)
-    told = named(shares, slow, series, largest, rarely) if slow.any() else ()
+    function = rare_function(slow, series, rarely)
     crowded = _is_crowded(signals, shares, thresholds)
-    verdict = _tempered(verdict, named=bool(told), crowded=crowded)
+    verdict = _tempered(verdict, named=function is not None, crowded=crowded)
     rare = verdict.status == "pass" and bool(slow.any())
     length = np.array(shares.window_ps)
     return _ITEM.judged(
@@ -138,8 +139,8 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         note="rare" if rare else None,
         share_percent=None if not slow.any() else verdict.share_percent,
         devices=present(signals.of(account_signals)).ranked(),
-        parts=told,
-        actions=_ACTIONS if told and told[0].function else _ACTIONS[1:],
+        parts=named(shares, slow, largest, function),
+        actions=_ACTIONS if function is not None else _ACTIONS[1:],
         facts=(
             Fact(name="slow", value=int(slow.sum()), unit="count"),
             Fact(name="steps", value=steps, unit="count"),

@@ -22,6 +22,7 @@ from stepscope.advice.signals.slow_steps import (
     longest_period,
     named,
     period,
+    rare_function,
     slow_steps,
 )
 from stepscope.advice.verdict import judge
@@ -118,7 +119,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         smallest=thresholds.smallest_effect,
         note="rare" if verdict.status == "pass" and found is not None else None,
         devices=present(signals.of(account_signals)).ranked(),
-        parts=named(shares, slow, series, largest, rarely) if slow.any() else (),
+        parts=named(shares, slow, largest, rare_function(slow, series, rarely)),
         facts=(
             Fact(name="every", value=found and found.every, unit="count"),
             Fact(name="longer", value=longer and longer / PS_PER_US, unit="us"),
