@@ -305,10 +305,13 @@ def gain(finding: Finding) -> str | None:
 
 def saving_words(saving: Saving) -> str:
     """Write a gain per step, and whether it may be more."""
-    text = f"{range_ms(saving.low, saving.high)} a step"
-    if saving.open_above:
-        text += ", open above: how fast other kernels are cannot be foretold"
-    return text
+    if not saving.open_above:
+        return f"{range_ms(saving.low, saving.high)} a step"
+    if saving.low > 0:
+        size = f"{range_ms(saving.low, saving.high)} a step, or more"
+    else:
+        size = f"{ms(saving.high)} a step, or less or more"
+    return f"{size}: how fast other kernels are cannot be foretold"
 
 
 def standing(finding: Finding) -> str:
