@@ -95,7 +95,7 @@ def dataset(fault: str) -> Any:
     rows = np.random.default_rng(SEED).normal(size=(ROWS * steps, FEATURES))
     data = tf.data.Dataset.from_tensor_slices(rows.astype("float32"))
     if steps < STEPS:
-        data = data.repeat()
+        data = data.repeat().take(ROWS * STEPS)
     if fault == "sequential_map":
         data = data.map(decode)
     data = data.batch(ROWS).map(lambda rows: (rows, rows[:, :1]))
