@@ -243,7 +243,7 @@ def test_what_only_waited_is_kept_where_nothing_else_was_recorded(
     assert (tmp_path / "parent").exists()
 
 
-@pytest.mark.parametrize(("seconds", "kept"), [(4.9, "parent"), (5.1, "worker")])
+@pytest.mark.parametrize(("seconds", "kept"), [(2.4, "parent"), (2.6, "worker")])
 def test_a_launcher_is_left_out_and_a_program_of_short_tools_is_not(
     tmp_path: Path, seconds: float, kept: str
 ) -> None:

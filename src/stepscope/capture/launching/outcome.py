@@ -17,7 +17,7 @@ __all__ = ["describe", "keep_the_best"]
 #: So many steps are a repetition.
 _REPEATED: Final = 2
 #: A process that lasts so much of its launcher is what was launched.
-_MOST: Final = 0.5
+_MUCH: Final = 0.25
 #: The window begins so many steps after those that are skipped: a step that is known
 #: only by its end is not recorded where it is the first of all.
 _FIRST_KNOWN: Final = 2
@@ -105,7 +105,7 @@ def _worth(note: Note, longest_s: float) -> int:
     if note.how == "waited":
         # One that starts many short ones is their program; a launcher starts one that
         # lasts as long as itself.
-        return 3 if longest_s < _MOST * note.seconds else 1
+        return 3 if longest_s < _MUCH * note.seconds else 1
     if note.steps >= _REPEATED:
         return 5
     return 4 if note.how == "time" else 2
