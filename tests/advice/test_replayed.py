@@ -159,7 +159,8 @@ def test_mended_together_findings_gain_at_most_their_sum(
     singles = [by_id[one].saving_ms for one in told.findings]
     assert all(one is not None and one.basis == "replay" for one in singles)
     assert not set(told.findings) & set(told.left_out)
-    assert (told.saving_ms is None) == (len(singles) < 2)
+    # Changes of the same kernels cannot always be carried out together.
+    assert told.saving_ms is None or len(singles) > 1
     known = [one for one in singles if one is not None]
     if told.saving_ms is not None:
         for end in ("low", "high"):

@@ -49,7 +49,7 @@ def without_markers(trace: TraceData) -> TraceData:
     keys = {handle for handle, text in enumerate(trace.strings) if text in _STEP_KEYS}
     number = [h for h, text in enumerate(trace.strings) if text == "step_num"]
     marked = stats.filter(pl.col("key").is_in(number))["event"].unique().to_list()
-    ranges = names.str.contains(r"^ProfilerStep#").to_numpy()
+    ranges = names.str.contains(r"^(?:ProfilerStep#|step \d+$)").to_numpy()
     steps_lines = tracks["derived"].cast(pl.String).eq_missing("steps").to_numpy()
     gone = np.zeros(len(events), bool)
     gone[marked] = True

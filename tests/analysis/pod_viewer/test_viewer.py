@@ -544,7 +544,8 @@ def test_the_real_copies_are_said_to_be_copies(
     assert "equal byte by byte" in shown.output
     result = analysed(ss.open(path))
     devices = [one.device for one in result.workers]
-    assert devices == [1, 4, 6, 1, 4, 6]
+    # Devices 1 and 4 ran their part of the step 628 ms apart.
+    assert devices == [6, 6]
     assert set(result.unused_devices.values()) == {(0, 2, 3, 5, 7)}
 
 

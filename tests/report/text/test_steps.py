@@ -31,7 +31,7 @@ def test_much_unexplained_time_has_a_way_to_record_it(
     share = 100 * (overview.breakdown_detail_ms.get("unexplained") or 0.0) / whole
     text = plain_text(to_text.render(document, width=400))
     advised = any(
-        one.status == "fail" and action.cause in {"unexplained", "annotate"}
+        one.status == "fail" and action.cause in {"unexplained", "annotate", "damaged"}
         for one in document.findings
         for action in one.actions
     )

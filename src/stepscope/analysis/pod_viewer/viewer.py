@@ -283,13 +283,23 @@ def _matched(collectives: WorkerCollectives, *, matched: bool) -> int:
 def _unused(
     run: ProfileData, hosts: Sequence[HostSteps], rows: pl.DataFrame
 ) -> dict[str, tuple[int, ...]]:
-    used = set(rows.select("host", "device").rows())
+    shown = set(rows.select("host", "device").rows())
     found: dict[str, tuple[int, ...]] = {}
     for host in hosts:
         devices = run.table(host.host, "devices")
         if not isinstance(devices, Unavailable):
-            listed = devices["device"].to_list()
-            idle = tuple(it for it in listed if (host.host, it) not in used)
+            # One that works outside the steps has no row.
+            activity = run.table(host.host, "device_activity")
+            worked = (
+                set()
+                if isinstance(activity, Unavailable)
+                else set(activity["device"].unique().to_list())
+            )
+            idle = tuple(
+                it
+                for it in devices["device"].to_list()
+                if it not in worked and (host.host, it) not in shown
+            )
             found |= {host.host: idle} if idle else {}
     return found
 

@@ -77,7 +77,8 @@ def phases(
         device_activity: The table; where there is none, the host's ops are looked at.
         activity_ops: The op of each activity.
         host_classes: Where the step threads are in which class.
-        account: Which time of a host without a device is host compute.
+        account: The devices that are shown; which time of a host without a device is
+            host compute.
         host_op_events: The executions of ops on the host.
         host_phases: The phases of events of the host.
         launches: The table.
@@ -94,7 +95,8 @@ def phases(
             call = np.append(handles(launches, "event"), np.int32(-1))
             event = call[correlation.launch_of_activity]
             phase = host_phases.refined(event, phase)
-        return _on_devices(windows, device_activity, phase)
+        shown = {one.device for one in account.devices}
+        return _on_devices(windows, device_activity, phase, shown)
     if (
         isinstance(device_activity, Unavailable)
         and device_activity.code != "NO_DEVICE_PLANE"
@@ -126,7 +128,10 @@ def _seen(phase: NDArray[np.uint8]) -> frozenset[str]:
 
 
 def _on_devices(
-    windows: Windows, activity: pl.DataFrame, phase: NDArray[np.uint8]
+    windows: Windows,
+    activity: pl.DataFrame,
+    phase: NDArray[np.uint8],
+    shown: set[int | None],
 ) -> Phases:
     none = len(PHASES)
     is_kernel = codes(activity, "kind") == _KERNEL
@@ -135,7 +140,8 @@ def _on_devices(
     device = handles(activity, "device")
     starts, ends = ints(windows.rows, "start_ps"), ints(windows.rows, "end_ps")
     frames = []
-    for number in activity["device"].unique().sort().to_list():
+    numbers = activity["device"].unique().sort().to_list()
+    for number in [it for it in numbers if it in shown] or numbers:
         here = np.where(device == number, of_activity, np.uint8(none))
         sets = {}
         for code, name in enumerate(PHASES):
