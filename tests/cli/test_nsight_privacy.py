@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -84,11 +85,14 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
         **PLANTED,
     }
     # The text of the environment also lies among all others.
-    return write(
+    written = write(
         tmp_path_factory.mktemp("private") / "a.sqlite",
         tables,
         f"INSERT INTO StringIds VALUES (999, 'TOKEN={PRIVATE}')",  # noqa: S608 - of a test
     )
+    # The server waits a while for files that have just been written.
+    os.utime(written, (1, 1))
+    return written
 
 
 @pytest.fixture(scope="module")

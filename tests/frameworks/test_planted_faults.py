@@ -192,13 +192,20 @@ def test_its_healthy_twin_has_none(
             if one["status"] == "fail" and one["severity"] != "info"
         ]
 
-    def has_none(made: Recorded) -> bool:
-        """Nothing but noise, and no program's function is blamed for a fault."""
+    def blames_none(made: Recorded) -> bool:
+        """The first sentence names no program's function for a fault."""
         about = made.headline["finding"]
         named = [it for it in functions if it in made.headline["text"]]
         is_work = about is None and made.headline["owner"] == "host_compute"
-        return set(alarms(made)) <= NOISE and not named and (is_work or about in NOISE)
+        return not named and (is_work or about in NOISE)
+
+    def has_none(made: Recorded) -> bool:
+        return set(alarms(made)) <= NOISE and blames_none(made)
 
     functions = [said for _, said in FAULTS.values() if said.startswith("`")]
     made = recordings(lambda: recorded(framework, "healthy"), until=has_none)
-    assert has_none(made[-1]), [(alarms(it), it.headline, it.disturbed) for it in made]
+    last = made[-1]
+    # Where others took the processor every time, checks may fail for that.
+    assert blames_none(last) if last.disturbed else has_none(last), [
+        (alarms(it), it.headline, it.disturbed) for it in made
+    ]
