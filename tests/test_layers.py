@@ -166,7 +166,7 @@ ROOMS = {
         "kineto.tables": (
             "kineto.columns kineto.decoded kineto.json lost torch_allocations"
         ),
-        "nsight_compute": "",
+        "nsight_compute": "vendor_tool",
         "memory": "",
         "nsight_systems.database": "",
         "nsight_systems.decoded": "nsight_systems.database",

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 from typing import TYPE_CHECKING, Final
 
 from stepscope.errors import BadInput
 from stepscope.formats.nsight_compute.rows import TableFile, tables_of
+from stepscope.formats.vendor_tool import output_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -16,7 +16,6 @@ __all__ = ["import_report", "printed_tables"]
 
 #: A report of many launches takes a while.
 _LONGEST_S: Final = 600
-_LONGEST_SAID: Final = 300
 
 
 def import_report(path: Path) -> TableFile:
@@ -52,28 +51,11 @@ def printed_tables(path: Path, tool: str | None) -> bytes:
 
 
 def _page(tool: str, path: Path, page: str) -> bytes:
-    # An absolute path cannot be taken for an option.
     command = [tool, "--import", str(path.resolve()), "--csv", "--page", page]
-    try:
-        done = subprocess.run(  # noqa: S603 - no shell, and the arguments are ours
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_LONGEST_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise BadInput.at(
-            path,
-            f"an Nsight Compute report that `{tool}` did not read ({error})",
-            f"Run it yourself: `{' '.join(command)} > kernels.csv`.",
-        ) from error
-    if done.returncode:
-        said = (done.stderr or done.stdout).decode("utf-8", "replace").strip()
-        raise BadInput.at(
-            path,
-            f"an Nsight Compute report that `{tool}` cannot read (exit status "
-            f"{done.returncode}): {' '.join(said.split())[:_LONGEST_SAID]}",
-            "Read it with the release of Nsight Compute that wrote it.",
-        )
-    return done.stdout
+    return output_of(
+        command,
+        path,
+        product="Nsight Compute",
+        longest_s=_LONGEST_S,
+        by_hand=f"`{' '.join(command)} > kernels.csv`.",
+    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -12,6 +11,7 @@ import msgspec
 
 from stepscope.errors import BadInput
 from stepscope.formats.nsight_systems.database.rows import read_export
+from stepscope.formats.vendor_tool import output_of
 
 if TYPE_CHECKING:
     from stepscope.formats.nsight_systems.database.rows import Export
@@ -20,7 +20,6 @@ __all__ = ["export_report"]
 
 #: A report of some gigabytes takes a while.
 _LONGEST_S: Final = 1800
-_LONGEST_SAID: Final = 300
 
 
 def export_report(path: Path, limit_bytes: int) -> Export:
@@ -52,30 +51,12 @@ def export_report(path: Path, limit_bytes: int) -> Export:
 
 
 def _export(tool: str, path: Path, database: Path) -> None:
-    # An absolute path cannot be taken for an option.
     report = str(path.resolve())
-    command = [tool, "export", "--type=sqlite", f"--output={database}", report]
-    by_hand = f"`{tool} export --type sqlite {report}`"
-    try:
-        done = subprocess.run(  # noqa: S603 - no shell, and the arguments are ours
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_LONGEST_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise BadInput.at(
-            path,
-            f"an Nsight Systems report that `{tool}` did not export ({error})",
-            f"Run it yourself: {by_hand}, and give the database.",
-        ) from error
-    if done.returncode or not database.exists():
-        said = (done.stderr or done.stdout).decode("utf-8", "replace").strip(" .\n")
-        raise BadInput.at(
-            path,
-            f"an Nsight Systems report that `{tool}` cannot export (exit status "
-            f"{done.returncode}): {' '.join(said.split())[-_LONGEST_SAID:]}",
-            "Export it with the release of Nsight Systems that wrote it, or a newer "
-            "one.",
-        )
+    output_of(
+        [tool, "export", "--type=sqlite", f"--output={database}", report],
+        path,
+        product="Nsight Systems",
+        longest_s=_LONGEST_S,
+        by_hand=f"`{tool} export --type sqlite {report}`, and give the database.",
+        made=database,
+    )

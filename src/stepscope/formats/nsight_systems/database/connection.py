@@ -23,7 +23,14 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["ERRORS", "EXPORT_AGAIN", "Database", "opened", "reason_of"]
+__all__ = [
+    "ERRORS",
+    "EXPORT_AGAIN",
+    "LEAST_ROW_BYTES",
+    "Database",
+    "opened",
+    "reason_of",
+]
 
 EXPORT_AGAIN: Final = (
     "Copy the whole file again, or write it again from the report with "
@@ -31,6 +38,8 @@ EXPORT_AGAIN: Final = (
 )
 #: What reading a damaged database raises; SQLite quotes its text, which may be none.
 ERRORS: Final = (sqlite3.Error, UnicodeError)
+#: The least that a row takes: its place, its length, its number and its header.
+LEAST_ROW_BYTES: Final = 6
 _LONGEST_REASON: Final = 120
 _GZIP: Final = b"\x1f\x8b"
 #: Where the header says how the database is written: 2 for a log beside the file.

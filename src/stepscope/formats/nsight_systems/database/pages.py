@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 
 from stepscope._core import pivot as kernels
+from stepscope.formats.nsight_systems.database.connection import LEAST_ROW_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,8 +31,6 @@ _KEPT_BACK: Final = 20
 _HEADER_BYTES: Final = 100
 #: No tree of pages is deeper: each level has twice the pages, at the least.
 _DEEPEST: Final = 64
-#: The least that a row takes: its place, its length, its number and its header.
-_ROW_BYTES: Final = 6
 #: Parts of a declared type by which SQLite makes fractions of integers.
 _FRACTIONS: Final = ("REAL", "FLOA", "DOUB")
 
@@ -58,7 +57,7 @@ def regular_columns(
     data, page_bytes, pages = leaves
     usable = page_bytes - int(data[_KEPT_BACK])
     count = _rows(data, page_bytes, pages)
-    if usable < page_bytes // 2 or not 0 <= count <= len(data) // _ROW_BYTES:
+    if usable < page_bytes // 2 or not 0 <= count <= len(data) // LEAST_ROW_BYTES:
         return None
     values = np.empty((len(columns), count), np.int64)
     known = np.zeros((len(columns), count), np.uint8)

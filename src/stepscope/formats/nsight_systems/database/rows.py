@@ -13,6 +13,7 @@ from stepscope.errors import BadInput
 from stepscope.formats.nsight_systems.database.connection import (
     ERRORS,
     EXPORT_AGAIN,
+    LEAST_ROW_BYTES,
     opened,
     reason_of,
 )
@@ -31,8 +32,6 @@ __all__ = ["Export", "read_export"]
 
 #: Rows that are held as Python objects at a time.
 _ROWS: Final = 2**16
-#: The least that a row takes: its place, its length, its number and its header.
-_ROW_BYTES: Final = 6
 #: Without one of these, a database has no timeline.
 _TIMELINE: Final = (
     "CUPTI_ACTIVITY_KIND_KERNEL",
@@ -217,7 +216,7 @@ def _most_rows(connection: sqlite3.Connection) -> int:
     """Return how many rows fit into the file: pages may be listed again and again."""
     (pages,) = connection.execute("PRAGMA page_count").fetchone()
     (size,) = connection.execute("PRAGMA page_size").fetchone()
-    return int(pages * size // _ROW_BYTES)
+    return int(pages * size // LEAST_ROW_BYTES)
 
 
 def _sql_types(dtype: pl.DataType) -> str:
