@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -62,6 +63,24 @@ def test_a_decorated_function_keeps_its_name_and_arguments() -> None:
     rows = recorder.drain()
     assert rows.names[0].endswith("add")
     assert rows.stats[0] == {"kind": "x"}
+
+
+def test_what_a_decorated_function_raises_shows_no_frame_of_ours() -> None:
+    @ss.trace_function("failing")
+    def fail() -> None:
+        raise ArithmeticError
+
+    @ss.trace_function("failing later")
+    async def fail_later() -> None:
+        await asyncio.sleep(0)
+        fail()
+
+    with pytest.raises(ArithmeticError) as caught, ThreadPoolExecutor(1) as pool:
+        pool.submit(lambda: asyncio.run(fail_later())).result()
+    shown = [entry.name for entry in caught.traceback]
+    assert shown[-2:] == ["fail_later", "fail"]
+    files = {Path(entry.path) for entry in caught.traceback}
+    assert Path(annotate.__file__) not in files
 
 
 def test_a_step_carries_what_every_reader_looks_for() -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from stepscope.capture.batch_window import parse_window
 from stepscope.capture.ground.annotate import Trace
+from stepscope.capture.ground.tracebacks import NO_FRAME
 from stepscope.capture.recording.session import Session
 from stepscope.errors import BadUsage
 
@@ -274,13 +275,14 @@ def _end_recordings_with_fit() -> None:
 def _ending_recordings(fit: Callable[..., object]) -> Callable[..., object]:
     @functools.wraps(fit)
     def fit_and_end(self: object, *args: object, **kwargs: object) -> object:
-        try:
-            return fit(self, *args, **kwargs)
-        except BaseException:
-            for callback in tuple(_fitting):
-                if callback._trained_model is self:  # noqa: SLF001 - of this module
-                    callback._end_fit()  # noqa: SLF001 - of this module
-            raise
+        with NO_FRAME:
+            try:
+                return fit(self, *args, **kwargs)
+            except BaseException:
+                for callback in tuple(_fitting):
+                    if callback._trained_model is self:  # noqa: SLF001 - of this module
+                        callback._end_fit()  # noqa: SLF001 - of this module
+                raise
 
     setattr(fit_and_end, _ENDS_RECORDINGS, True)
     return fit_and_end

@@ -153,7 +153,7 @@ def test_a_cut_packing_gives_its_readable_part_or_one_line(tmp_path: Path) -> No
 def test_pages_that_repeat_for_ever_end_with_the_room_of_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rows, "_ROW_BYTES", 2**40)
+    monkeypatch.setattr(rows, "LEAST_ROW_BYTES", 2**40)
     trace = read_file(write(tmp_path / "a.sqlite", SMALL))
     (note, *_) = trace.quality_notes()
     assert note.kind == "damaged_file"

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 from stepscope.capture.collectors.contract import Collected
 from stepscope.capture.ground.encoding import OWN_THREADS
 from stepscope.capture.ground.leaving import leaving
+from stepscope.capture.ground.tracebacks import NO_FRAME
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -179,7 +180,8 @@ class GivesWay(abc.ABC):
         @functools.wraps(original)
         def entered(*args: Any, **kwargs: Any) -> Any:
             self._give_way(starts)
-            return original(*args, **kwargs)
+            with NO_FRAME:
+                return original(*args, **kwargs)
 
         setattr(owner, name, entered)
 

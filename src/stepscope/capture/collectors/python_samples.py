@@ -20,11 +20,11 @@ import numpy as np
 from stepscope._core import recorder
 from stepscope.capture.collectors.contract import Collected
 from stepscope.capture.collectors.sampled_frames import Look, SampledFrames
+from stepscope.capture.collectors.switching import switching
 from stepscope.capture.ground.annotating import annotating
 from stepscope.capture.ground.encoding import ThreadNames, native_id
 from stepscope.capture.ground.functions import FunctionNames
 from stepscope.capture.ground.spool import Fragment
-from stepscope.capture.ground.switching import switching
 from stepscope.xspace.samples_line import FILE_PATH, SamplesLine
 from stepscope.xspace.vocabulary import HOST_PLANE
 from stepscope.xspace.writing.write import XSpaceBuilder

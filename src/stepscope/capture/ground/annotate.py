@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar, overload
 
 from stepscope._core import recorder
 from stepscope._core.recorder import Trace
+from stepscope.capture.ground.tracebacks import NO_FRAME
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -239,14 +240,14 @@ def _traced(
 
         @functools.wraps(function)
         async def coroutine(*args: _P.args, **kwargs: _P.kwargs) -> object:
-            with Trace(name, **stats):
+            with NO_FRAME, Trace(name, **stats):
                 return await function(*args, **kwargs)  # type: ignore[misc]
 
         return coroutine  # type: ignore[return-value]
 
     @functools.wraps(function)
     def traced(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-        with Trace(name, **stats):
+        with NO_FRAME, Trace(name, **stats):
             return function(*args, **kwargs)
 
     return traced

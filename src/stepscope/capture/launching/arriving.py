@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from stepscope.capture.ground.tracebacks import NO_FRAME
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from importlib.machinery import ModuleSpec
@@ -58,7 +60,8 @@ class Arrivals:
         def executed(module: ModuleType) -> None:
             # Nothing of ours is left on the loader: programs look at it.
             vars(loader).pop("exec_module", None)
-            execute(module)
+            with NO_FRAME:
+                execute(module)
             self._announce(name)
 
         try:

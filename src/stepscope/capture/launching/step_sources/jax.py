@@ -6,6 +6,7 @@ import functools
 import weakref
 from typing import TYPE_CHECKING, Any, Final
 
+from stepscope.capture.ground.tracebacks import NO_FRAME
 from stepscope.capture.launching.harmless import harmless
 
 if TYPE_CHECKING:
@@ -96,7 +97,8 @@ def _after_other_calls(
 
     @functools.wraps(run)
     def called(p: Any, flat: Any, function: Any, args: Any, kwargs: Any) -> Any:
-        result = run(p, flat, function, args, kwargs)
+        with NO_FRAME:
+            result = run(p, flat, function, args, kwargs)
         # Within a function that is being traced it is no call.
         if core.trace_state_clean():
             returned(function, (args, kwargs), result[0])

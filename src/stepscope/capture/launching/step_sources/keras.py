@@ -11,6 +11,7 @@ import functools
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
+from stepscope.capture.ground.tracebacks import NO_FRAME
 from stepscope.capture.launching.counting import FIT
 from stepscope.capture.launching.harmless import harmless
 
@@ -111,7 +112,8 @@ def _before(owner: type, name: str, hook: Callable[..., object]) -> Callable[[],
     @functools.wraps(method)
     def heard(self: Any, *args: Any, **kwargs: Any) -> Any:
         hook(self, *args, *kwargs.values())
-        return method(self, *args, **kwargs)
+        with NO_FRAME:
+            return method(self, *args, **kwargs)
 
     return _replaced(owner, name, heard)
 
@@ -122,7 +124,8 @@ def _after(owner: type, name: str, hook: Callable[..., object]) -> Callable[[], 
 
     @functools.wraps(method)
     def heard(self: Any, *args: Any, **kwargs: Any) -> Any:
-        result = method(self, *args, **kwargs)
+        with NO_FRAME:
+            result = method(self, *args, **kwargs)
         hook(self)
         return result
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
+from stepscope.capture.ground.tracebacks import NO_FRAME
 from stepscope.capture.launching.harmless import harmless
 
 if TYPE_CHECKING:
@@ -37,7 +38,8 @@ def listen(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
 
     @functools.wraps(call)
     def counted(self: Any, *args: Any, **kwargs: Any) -> Any:
-        result = call(self, *args, **kwargs)
+        with NO_FRAME:
+            result = call(self, *args, **kwargs)
         returned(self)
         return result
 
