@@ -201,28 +201,6 @@ def nest(
 
 
 @cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def _append(
-    out: cython.longlong[:, ::1],
-    count: cython.longlong,
-    starts: cython.longlong,
-    ends: cython.longlong,
-    code: cython.longlong,
-) -> cython.longlong:
-    if count > 0 and out[1, count - 1] == starts and out[2, count - 1] == code:
-        out[1, count - 1] = ends
-        return count
-    if count >= out.shape[1]:
-        return -1
-    out[0, count] = starts
-    out[1, count] = ends
-    out[2, count] = code
-    return count + 1
-
-
-@cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
 def _flatten(
@@ -245,7 +223,11 @@ def _flatten(
     before: cython.longlong = cursor
     lasted: cython.longlong = never
     room: cython.longlong = running.shape[1]
+    places: cython.longlong = out.shape[1]
     count: cython.longlong = 0
+    # Code and end of the last segment; at first there is none.
+    written: cython.longlong = -1
+    written_until: cython.longlong = cursor
     top: cython.longlong = -1
     head: cython.longlong = 0
     tail: cython.longlong = 0
@@ -268,15 +250,23 @@ def _flatten(
                 what = running[3, head]
                 head += until <= starts
             else:
-                while top >= 0 and running[0, top] <= cursor:
+                while top >= 0:
+                    until = running[0, top]
+                    if until > cursor:
+                        break
                     top -= 1
                 if top < 0:
                     break
-                until = running[0, top]
                 what = running[1, top]
-            count = _append(out, count, cursor, min(until, starts), what)
-            if count < 0:
-                return -1
+            if what != written or cursor != written_until:
+                if count >= places:
+                    return -1
+                written = what
+                out[0, count] = cursor
+                out[2, count] = what
+                count += 1
+            written_until = min(until, starts)
+            out[1, count - 1] = written_until
             cursor = until
         cursor = starts
         if ends == starts:

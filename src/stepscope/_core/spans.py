@@ -183,18 +183,18 @@ def _intersection(
     m: cython.longlong = b_start.shape[0]
     count: cython.longlong = 0
     starts: cython.longlong
-    ends: cython.longlong
+    a_ends: cython.longlong
+    b_ends: cython.longlong
     while i < n and j < m:
         starts = max(b_start[j], a_start[i])
-        ends = min(b_end[j], a_end[i])
-        if starts < ends:
+        a_ends = a_end[i]
+        b_ends = b_end[j]
+        if starts < min(a_ends, b_ends):
             out[0, count] = starts
-            out[1, count] = ends
+            out[1, count] = min(a_ends, b_ends)
             count += 1
-        if a_end[i] <= b_end[j]:
-            i += 1
-        else:
-            j += 1
+        i += a_ends <= b_ends
+        j += a_ends > b_ends
     return count
 
 
@@ -215,15 +215,19 @@ def _difference(
     count: cython.longlong = 0
     starts: cython.longlong
     ends: cython.longlong
+    gap_ends: cython.longlong
     for i in range(n):
         starts = a_start[i]
         ends = a_end[i]
         while j < m and b_end[j] <= starts:
             j += 1
-        while j < m and b_start[j] < ends:
-            if starts < b_start[j]:
+        while j < m:
+            gap_ends = b_start[j]
+            if gap_ends >= ends:
+                break
+            if starts < gap_ends:
                 out[0, count] = starts
-                out[1, count] = b_start[j]
+                out[1, count] = gap_ends
                 count += 1
             starts = b_end[j]
             if starts >= ends:
