@@ -1,9 +1,11 @@
-"""What the report says of time that nobody explains."""
+"""What the report says of the parts of a step, and of time that nobody explains."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from itertools import dropwhile, takewhile
+from typing import TYPE_CHECKING, NamedTuple
 
+import pytest
 from tests.support.results.statements import accounted, read
 
 from stepscope.report import to_text
@@ -11,28 +13,54 @@ from stepscope.report.page import plain_text
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+
+    from stepscope.report.document import Document
+    from stepscope.session import ProfileWithTools
 
 #: From this share on it is said how to name it.
 MUCH = 5.0
+TITLE = "Where the step time went"
 
 
-def test_much_unexplained_time_has_a_way_to_record_it(
-    recorded_run: str, shared_profile: Any
-) -> None:
-    path: Path = shared_profile(recorded_run)
-    profile, document = read(path)
-    overview = document.overview
+class Told(NamedTuple):
+    """A profile, what its report says as data, and as text."""
+
+    profile: ProfileWithTools
+    document: Document
+    text: str
+
+
+@pytest.fixture(scope="module")
+def told(recorded_run: str, shared_profile: Callable[[str], Path]) -> Told:
+    profile, document = read(shared_profile(recorded_run))
+    return Told(profile, document, plain_text(to_text.render(document, width=400)))
+
+
+def test_much_unexplained_time_has_a_way_to_record_it(told: Told) -> None:
+    overview = told.document.overview
     if isinstance(overview, Unavailable) or not overview.breakdown_ms:
         return  # hosts that do not run in lock step have no common page
-    if not accounted(profile):
+    if not accounted(told.profile):
         return  # there is no account
     whole = sum(overview.breakdown_ms.values())
     share = 100 * (overview.breakdown_detail_ms.get("unexplained") or 0.0) / whole
-    text = plain_text(to_text.render(document, width=400))
     advised = any(
         one.status == "fail" and action.cause in {"unexplained", "annotate", "damaged"}
-        for one in document.findings
+        for one in told.document.findings
         for action in one.actions
     )
-    assert (advised or "To name what is unexplained:" in text) is (share >= MUCH)
+    way = "To name what is unexplained:"
+    assert (advised or way in told.text) is (share >= MUCH)
+
+
+def test_what_has_one_name_in_a_category_is_one_line(told: Told) -> None:
+    named = []
+    category = ""
+    for text in takewhile(str.strip, dropwhile(TITLE.__ne__, told.text.splitlines())):
+        if text.startswith("      "):
+            named.append((category, text.rpartition("  ")[0]))
+        else:
+            category = text
+    assert len(named) == len(set(named))

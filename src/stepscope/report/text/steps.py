@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from stepscope.analysis.overview_page.page import HostSummary, StepDetection
     from stepscope.analysis.steps.summary import Step, StepSummary
     from stepscope.report.document import Document
-    from stepscope.report.page import Line
+    from stepscope.report.page import Line, Role
     from stepscope.unavailable import Missing
 
     #: The numbers of a run, or of one of its hosts.
@@ -168,26 +168,22 @@ def _named(
     """Write the largest named parts of a category, with their place in the program."""
     if not whole:
         return []
-    parts = sorted(
-        (
-            part
-            for entry in account
-            if entry.category == category
-            for part in entry.parts or ()
-            if part.name is not None and 100 * part.ms / whole >= _NAMED_PERCENT
-        ),
-        key=lambda part: -part.ms,
-    )
+    # What has one name inside of steps and between them is one part of the program.
+    took: dict[tuple[str, Role], float] = defaultdict(float)
+    for entry in account:
+        for part in entry.parts or ():
+            if entry.category == category and part.name is not None:
+                role: Role = "code" if part.function else "plain"
+                took[_part_words(part), role] += part.ms
+    largest = sorted(took.items(), key=lambda one: -one[1])[:_MOST_PARTS]
     return [
         line(
             "      ",
-            Piece(
-                cut(_part_words(part), width - _NAME_WIDTH),
-                "code" if part.function else "plain",
-            ),
-            Piece(f"  {percent(100 * part.ms / whole)}", "dim"),
+            Piece(cut(words, width - _NAME_WIDTH), role),
+            Piece(f"  {percent(100 * time / whole)}", "dim"),
         )
-        for part in parts[:_MOST_PARTS]
+        for (words, role), time in largest
+        if 100 * time / whole >= _NAMED_PERCENT
     ]
 
 
