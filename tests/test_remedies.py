@@ -183,7 +183,15 @@ def test_frames_show_that_the_python_tracer_ran_where_no_level_is_recorded() -> 
     trace = blueprint.trace([("main", "$loop.py:3 step", 0, 5)])
     found = blueprint.profile(trace).derived(trace.host, tracers)
     assert isinstance(found, Tracers)
-    assert (found.host, found.python) == (None, 1)
+    assert (found.host, found.device, found.python) == (None, None, 1)
+
+
+def test_work_of_devices_shows_that_their_tracer_ran() -> None:
+    nowhere = Unavailable(code="NOT_RECORDED", reason="none.", remedy="")
+    trace = blueprint.a1().without("environment", nowhere)
+    found = blueprint.profile(trace).derived(trace.host, tracers)
+    assert isinstance(found, Tracers)
+    assert (found.host, found.device) == (None, 1)
 
 
 # ------------------------------------------------------------- commands that exist

@@ -21,21 +21,23 @@ def tracers(
     *,
     environment: pl.DataFrame | Unavailable,
     events: pl.DataFrame,
+    device_activity: pl.DataFrame | Unavailable,
     event_kinds: EventKinds,
 ) -> Tracers:
     """Read the levels that the recording states; else what its events show.
 
-    Frames are there only where the Python tracer ran, whatever a file says of it.
+    Frames are there only where the Python tracer ran, and work of devices only where
+    the device tracer ran, whatever a file says of it.
     """
-    told = Tracers()
+    host, device, python = None, None, None
     if not isinstance(environment, Unavailable) and len(environment):
         row = environment.row(0, named=True)
-        told = Tracers(
-            host=row["host_tracer_level"],
-            device=row["device_tracer_level"],
-            python=row["python_tracer_level"],
-        )
+        host = row["host_tracer_level"]
+        device = row["device_tracer_level"]
+        python = row["python_tracer_level"]
     framed = event_kinds.has(EventFlag.PYTHON_FRAME)
     if framed.any() and framed[handles(events, "type")].any():
-        told = Tracers(host=told.host, device=told.device, python=told.python or 1)
-    return told
+        python = python or 1
+    if not isinstance(device_activity, Unavailable) and len(device_activity):
+        device = device or 1
+    return Tracers(host=host, device=device, python=python)
