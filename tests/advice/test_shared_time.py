@@ -16,7 +16,7 @@ from stepscope.advice.words import Words
 from stepscope.thresholds import THRESHOLDS
 
 MS = 1_000_000_000
-NARROW, BROAD = "narrow.one", "broad.one"
+NARROW, OTHER, BROAD = "narrow.one", "narrow.other", "broad.one"
 
 
 def finding(name: str, share: float, **fields: Any) -> Finding:
@@ -35,14 +35,14 @@ def finding(name: str, share: float, **fields: Any) -> Finding:
     )
 
 
-def told(accounted: Any, narrow: Finding, broad: Finding) -> dict[str, str | None]:
+def told(accounted: Any, *narrower: Finding, broad: Finding) -> dict[str, str | None]:
     words = Words(texts={})
     items = [
         Item(BROAD, 2, "", words, ()),
-        Item(NARROW, 2, "", words, (), explains=(BROAD,)),
+        *(Item(one.id, 2, "", words, (), explains=(BROAD,)) for one in narrower),
     ]
     found = explained(
-        {BROAD: broad, NARROW: narrow},
+        {one.id: one for one in (broad, *narrower)},
         THRESHOLDS,
         [Rule(item, lambda *_: broad, ()) for item in items],
         shared=shared_time(accounted),
@@ -62,7 +62,7 @@ def test_what_holds_most_of_the_other_explains_it(
     found = told(
         AccountSignals((one,)),
         finding(NARROW, held_ms, topics=("garbage",)),
-        finding(BROAD, 10.0, owners=("between",), place="between"),
+        broad=finding(BROAD, 10.0, owners=("between",), place="between"),
     )
     assert found == {NARROW: narrow, BROAD: broad}
 
@@ -80,6 +80,28 @@ def test_time_that_is_not_shared_explains_nothing(
     found = told(
         AccountSignals((one,)),
         finding(NARROW, 9.0, topics=("garbage",), **fields),
-        finding(BROAD, 10.0, owners=("between",), place=place),
+        broad=finding(BROAD, 10.0, owners=("between",), place=place),
     )
     assert found == {NARROW: None, BROAD: None}
+
+
+@pytest.mark.parametrize(
+    ("launch_ms", "broad"), [(3.0, OTHER), (2.9, None)], ids=["enough", "too little"]
+)
+def test_several_explain_together_what_none_explains_alone(
+    shares: Any, launch_ms: float, broad: str | None
+) -> None:
+    """Of 10 ms between the steps garbage holds 4: 1 while the host launches."""
+    held = {
+        ("garbage", "between", "between"): 3 * MS * 12,
+        ("garbage", "launch", "between"): 1 * MS * 12,
+    }
+    between = {"between": 10.0 - launch_ms, "launch": launch_ms}
+    one = shares(step_ms=100.0, between=between, fields={"held": held})
+    found = told(
+        AccountSignals((one,)),
+        finding(NARROW, 20.0, owners=("launch",)),
+        finding(OTHER, 20.0, topics=("garbage",)),
+        broad=finding(BROAD, 10.0, owners=("between", "launch"), place="between"),
+    )
+    assert found == {NARROW: None, OTHER: None, BROAD: broad}

@@ -5,6 +5,7 @@ Definition: docs/definitions/judging.md#order-of-findings.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -81,8 +82,8 @@ _NO_FRAMEWORK: Final = Unavailable(
 )
 
 
-def _narrower(narrow: Finding, _: Finding) -> float:
-    return narrow.share_percent or 0.0
+def _longest(narrower: Sequence[Finding], _: Finding) -> float:
+    return max(map(_share, narrower), default=0.0)
 
 
 def explained(
@@ -90,19 +91,21 @@ def explained(
     thresholds: Thresholds,
     rules: Iterable[Rule] = RULES,
     *,
-    shared: Callable[[Finding, Finding], float] = _narrower,
+    shared: Callable[[Sequence[Finding], Finding], float] = _longest,
 ) -> dict[str, Finding]:
     """Mark the findings whose time a narrower finding accounts for.
 
     Their milliseconds would be promised twice, and the narrower one says what to do.
-    A narrower one that accounts for little is marked itself: it is a part.
+    Several narrower ones may account for a broader one together; then it names the one
+    that holds most of it. A narrower one that accounts for little is marked itself: it
+    is a part.
 
     Args:
         findings: Id → finding.
         thresholds: The thresholds.
         rules: The rules whose items say what they explain.
-        shared: The time that a narrower and a broader finding are both about, as a
-            share of the judged steps in percent.
+        shared: The time that narrower findings and a broader one are about, as a share
+            of the judged steps in percent.
     """
     found = dict(findings)
     pairs = [
@@ -115,12 +118,21 @@ def explained(
         and _fails_gravely(broad)
     ]
     part = thresholds.explained_share.value / 100
+    narrower: dict[str, list[Finding]] = defaultdict(list)
     for narrow, broad in pairs:
-        if shared(narrow, broad) >= part * _share(broad):
+        narrower[broad.id].append(narrow)
+        if shared([narrow], broad) >= part * _share(broad):
             found[broad.id] = msgspec.structs.replace(broad, explained_by=narrow.id)
+    for name, several in narrower.items():
+        whole = found[name]
+        enough = part * _share(whole)
+        if whole.explained_by is None and shared(several, whole) >= enough:
+            held = [shared([one], whole) for one in several]
+            largest = several[held.index(max(held))].id
+            found[name] = msgspec.structs.replace(whole, explained_by=largest)
     for narrow, broad in pairs:
         free = all(found[one.id].explained_by is None for one in (narrow, broad))
-        if free and shared(narrow, broad) >= part * _share(narrow):
+        if free and shared([narrow], broad) >= part * _share(narrow):
             found[narrow.id] = msgspec.structs.replace(narrow, explained_by=broad.id)
     return found
 

@@ -8,7 +8,7 @@ from stepscope.advice.signals.shares import PLACES
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from stepscope.advice.finding import Finding
     from stepscope.advice.signals.shares import AccountSignals, StepShares
@@ -18,11 +18,12 @@ __all__ = ["shared_time"]
 
 def shared_time(
     accounted: AccountSignals | Unavailable,
-) -> Callable[[Finding, Finding], float]:
-    """Return what measures the time that a narrower and a broader finding share.
+) -> Callable[[Sequence[Finding], Finding], float]:
+    """Return what measures the time that narrower findings and a broader one share.
 
-    It answers with a share of the judged steps in percent. Of findings that are not
-    about owners and topics of one device it is all of the narrower one's.
+    It answers with a share of the judged steps in percent: time that several narrower
+    ones are about counts once. Where they are not about owners and topics of one device
+    it is all the time of one of them, that of the longest.
     """
     shares = (
         {}
@@ -30,28 +31,34 @@ def shared_time(
         else {one.label: one for one in accounted.shares}
     )
 
-    def shared(narrow: Finding, broad: Finding) -> float:
-        owned = (narrow.owners or narrow.topics) and broad.owners
-        mine = shares.get(narrow.devices[0]) if owned and narrow.devices else None
-        if owned and narrow.devices[:1] != broad.devices[:1]:
-            return 0.0
+    def shared(narrower: Sequence[Finding], broad: Finding) -> float:
+        mine = shares.get(broad.devices[0]) if broad.owners and broad.devices else None
         if mine is None:
-            return narrow.share_percent or 0.0
-        return _shared(narrow, broad, mine)
+            return max(map(_whole, narrower), default=0.0)
+        owned = [one for one in narrower if one.owners or one.topics]
+        there = [one for one in owned if one.devices[:1] == broad.devices[:1]]
+        others = [_whole(one) for one in narrower if one not in owned]
+        return max(_shared(there, broad, mine), *others, 0.0)
 
     return shared
 
 
-def _shared(narrow: Finding, broad: Finding, shares: StepShares) -> float:
-    places = [
-        place
-        for place in PLACES
-        if narrow.place in ("any", place) and broad.place in ("any", place)
-    ]
-    return sum(
-        shares.percent(owner, place=place)
-        if owner in narrow.owners
-        else shares.held_percent(owner, narrow.topics, place=place)
-        for owner in broad.owners
-        for place in places
-    )
+def _whole(finding: Finding) -> float:
+    return finding.share_percent or 0.0
+
+
+def _shared(narrower: Sequence[Finding], broad: Finding, shares: StepShares) -> float:
+    total = 0.0
+    for place in PLACES:
+        if broad.place not in ("any", place):
+            continue
+        here = [one for one in narrower if one.place in ("any", place)]
+        owners = {owner for one in here for owner in one.owners}
+        topics = tuple(dict.fromkeys(topic for one in here for topic in one.topics))
+        total += sum(
+            shares.percent(owner, place=place)
+            if owner in owners
+            else shares.held_percent(owner, topics, place=place)
+            for owner in broad.owners
+        )
+    return total

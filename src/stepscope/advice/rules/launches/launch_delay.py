@@ -148,6 +148,7 @@ _ITEM: Final = Item(
     confirm="Look at the ranges: the kernel starts right after its own launch call.",
     refute="Double the batch: if the step takes twice as long, launches are not what "
     "it waits for.",
+    explains=("gaps.between",),
     floors=("time the launching thread needs: not measured here",),
 )
 #: What sets the device up is the finding where it holds this share of it.
