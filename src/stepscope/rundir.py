@@ -73,6 +73,7 @@ _TRACE: Final = Pattern(
 #: Names that begin with a dot are those of files that macOS adds to copied ones.
 _WORKER_TRACE: Final = Pattern(r"[^.].*\.pt\.trace\.json(?:\.gz)?\Z", re.DOTALL)
 _JSON: Final = Pattern(r"[^.].*\.json(?:\.gz)?\Z", re.DOTALL)
+_DATABASE: Final = Pattern(r"[^.].*\.sqlite(?:\.gz)?\Z", re.DOTALL)
 _TIME: Final = Pattern(
     r"(\d{4})_(\d\d)_(\d\d)_(\d\d)_(\d\d)_(\d\d)(?:[._-](\d{3})(?!\d))?"
 )
@@ -133,6 +134,7 @@ class Scan(msgspec.Struct, frozen=True, kw_only=True):
         worker_files: Traces of workers (`is_worker_trace`); the directory of each is a
             run of its own.
         json_files: Other JSON files outside of run directories, which may be traces.
+        databases: SQLite files outside of run directories, which may be Nsight's.
         refused: (Entry, why it could not be read).
         directories: Number of directories that were read.
     """
@@ -143,6 +145,7 @@ class Scan(msgspec.Struct, frozen=True, kw_only=True):
     directories: int
     worker_files: tuple[Path, ...] = ()
     json_files: tuple[Path, ...] = ()
+    databases: tuple[Path, ...] = ()
 
 
 def is_trace(name: str) -> bool:
@@ -344,6 +347,7 @@ def scan(logdir: Path) -> Scan:
         runs=newest_first(runs),
         worker_files=tuple(walk.worker_files),
         json_files=tuple(walk.json_files),
+        databases=tuple(walk.databases),
         results_only=tuple(results_only),
         refused=tuple(walk.refused),
         directories=len(walk.seen),
@@ -358,6 +362,7 @@ class _Walk:
         self.refused: list[tuple[Path, str]] = []
         self.worker_files: list[Path] = []
         self.json_files: list[Path] = []
+        self.databases: list[Path] = []
 
     def run_directories(self, top: Path) -> Iterator[tuple[Path, str]]:
         """Yield the children of each profile folder, and the prefix of their names."""
@@ -401,6 +406,8 @@ class _Walk:
                         self.worker_files.append(Path(entry.path))
                     elif _JSON.match(entry.name) and entry.is_file():
                         self.json_files.append(Path(entry.path))
+                    elif _DATABASE.match(entry.name) and entry.is_file():
+                        self.databases.append(Path(entry.path))
         except OSError as error:
             self.refused.append((directory, str(error.strerror)))
         return folders, linked

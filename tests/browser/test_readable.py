@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 UNGRAMMATICAL = re.compile(
     r"(?<![\d.,])1 (calls|steps|ops|kernels|hosts|devices|workers|requests|events"
     r"|findings|stages|launches|runs|batches|waits)\b|– (ms|µs|%|[KMG]iB)"
-    r"|\bNaN\b|\bundefined\b"
+    r"|\bNaN\b|\bundefined\b|`"
 )
 #: Codes of answers that have words.
 CODES = re.compile(r"\b(device_compute_\d\d|kernel_launch|demanded_file_read)\b")
@@ -58,6 +58,52 @@ def test_the_account_fits_on_a_phone(window: Callable[..., View]) -> None:
         view.go("overview_page", run=run)
         assert view.page.locator(".account td.number").count() > 4
         assert view.page.evaluate(CUT_TOTALS) == []
+
+
+#: Left and right edges of a table's first name and of the first number beside it, and
+#: of the box that the table scrolls in.
+NAME_AND_NUMBER = """(row) => [row.querySelector('[data-name]'), row.querySelector(
+    'td.number:not([data-column=rank])'), row.closest('.scroll')].map((each) => {
+        const box = each.getBoundingClientRect();
+        return [box.left, box.right];
+    })"""
+
+
+@pytest.mark.parametrize(
+    ("page", "run", "name"),
+    [
+        ("framework_op_stats", "keras", "td[data-column=name]"),
+        ("kernel_stats", "busy_gpu", "td[data-column=kernel_name]"),
+        ("model_views", "busy_gpu", "[role=treegrid] tbody th"),
+    ],
+)
+def test_a_phone_shows_names_beside_their_numbers(
+    page: str, run: str, name: str, window: Callable[..., View]
+) -> None:
+    view = window(width=390)
+    view.go(page, run=run)
+    first = view.page.locator(f"main .scroll {name}").first
+    first.evaluate("(each) => { each.dataset.name = ''; }")
+    row = view.page.locator("main .scroll tr:has([data-name])")
+    named, number, box = row.evaluate(NAME_AND_NUMBER)
+    assert box[0] <= named[0] < named[1] <= number[0] + 1
+    assert named[1] - named[0] > 90
+    assert number[1] <= box[1] + 1
+
+
+def test_code_in_a_remedy_is_set_as_code(view: View) -> None:
+    view.go("inference_profile", run="jax")
+    remedy = view.page.locator(".absent dd").last
+    assert "Trace(" in remedy.locator("code").inner_text()
+    assert "`" not in remedy.inner_text()
+
+
+def test_no_line_ends_between_a_number_and_its_unit(view: View) -> None:
+    view.go("findings", run="keras")
+    headline = view.page.locator(".headline .verdict")
+    whole = headline.locator(".whole").first
+    assert re.fullmatch(r"[\d.,]+ (%|ms|µs|s)", whole.inner_text())
+    assert whole.evaluate("(each) => getComputedStyle(each).whiteSpace") == "nowrap"
 
 
 def test_names_of_runs_can_be_read_on_a_phone(window: Callable[..., View]) -> None:

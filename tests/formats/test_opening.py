@@ -1,14 +1,18 @@
 from __future__ import annotations
 
 import gzip
+import os
+import sqlite3
 import sys
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.support.traces import nsight
 from tests.support.xspace.literal import event, line, plane, space
 
 from stepscope.errors import BadInput, UnknownFormat
-from stepscope.formats.opening import find, open_hosts, read
+from stepscope.formats.opening import find, open_hosts, open_run, read
 from stepscope.xspace.writing.write import XSpaceBuilder
 
 if TYPE_CHECKING:
@@ -278,3 +282,78 @@ def test_a_loose_file_that_changes_is_looked_at_again(tmp_path: Path) -> None:
     assert find(tmp_path).runs == ()
     put(tmp_path / "below" / "only.json", KINETO)
     assert len(find(tmp_path).runs) == 1
+
+
+KERNELS = {nsight.KERNEL: [nsight.kernel("gemm", 1000, 2000, 1)]}
+
+
+def database(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return nsight.write(path, KERNELS)
+
+
+def test_databases_of_nsight_systems_are_runs_of_a_log_directory(
+    tmp_path: Path,
+) -> None:
+    run = tmp_path / "plugins" / "profile" / "2025_01_01_00_00_00"
+    put(run / "vm.xplane.pb", recorded("old"))
+    # Beside a trace it belongs to that run.
+    database(run / "vm.sqlite")
+    plain = database(tmp_path / "nsys" / "first.sqlite")
+    put(tmp_path / "nsys" / "second.sqlite.gz", gzip.compress(plain.read_bytes()))
+    put(tmp_path / "nsys" / ".hidden.sqlite", plain.read_bytes())
+    put(tmp_path / "nsys" / "cut.sqlite", plain.read_bytes()[:100])
+    put(tmp_path / "nsys" / "empty.sqlite", b"")
+    found = find(tmp_path)
+    assert {each.name for each in found.runs} == {
+        "2025_01_01_00_00_00",
+        "nsys/first.sqlite",
+        "nsys/second.sqlite.gz",
+    }
+    assert found.refused == ()
+    (first,) = [each for each in found.runs if each.name == "nsys/first.sqlite"]
+    name, traces = open_run(first)
+    assert (name, list(traces)) == ("nsys/first.sqlite", ["first"])
+    assert names(traces["first"]) == ["gemm"]
+
+
+def test_databases_of_other_programs_are_passed_over(tmp_path: Path) -> None:
+    # What it holds speaks of Nsight's tables, and it has none of them.
+    with closing(sqlite3.connect(tmp_path / "studies.sqlite")) as base:
+        base.execute("CREATE TABLE notes (text)")
+        base.execute("INSERT INTO notes VALUES ('StringIds CUPTI_ACTIVITY_KIND_X')")
+        base.execute("CREATE VIEW StringIds AS SELECT text FROM notes")
+        base.commit()
+    put(tmp_path / "a.json", KINETO)
+    found = find(tmp_path)
+    assert [file.name for run in found.runs for file in run.hosts[0].paths] == [
+        "a.json"
+    ]
+    assert found.refused == ()
+
+
+@pytest.mark.parametrize("ending", ["-wal", "-journal"])
+def test_a_database_that_is_still_written_is_listed_when_it_is_whole(
+    ending: str, tmp_path: Path
+) -> None:
+    path = database(tmp_path / "below" / "train.sqlite")
+    beside = put(path.with_name(path.name + ending), b"rows")
+    found = find(tmp_path)
+    assert found.runs == ()
+    ((refused, why),) = found.refused
+    assert refused == path
+    assert why.endswith(f"train.sqlite{ending} holds a part of it")
+    # SQLite leaves an empty log behind where it cannot remove it.
+    beside.write_bytes(b"")
+    assert [run.name for run in find(tmp_path).runs] == ["below/train.sqlite"]
+
+
+def test_a_database_lies_beside_the_traces_of_its_folder(tmp_path: Path) -> None:
+    for name in ("rank0.json", "rank1.json"):
+        os.utime(put(tmp_path / name, KINETO), (2e9, 2e9))
+    os.utime(database(tmp_path / "train.sqlite"), (1e9, 1e9))
+    runs = find(tmp_path).runs
+    assert [(run.name, len(run.hosts)) for run in runs] == [
+        (tmp_path.name, 2),
+        ("train.sqlite", 1),
+    ]

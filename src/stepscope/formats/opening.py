@@ -45,6 +45,9 @@ __all__ = ["find", "loose_run", "open_hosts", "open_run", "read"]
 _MOST_FILES: Final = 1024
 #: And so many kinds of them are named in the one line.
 _MOST_KINDS: Final = 3
+#: Ending of a database that is not packed, and the format of Nsight's.
+_DATABASE: Final = ".sqlite"
+_NSIGHT_SYSTEMS: Final = "nsight_systems"
 #: JSON of profilers that no reader reads: it is listed with the reason.
 _TRACES: Final = frozenset(
     {"chrome_trace", "execution_trace", "memory_timeline", "speedscope"}
@@ -111,10 +114,10 @@ def find(path: Path) -> Scan:
     if not runs:
         formats = _formats_of_files(path)
         readable = _readable(formats)
-        if readable:
-            runs = (_loose_run(path, formats, readable),)
-            return msgspec.structs.replace(found, runs=runs)
-    loose, refused = _runs_of_json(found.json_files[:_MOST_FILES], path)
+        runs = (_loose_run(path, formats, readable),) if readable else ()
+    taken = {file for run in runs for host in run.hosts for file in host.paths}
+    files = (*found.json_files[:_MOST_FILES], *found.databases[:_MOST_FILES])
+    loose, refused = _runs_of_files([it for it in files if it not in taken], path)
     return msgspec.structs.replace(
         found,
         runs=newest_first((*runs, *loose)),
@@ -122,26 +125,41 @@ def find(path: Path) -> Scan:
     )
 
 
-def _runs_of_json(
+def _runs_of_files(
     files: Sequence[Path], top: Path
 ) -> tuple[list[Run], list[tuple[Path, str]]]:
-    """Return each file that is a trace as a run, and traces without a reader.
+    """Return each file that is a trace as a run, and those that cannot be one yet.
 
     A run is named by the file's path below the top: nothing says which files belong
-    together.
+    together. Refused are traces without a reader, and databases that are not whole.
     """
     runs, refused = [], []
     for file in files:
         with suppress(OSError):
             status = file.stat()
             format_ = _format_of(file, status.st_size, status.st_mtime_ns)
-            if _readable({file: format_}):
-                name = shown_name(file.relative_to(top))
-                runs.append(msgspec.structs.replace(run_of_file(file), name=name))
-            elif format_ in _TRACES:
+            if format_ in _TRACES:
                 entry = sniff.FOREIGN[format_]
                 refused.append((file, f"{entry.what}. {entry.way_out}"))
+            elif _readable({file: format_}):
+                why = _unfinished(file)
+                if why is not None:
+                    refused.append((file, why))
+                    continue
+                name = shown_name(file.relative_to(top))
+                runs.append(msgspec.structs.replace(run_of_file(file), name=name))
     return runs, refused
+
+
+def _unfinished(file: Path) -> str | None:
+    """Return why a database is not whole yet; None for every other file."""
+    if file.suffix != _DATABASE:
+        return None
+    from stepscope.formats.nsight_systems.database.connection import (  # noqa: PLC0415 - for databases alone
+        still_written,
+    )
+
+    return still_written(file)
 
 
 # A server looks at its log directory again and again.
@@ -149,6 +167,12 @@ def _runs_of_json(
 def _format_of(file: Path, size: int, changed_ns: int) -> str:
     """Return the format of a file; empty where it is of no known kind."""
     del size, changed_ns  # part of the question: a file that changed is looked at again
+    if file.suffix == _DATABASE:
+        from stepscope.formats.nsight_systems.database.connection import (  # noqa: PLC0415 - for databases alone
+            is_export,
+        )
+
+        return _NSIGHT_SYSTEMS if is_export(file) else ""
     return _formats_of([file]).get(file, "")
 
 

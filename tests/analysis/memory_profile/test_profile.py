@@ -81,10 +81,10 @@ def test_breakdown_names_what_was_alive_and_adds_up_to_the_peak() -> None:
         "data_type",
         "tensor_shape",
     ).rows() == [
+        (BEFORE, 290, None, None, "persist/dynamic", None, None),
         ("b:MatMul", 200, 200 * MIB - 100, 1, "temp", None, None),
         ("a:Conv", 80, 80 * MIB - 200, 2, "output", "float", "[4]"),
         ("w:Var", 50, 50 * MIB - 100, 1, "dynamic", None, None),
-        (BEFORE, 290, None, None, "persist/dynamic", None, None),
     ]
     assert breakdown["allocation_bytes"].sum() == 650_117_120
 
@@ -242,8 +242,8 @@ def test_the_first_of_equal_peaks_counts_and_the_stack_belongs_to_it() -> None:
     assert (memory.peak.time_ms, memory.peak.memory_in_use_bytes) == (0.001, 130)
     assert memory.breakdown.select("op_name", "allocation_bytes").rows() == [
         ("first", 100),
-        (BEFORE, 0),
         (STACK, 30),
+        (BEFORE, 0),
     ]
 
 
@@ -266,8 +266,8 @@ def test_a_second_allocation_at_a_live_address_replaces_the_first() -> None:
     memory = memory_of(blueprint.trace(pool.lines))
     assert (memory.address_reuse, memory.unmatched_deallocations) == (1, 0)
     assert memory.breakdown.select("op_name", "allocation_bytes").rows() == [
-        ("found", 40),
         (BEFORE, 100),
+        ("found", 40),
     ]
 
 
@@ -425,9 +425,9 @@ def test_a_block_of_unknown_size_is_listed_and_not_counted_as_older() -> None:
     ]
     breakdown = memory_of(literal(rows)).breakdown
     assert breakdown.select("op_name", "allocation_bytes", "occurrences").rows() == [
+        (f"{BEFORE}, or of unknown size", 70, None),
         (None, 10, 1),
         (None, None, 1),
-        (f"{BEFORE}, or of unknown size", 70, None),
     ]
 
 
@@ -461,7 +461,7 @@ def test_the_breakdown_can_be_taken_at_any_instant() -> None:
     at_first = memory_of(trace, at_ms=0.015)
     assert at_first.breakdown.select(
         "op_name", pl.col("allocation_bytes") / MIB
-    ).rows() == [("w:Var", 50), (BEFORE, 300)]
+    ).rows() == [(BEFORE, 300), ("w:Var", 50)]
     assert at_first.breakdown_time_ms == 0.015
     assert at_first.peak == memory_of(trace).peak
     before = memory_of(trace, at_ms=0.001)

@@ -105,11 +105,6 @@ function Picture({ label, points, roofs, onChoose, room }: Props & { room: numbe
         {roofs.map((roof) => (
           <path key={roof.label} class="roof" d={outline(roof, across, up, x, y)} />
         ))}
-        {roofs.map((roof) => (
-          <text key={roof.label} class="roof" x={right} y={y(roof.peak) - 4} text-anchor="end">
-            {roof.label}
-          </text>
-        ))}
         {/* The small ones last, on top of the large. */}
         {points.map((point, index) => (
           <circle
@@ -122,6 +117,11 @@ function Picture({ label, points, roofs, onChoose, room }: Props & { room: numbe
             onMouseEnter={() => choose(index)}
             onClick={() => onChoose?.(index)}
           />
+        ))}
+        {roofs.map((roof) => (
+          <text key={roof.label} class="roof" x={right} y={y(roof.peak) - 4} text-anchor="end">
+            {roof.label}
+          </text>
         ))}
       </svg>
       <p class="under" aria-live="off">

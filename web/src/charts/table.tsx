@@ -115,12 +115,16 @@ function idleOf({ columns, rows, matching }: TableAnswer): Set<string> {
   return new Set(rows.length > 0 ? idle.map(({ name }) => name) : []);
 }
 
+/** Where the numbers before a name would push it out of sight. */
+const PHONE = "(max-width: 500px)";
+const namesFirst = (all: string[]) => [...new Set([all.find((name) => /name$/.test(name)) ?? all[0]!, ...all])];
+
 function Filled(props: Shown) {
   const { value } = props;
   const known = new Map((props.columns ?? []).map((each) => [each.name, each]));
   const idle = idleOf(value);
   const first = (props.columns ?? value.columns).map((each) => each.name).filter((name) => !idle.has(name));
-  const names = (props.kept.columns ?? first).filter((name) => value.columns.some((c) => c.name === name));
+  const names = (props.kept.columns ?? (matchMedia(PHONE).matches ? namesFirst(first) : first)).filter((name) => value.columns.some((c) => c.name === name));
   const columns = names.map((name) => known.get(name) ?? { name });
   if (value.total === 0) return <p>No {props.caption}.</p>;
   return (

@@ -61,7 +61,7 @@ export function Tree({ label, nodes, head, onChoose }: Props) {
               aria-level={level + 1}
               aria-expanded={parts ? isOpen(node.id, level) : undefined}
             >
-              <th scope="row" title={node.name} style={{ paddingLeft: `${8 + 18 * level}px` }}>
+              <th scope="row" title={node.name} style={{ "--level": level }}>
                 {parts ? (
                   <button class="link" aria-label={`${isOpen(node.id, level) ? "Fold" : "Unfold"} ${node.name}`} onClick={() => flip(node.id)}>
                     {isOpen(node.id, level) ? "▾" : "▸"}
@@ -69,13 +69,7 @@ export function Tree({ label, nodes, head, onChoose }: Props) {
                 ) : (
                   <span class="leaf" />
                 )}{" "}
-                {onChoose ? (
-                  <button class="link" aria-label={node.name} onClick={() => onChoose(node.name)}>
-                    <Name text={level > 0 ? lastPart(node.name) : node.name} />
-                  </button>
-                ) : (
-                  <Name text={level > 0 ? lastPart(node.name) : node.name} />
-                )}
+                {onChoose ? <button class="link" aria-label={node.name} onClick={() => onChoose(node.name)}>{called(node, level)}</button> : called(node, level)}
               </th>
               {told.map((k) => (
                 <td key={k} class="number">{node.cells[k]}</td>
@@ -88,6 +82,8 @@ export function Tree({ label, nodes, head, onChoose }: Props) {
     </div>
   );
 }
+
+const called = ({ name }: TreeNode, level: number) => <Name text={level > 0 ? lastPart(name) : name} />;
 
 /** Children of each node; those whose parent is filtered out are roots. */
 function byParent(nodes: TreeNode[]): Map<number | null, TreeNode[]> {

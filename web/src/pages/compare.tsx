@@ -11,6 +11,7 @@ import type { Change, Comparison, RunOfTwo } from "../data/made/types";
 import { OWNERS } from "../data/made/words";
 import { base, chosen, runs } from "../data/runs";
 import { ms, number, percent, UNKNOWN } from "../format";
+import { Prose } from "../parts/prose";
 import { Absent, MissingFields, Show } from "../parts/unavailable";
 import { link } from "../state/url";
 
@@ -52,7 +53,7 @@ function Both({ run, other }: { run: string; other: string }) {
       {(told) => (
         <>
           <section class="headline" aria-label="Headline">
-            <p class="verdict">{told.words.verdict}</p>
+            <p class="verdict"><Prose text={told.words.verdict} /></p>
             <Sentences of={told.words.explaining} />
           </section>
           <Parity told={told} stated={stated} onState={state} />
@@ -74,7 +75,7 @@ function Sentences({ of }: { of: string[] }) {
   return (
     <ul>
       {of.map((each) => (
-        <li key={each}>{each}</li>
+        <li key={each}><Prose text={each} /></li>
       ))}
     </ul>
   );

@@ -4,6 +4,7 @@ import { useEffect } from "preact/hooks";
 import type { Answer } from "../data/client";
 import type { FindingsAnswer, Place } from "../data/findings";
 import { absent } from "../data/runs";
+import { Prose } from "../parts/prose";
 import { Show } from "../parts/unavailable";
 import { spotted } from "../trace/questions";
 import { join, link, page } from "../state/url";
@@ -17,13 +18,13 @@ export function Headline({ answer }: { answer: Answer<FindingsAnswer> }) {
     <Show answer={answer}>
       {({ headline, verdict, together }) => (
         <section class="headline" aria-label="Headline">
-          <p class="verdict" data-owner={headline.owner} data-finding={headline.finding}>{headline.text}</p>
+          <p class="verdict" data-owner={headline.owner} data-finding={headline.finding}><Prose text={headline.text} /></p>
           {verdict.length > 0 && (
             <ol class="first" aria-label="Recommendation for next steps">
               {verdict.map((each) => (
                 <li key={each.finding} data-finding={each.finding}>
-                  <b>{each.label}:</b> {each.text} {each.code && <code>{each.code}</code>}{" "}
-                  {each.promise && <strong>{each.promise}</strong>}
+                  <b>{each.label}:</b> <Prose text={each.text} /> {each.code && <code>{each.code}</code>}{" "}
+                  {each.promise && <strong><Prose text={each.promise} /></strong>}
                   <small>
                     {" "}
                     <a href={link({ page: "findings", rule: each.finding })}>Why, and how</a>
@@ -34,7 +35,7 @@ export function Headline({ answer }: { answer: Answer<FindingsAnswer> }) {
               ))}
             </ol>
           )}
-          {together !== null && <p class="together">{together}</p>}
+          {together !== null && <p class="together"><Prose text={together} /></p>}
         </section>
       )}
     </Show>

@@ -6,7 +6,7 @@ import { DataTable } from "../charts/table";
 import { Chart, Twin } from "../charts/twin";
 import type { InputPipelineResult, InputStep } from "../data/made/types";
 import { INPUT_KINDS } from "../data/made/words";
-import { ms, number, percent, us } from "../format";
+import { counted, ms, percent, us } from "../format";
 import { Card } from "../parts/fact";
 import { ToolPage, useAround } from "../parts/tool";
 import { reasonFor, Value } from "../parts/value";
@@ -178,7 +178,7 @@ function HostSide({ data }: { data: InputPipelineResult }) {
       </table>
       {waits && (
         <p>
-          The consumer waited {ms(waits.per_step_ms)} a step, in {number(waits.waits)} waits, the longest{" "}
+          The consumer waited {ms(waits.per_step_ms)} a step, in {counted(waits.waits, "wait")}, the longest{" "}
           {ms(waits.longest_ms)}.
         </p>
       )}

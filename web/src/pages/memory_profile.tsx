@@ -91,25 +91,15 @@ const inColumn = (cell: Cell, largest: number | null) => size(Number(cell), larg
 
 function Summary({ id, memory }: { id: string; memory: Memory }) {
   const of = `memories.${id}`;
-  const { peak } = memory;
+  const { peak, peak_heap_lifetime_bytes: lifetime } = memory;
   return (
     <>
       <ul class="cards">
         <Card field={`${of}.allocations`} title="#Allocation" exact={memory.allocations} />
         <Card field={`${of}.deallocations`} title="#Deallocation" exact={memory.deallocations} />
         <Card field={`${of}.capacity_bytes`} title="Memory capacity" exact={memory.capacity_bytes} shown={size(memory.capacity_bytes)} />
-        <Card
-          field={`${of}.peak_heap_lifetime_bytes`}
-          title="Peak heap usage (lifetime)"
-          exact={memory.peak_heap_lifetime_bytes}
-          shown={size(memory.peak_heap_lifetime_bytes)}
-        />
-        <Card
-          field={`${of}.peak.memory_in_use_bytes`}
-          title="Peak memory usage"
-          exact={peak?.memory_in_use_bytes ?? null}
-          shown={size(peak?.memory_in_use_bytes)}
-        />
+        <Card field={`${of}.peak_heap_lifetime_bytes`} title="Peak heap usage (lifetime)" exact={lifetime} shown={size(lifetime)} />
+        <Card field={`${of}.peak.memory_in_use_bytes`} title="Peak memory usage" exact={peak?.memory_in_use_bytes ?? null} shown={size(peak?.memory_in_use_bytes)} />
       </ul>
       <section class="panel" aria-label="Peak memory usage">
         <h2>At the peak of the recording</h2>
@@ -151,14 +141,17 @@ function Timeline({ id, memory }: { id: string; memory: Memory }) {
     token: label.toLowerCase(),
     values: rows.map((row) => (cell(row, name) ?? 0) / one),
   });
-  const levels = [level("Stack", "stack_bytes"), level("Heap", "heap_bytes"), ...(whole ? [level("Free", "free_bytes")] : [])];
+  const stack = rows.some((row) => cell(row, "stack_bytes") !== null);
+  const levels = [...(stack ? [level("Stack", "stack_bytes")] : []), level("Heap", "heap_bytes"), ...(whole ? [level("Free", "free_bytes")] : [])];
   const fromPeak = (row: Row | undefined) => Math.abs((cell(row ?? {}, "time_ms") ?? 0) - (memory.peak?.time_ms ?? 0));
   const peakAt = rows.reduce((best, row, k) => (fromPeak(row) < fromPeak(rows[best]) ? k : best), 0);
   const shares = rows.map((row) => cell(row, "fragmentation"));
+  // At a single event it is no line.
+  const line = shares.filter((each) => each !== null).length > 1;
   return (
     <Chart
       title="Memory over time"
-      summary={`Stack and heap on top of each other${whole ? ", and what is free" : ""}; the dashed line is fragmentation. Click, or press Enter, for what was alive at that moment.`}
+      summary={`${stack ? "Stack and heap on top of each other" : "The heap"}${whole ? ", and what is free" : ""}${line ? "; the dashed line is fragmentation" : ""}. Click, or press Enter, for what was alive at that moment.`}
       controls={
         capacity !== null && (
           <Pick
@@ -195,10 +188,7 @@ function Timeline({ id, memory }: { id: string; memory: Memory }) {
         timeLabel="Time (ms)"
         unitLabel={`Memory (${unit})`}
         share={
-          // At a single event it is no line.
-          shares.filter((each) => each !== null).length > 1
-            ? { label: "Fragmentation", values: shares.map((each) => (each === null ? null : 100 * each)) }
-            : undefined
+          line ? { label: "Fragmentation", values: shares.map((each) => (each === null ? null : 100 * each)) } : undefined
         }
         mark={memory.peak === null ? null : { index: peakAt, label: `peak ${size(memory.peak.memory_in_use_bytes)}` }}
         said={(index) => (rows[index] ? hover(rows[index]) : "")}

@@ -11,6 +11,7 @@ import type { DeviceEntry, OverviewPageResult } from "../data/made/types";
 import { SOURCES } from "../data/made/words";
 import { counted, decimals, heading, ms, number, percent, size, UNKNOWN } from "../format";
 import { Card, Line } from "../parts/fact";
+import { Prose } from "../parts/prose";
 import { ToolPage, useAround } from "../parts/tool";
 import { Show } from "../parts/unavailable";
 import { reasonFor, Value } from "../parts/value";
@@ -103,6 +104,7 @@ const PRECISIONS = [
 
 function Summary({ data }: { data: OverviewPageResult }) {
   const { precision } = data;
+  const { missing } = useAround();
   return (
     <section class="panel" aria-label="Performance summary">
       <h2>Step-time breakdown</h2>
@@ -128,7 +130,7 @@ function Summary({ data }: { data: OverviewPageResult }) {
             </span>
           ))
         ) : (
-          <Value field="precision" title="Device compute precision" shown="–" />
+          <><Value field="precision" title="Device compute precision" shown="–" /> <Prose text={reasonFor("precision", missing)?.reason ?? ""} /></>
         )}
       </p>
     </section>

@@ -1,5 +1,6 @@
 import type { Doubt } from "../data/made/types";
 import { counted } from "../format";
+import { Prose } from "./prose";
 
 /** More hosts of one remark than these are counted. */
 const FEW = 3;
@@ -27,7 +28,7 @@ export function Quality({ doubts }: { doubts: Doubt[] }) {
         {[...told].map(([message, hosts]) => (
           <li key={message}>
             {hosts.length > 0 && <b>{hosts.length > FEW ? `${hosts.length} hosts` : hosts.join(", ")}: </b>}
-            {message}
+            <Prose text={message} />
           </li>
         ))}
       </ul>

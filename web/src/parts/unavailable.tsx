@@ -6,6 +6,7 @@ import type { Answer, Refusal } from "../data/client";
 import type { Missing, Unavailable } from "../data/made/types";
 import { notice, work } from "../data/runs";
 import { reset, state } from "../state/url";
+import { Prose } from "./prose";
 
 export function Absent({ what, why }: { what: string; why: Unavailable }) {
   return (
@@ -15,9 +16,9 @@ export function Absent({ what, why }: { what: string; why: Unavailable }) {
         <dt>Here would be</dt>
         <dd>{what}</dd>
         <dt>Missing</dt>
-        <dd>{sentence(why.reason)}</dd>
+        <dd><Prose text={sentence(why.reason)} /></dd>
         <dt>Way out</dt>
-        <dd>{why.remedy}</dd>
+        <dd><Prose text={why.remedy} /></dd>
       </dl>
     </section>
   );
@@ -49,7 +50,7 @@ export function MissingFields({ missing }: { missing: Missing[] }) {
       <ul>
         {[...reasons.values()].map((group) => (
           <li key={group[0]!.field}>
-            {sentence(group[0]!.reason)} <em>{group[0]!.remedy}</em>{" "}
+            <Prose text={sentence(group[0]!.reason)} /> <em><Prose text={group[0]!.remedy} /></em>{" "}
             <small>({group.map((each) => each.field).join(", ")})</small>
           </li>
         ))}

@@ -5,6 +5,7 @@ import { useDefinition } from "../data/definitions";
 import type { Missing } from "../data/made/types";
 import { UNKNOWN } from "../format";
 import { open } from "./details";
+import { Prose } from "./prose";
 import { useAround } from "./tool";
 
 export interface Valued {
@@ -83,7 +84,7 @@ function Explained(props: {
         <>
           <dt>Not measured</dt>
           <dd>
-            {props.why.reason} {props.why.remedy}
+            <Prose text={`${props.why.reason} ${props.why.remedy}`} />
           </dd>
         </>
       )}

@@ -217,12 +217,6 @@ def breakdown_rows(view: MemoryView, place: int) -> pl.DataFrame:
         .select(
             pl.col(name).cast(kind) for name, kind in BREAKDOWN_ROWS.dtypes().items()
         )
-        .sort(
-            *("allocation_bytes", "op_name", "requested_bytes", "region_type"),
-            *("data_type", "tensor_shape", "occurrences", "source"),
-            descending=[True, *[False] * 7],
-            nulls_last=True,
-        )
     )
     heap, stack = view.use_after(place)
     rest = None if heap is None else heap - int(live["allocation_bytes"].sum())
@@ -234,21 +228,15 @@ def breakdown_rows(view: MemoryView, place: int) -> pl.DataFrame:
         special.append((_rest_name(view, place, alive, rest), shown, _PERSISTENT))
     if stack > 0:
         special.append((STACK, stack, None))
-    return pl.concat(
-        [
-            live,
-            pl.DataFrame(
-                [
-                    {
-                        "op_name": name,
-                        "allocation_bytes": size,
-                        "region_type": region,
-                    }
-                    for name, size, region in special
-                ],
-                schema=BREAKDOWN_ROWS.dtypes(),
-            ),
-        ]
+    rows = [
+        {"op_name": name, "allocation_bytes": size, "region_type": region}
+        for name, size, region in special
+    ]
+    return pl.concat([live, pl.DataFrame(rows, schema=BREAKDOWN_ROWS.dtypes())]).sort(
+        *("allocation_bytes", "op_name", "requested_bytes", "region_type"),
+        *("data_type", "tensor_shape", "occurrences", "source"),
+        descending=[True, *[False] * 7],
+        nulls_last=True,
     )
 
 

@@ -28,8 +28,10 @@ __all__ = [
     "EXPORT_AGAIN",
     "LEAST_ROW_BYTES",
     "Database",
+    "is_export",
     "opened",
     "reason_of",
+    "still_written",
 ]
 
 EXPORT_AGAIN: Final = (
@@ -42,11 +44,17 @@ ERRORS: Final = (sqlite3.Error, UnicodeError)
 LEAST_ROW_BYTES: Final = 6
 _LONGEST_REASON: Final = 120
 _GZIP: Final = b"\x1f\x8b"
+_SQLITE: Final = b"SQLite format 3\0"
 #: Where the header says how the database is written: 2 for a log beside the file.
 _WRITE_VERSION: Final = slice(18, 20)
 _WITHOUT_LOG: Final = b"\x01\x01"
 #: Files beside a database that hold what is not in it yet.
 _UNFINISHED: Final = ("-wal", "-journal")
+#: Tables that no other program has; as `formats.sniff` recognises a file.
+_HAS_TABLES: Final = (
+    "SELECT 1 FROM sqlite_master WHERE type = 'table' AND rootpage > 0 "
+    "AND (name = 'StringIds' OR name GLOB 'CUPTI_ACTIVITY_KIND_*') LIMIT 1"
+)
 #: No text or row of an export is longer; SQLite refuses to read one.
 _LONGEST_BYTES: Final = 2**27
 
@@ -86,6 +94,34 @@ def opened(path: Path, limit_bytes: int) -> Iterator[Database]:
         yield Database(connection, data)
 
 
+def is_export(path: Path) -> bool:
+    """Return whether a file that is not packed is a database of Nsight Systems.
+
+    Of a database of another program its list of tables is read, and nothing more.
+    """
+    try:
+        with path.open("rb") as file:
+            if file.read(len(_SQLITE)) != _SQLITE:
+                return False
+        with closing(_connected(path)) as connection:
+            _restrict(connection, path)
+            return connection.execute(_HAS_TABLES).fetchone() is not None
+    except (OSError, BadInput, *ERRORS):
+        return False
+
+
+def still_written(path: Path) -> str | None:
+    """Return by which file beside it a database is not whole; None where it is."""
+    for ending in _UNFINISHED:
+        beside = path.with_name(path.name + ending)
+        if beside.exists() and beside.stat().st_size:
+            return (
+                f"is still being written, or its writer was stopped: {beside.name} "
+                "holds a part of it"
+            )
+    return None
+
+
 def reason_of(error: Exception) -> str:
     """Return what an error says, on one line, as it may quote the file."""
     if isinstance(error, UnicodeError):
@@ -106,19 +142,18 @@ def _restrict(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _in_place(path: Path) -> Database:
-    for ending in _UNFINISHED:
-        beside = path.with_name(path.name + ending)
-        if beside.exists() and beside.stat().st_size:
-            raise BadInput.at(
-                path,
-                f"is still being written, or its writer was stopped: {beside.name} "
-                "holds a part of it",
-                "Wait until the export is finished, or export the report again.",
-            )
+    why = still_written(path)
+    if why is not None:
+        raise BadInput.at(
+            path, why, "Wait until the export is finished, or export the report again."
+        )
+    return Database(_connected(path), open_bytes(path)[0])
+
+
+def _connected(path: Path) -> sqlite3.Connection:
     # Immutable: SQLite neither locks the file nor makes one of its own beside it.
     uri = f"{path.absolute().as_uri()}?mode=ro&immutable=1"
-    connection = sqlite3.connect(uri, uri=True, check_same_thread=False)
-    return Database(connection, open_bytes(path)[0])
+    return sqlite3.connect(uri, uri=True, check_same_thread=False)
 
 
 def _unpacked(path: Path, limit_bytes: int) -> Database:
