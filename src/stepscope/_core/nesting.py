@@ -201,6 +201,26 @@ def nest(
 
 
 @cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _push(
+    running: cython.longlong[:, ::1],
+    top: cython.longlong,
+    ends: cython.longlong,
+    what: cython.longlong,
+) -> cython.longlong:
+    while top >= 0 and running[0, top] <= ends:
+        top -= 1
+    top += 1
+    if top >= running.shape[1]:
+        return -1
+    running[0, top] = ends
+    running[1, top] = what
+    return top
+
+
+@cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
 def _flatten(
@@ -222,8 +242,6 @@ def _flatten(
     cursor: cython.longlong = -never - 1
     before: cython.longlong = cursor
     lasted: cython.longlong = never
-    room: cython.longlong = running.shape[1]
-    places: cython.longlong = out.shape[1]
     count: cython.longlong = 0
     # Code and end of the last segment; at first there is none.
     written: cython.longlong = -1
@@ -233,8 +251,7 @@ def _flatten(
     tail: cython.longlong = 0
     for row in range(begin, end + 1):
         # The round after the last row writes out what is still running.
-        starts = never
-        ends = never
+        starts = ends = never
         if row < end:
             if code[row] == 0:
                 continue
@@ -250,16 +267,14 @@ def _flatten(
                 what = running[3, head]
                 head += until <= starts
             else:
-                while top >= 0:
-                    until = running[0, top]
-                    if until > cursor:
-                        break
+                while top >= 0 and running[0, top] <= cursor:
                     top -= 1
                 if top < 0:
                     break
+                until = running[0, top]
                 what = running[1, top]
             if what != written or cursor != written_until:
-                if count >= places:
+                if count >= out.shape[1]:
                     return -1
                 written = what
                 out[0, count] = cursor
@@ -274,22 +289,17 @@ def _flatten(
         what = code[row]
         if sticky[what]:
             if head == tail:
-                head = 0
-                tail = 0
+                head = tail = 0
             if head == tail or ends > running[2, tail - 1]:
-                if tail >= room:
+                if tail >= running.shape[1]:
                     return -1
                 running[2, tail] = ends
                 running[3, tail] = what
                 tail += 1
         elif top < 0 or running[0, top] < ends or running[1, top] != what:
-            while top >= 0 and running[0, top] <= ends:
-                top -= 1
-            top += 1
-            if top >= room:
+            top = _push(running, top, ends, what)
+            if top < 0:
                 return -1
-            running[0, top] = ends
-            running[1, top] = what
     return count
 
 
