@@ -52,6 +52,9 @@ _WORK_OF: Final[dict[HostCode, str]] = {
     HostCode.LAUNCHING: "launch",
     HostCode.LAUNCH_OR_COMPUTE: "launch",
     HostCode.SYNC: "sync",
+    HostCode.SYSTEM_WAIT: "sync",
+    HostCode.FILE_READ: "input",
+    HostCode.SYSTEM_CALL: "host_compute",
 }
 
 
