@@ -25,12 +25,12 @@ __all__ = [
     "NODE",
     "NOTHING",
     "SLACKS",
+    "BackWalk",
     "PathPieces",
     "Replayed",
     "Slack",
     "bounds_of",
     "kept_share",
-    "path_pieces",
     "replayed",
     "window_paths",
 ]
@@ -140,47 +140,58 @@ class PathPieces(Frozen, frozen=True):
     end_ps: NDArray[np.int64]
 
 
-def path_pieces(
-    graph: Graph, run: Replayed, *, last: int, first_ps: int, last_ps: int
-) -> PathPieces:
-    """Walk back from a bound along the edges that decided.
+class BackWalk:
+    """Walks one run back; its columns are lists, since a walk goes node by node.
 
     Args:
         graph: The graph.
         run: One run of it.
-        last: Number of the bound to begin with.
-        first_ps: Where to stop.
-        last_ps: When the bound is reached.
     """
-    edges, start, dur = graph.edges, run.start_ps, run.dur_ps
-    node, from_start = _deciding(graph, run, last)
-    found: list[tuple[int, int, int, int]] = []
-    cursor = last_ps
-    while node >= 0 and cursor > first_ps:
-        begin = int(start[node])
-        if not from_start:
-            ended = min(int(begin + dur[node]), cursor)
-            if ended < cursor:
-                # Between the bound and the work that decided it.
-                found.append((node, NOTHING, max(ended, first_ps), cursor))
-                cursor = ended
-            if begin < cursor:
-                found.append((node, NODE, max(begin, first_ps), cursor))
-                cursor = begin
-        edge = int(run.via[node])
-        if edge < 0 or cursor <= first_ps:
-            break
-        source = int(edges.source[edge])
-        from_start = bool(edges.from_start[edge])
-        ready = int(start[source]) + (0 if from_start else int(dur[source]))
-        if ready < cursor:
-            found.append((node, edge, max(ready, first_ps), cursor))
-            cursor = ready
-        node = source
-    if cursor > first_ps:
-        found.append((max(node, 0), NOTHING, first_ps, cursor))
-    columns = np.array(found, np.int64).reshape(-1, 4).T
-    return PathPieces(*(np.ascontiguousarray(column) for column in columns))
+
+    def __init__(self, graph: Graph, run: Replayed) -> None:
+        self._graph, self._run = graph, run
+        self._start, self._dur = run.start_ps.tolist(), run.dur_ps.tolist()
+        self._via = run.via.tolist()
+        self._source = graph.edges.source.tolist()
+        self._from_start = graph.edges.from_start.tolist()
+
+    def pieces(self, *, last: int, first_ps: int, last_ps: int) -> PathPieces:
+        """Walk back from a bound along the edges that decided.
+
+        Args:
+            last: Number of the bound to begin with.
+            first_ps: Where to stop.
+            last_ps: When the bound is reached.
+        """
+        starts, durs, via = self._start, self._dur, self._via
+        node, from_start = _deciding(self._graph, self._run, last)
+        found: list[tuple[int, int, int, int]] = []
+        cursor = last_ps
+        while node >= 0 and cursor > first_ps:
+            begin = starts[node]
+            if not from_start:
+                ended = min(begin + durs[node], cursor)
+                if ended < cursor:
+                    # Between the bound and the work that decided it.
+                    found.append((node, NOTHING, max(ended, first_ps), cursor))
+                    cursor = ended
+                if begin < cursor:
+                    found.append((node, NODE, max(begin, first_ps), cursor))
+                    cursor = begin
+            edge = via[node]
+            if edge < 0 or cursor <= first_ps:
+                break
+            source = self._source[edge]
+            from_start = bool(self._from_start[edge])
+            ready = starts[source] + (0 if from_start else durs[source])
+            if ready < cursor:
+                found.append((node, edge, max(ready, first_ps), cursor))
+                cursor = ready
+            node = source
+        if cursor > first_ps:
+            found.append((max(node, 0), NOTHING, first_ps, cursor))
+        columns = np.array(found, np.int64).reshape(-1, 4).T
+        return PathPieces(*(np.ascontiguousarray(column) for column in columns))
 
 
 def _deciding(graph: Graph, run: Replayed, bound: int) -> tuple[int, bool]:
@@ -196,9 +207,10 @@ def _deciding(graph: Graph, run: Replayed, bound: int) -> tuple[int, bool]:
 
 def window_paths(graph: Graph, run: Replayed) -> Iterator[PathPieces]:
     """Yield the critical path of each window, as it is after a replay."""
+    walk = BackWalk(graph, run)
     for number in range(graph.sampled.count):
         first, last = int(run.bounds_ps[number]), int(run.bounds_ps[number + 1])
-        yield path_pieces(graph, run, last=number + 1, first_ps=first, last_ps=last)
+        yield walk.pieces(last=number + 1, first_ps=first, last_ps=last)
 
 
 def kept_share(graph: Graph, run: Replayed) -> float:
