@@ -163,6 +163,24 @@ def test_a_wait_is_told_alone_where_others_did_something_else(tmp_path: Path) ->
     assert named(profile, "sync") == ["sem_wait"]
 
 
+def test_a_wait_while_another_thread_makes_a_batch_is_for_the_batch(
+    tmp_path: Path,
+) -> None:
+    """The loader makes it during 4,000 of the 5,000 µs of the wait."""
+    ranges = [span("load_batch", 1_020_000, 5_020_000, globalTid=LOADER)]
+    waits = [asked("sem_wait", 1_020, 6_020)]
+    profile = loop(tmp_path, **{NVTX: ranges}, OSRT_API=waits)
+    assert owned_us(profile) == {"input": 4_000, "sync": 1_000, **AROUND}
+    assert named(profile, "input") == ["load_batch"]
+
+
+def test_a_batch_that_is_made_beside_work_is_not_waited_for(tmp_path: Path) -> None:
+    ranges = [span("load_batch", 1_020_000, 5_020_000, globalTid=LOADER)]
+    calls = [asked("ioctl", 1_020, 6_020)]
+    profile = loop(tmp_path, **{NVTX: ranges}, OSRT_API=calls)
+    assert owned_us(profile) == {"host_compute": 5_000, **AROUND}
+
+
 def topics_us(profile: ProfileData) -> dict[str, float]:
     found = profile.derived(profile.hosts[0], idle_topics)
     assert isinstance(found, IdleTopics)

@@ -77,6 +77,8 @@ _INPUT: Final = (
     HostCode.COPY_IN,
     HostCode.FILE_READ,
 )
+#: Making a batch, on a thread that another one may wait for.
+_MAKING: Final = (HostCode.OWN_INPUT, HostCode.ITERATOR)
 _OUTPUT: Final = (HostCode.OUTPUT, HostCode.READ_BACK, HostCode.COPY_OUT)
 #: Codes whose begin shows that the thread is on its way from op to op.
 _BEGINS: Final = (
@@ -269,6 +271,7 @@ class HostStates(Frozen, frozen=True):
                 "input",
                 waits
                 | state(HostCode.FILE_READ)
+                | self._for_batch(state, within)
                 | _without(told.fetching, state, _SEEN),
             ),
             ("output", state(HostCode.OUTPUT) | told.writing),
@@ -313,6 +316,7 @@ class HostStates(Frozen, frozen=True):
             (
                 "input",
                 _union(state, _INPUT)
+                | self._for_batch(state, within)
                 | _without(waits | told.fetching, state, _WORKING),
             ),
             (
@@ -346,6 +350,15 @@ class HostStates(Frozen, frozen=True):
                 _union_within(sets.values(), within)
                 for sets in (self.named, self.fetching, self.writing, self.waiting)
             )
+        )
+
+    def _for_batch(self, state: _State, within: Spans) -> Spans:
+        """Return where a thread waits while another one makes a batch."""
+        blocked = state(HostCode.SYSTEM_WAIT)
+        if not len(blocked):
+            return blocked
+        return blocked & Spans.union_of(
+            _anywhere(self.classes, code, within) for code in _MAKING
         )
 
     def _all_away(self) -> Spans:
