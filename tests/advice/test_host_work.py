@@ -54,6 +54,25 @@ def test_a_function_that_a_device_waits_for_is_found_by_file_and_line(
     )
 
 
+@pytest.mark.parametrize(("of_system", "advised"), [(40.0, 1), (20.0, 0)])
+def test_what_asks_the_system_for_most_of_it_is_to_be_done_once(
+    signals_of: Any, shares: Any, of_system: float, advised: int
+) -> None:
+    asked = NamedTime(
+        "host_compute",
+        "inside",
+        "ioctl",
+        function="ioctl",
+        time_ps=round(of_system * MS),
+    )
+    one = shares(host_compute=6.0, names=[asked, function(60.0 - of_system)])
+    finding = evaluate(signals_of(one), THRESHOLDS)
+    assert finding.status == "fail"
+    found = [it for it in finding.actions if "operating system" in it.text]
+    assert len(found) == advised
+    assert (len(finding.actions) == 1) == (advised == 1)
+
+
 def test_the_function_around_most_of_it_stands_first(
     signals_of: Any, shares: Any
 ) -> None:

@@ -16,10 +16,12 @@ from stepscope.derive.account.topics import TOPICS, idle_topics
 from stepscope.derive.columns.arrays import ints
 from stepscope.derive.device.launch_facts import launch_facts
 from stepscope.derive.intervals.spans import Spans
+from stepscope.derive.names.system_calls import SYSTEM_CALLS
 from stepscope.derive.step_time.owners import BUSY_OWNERS, IDLE_OWNERS, OWNERS, PLACES
 from stepscope.derive.step_windows.windows import typical, windows
 from stepscope.derive.steps.chosen import steps
 from stepscope.frozen import Frozen
+from stepscope.patterns import Pattern
 from stepscope.unavailable import Unavailable, present
 
 if TYPE_CHECKING:
@@ -45,6 +47,7 @@ __all__ = [
     "account_signals",
 ]
 
+_SYSTEM_CALL: Final = Pattern(SYSTEM_CALLS["SYSTEM_CALL"])
 _NO_WINDOW: Final = Unavailable(
     code="NO_STEPS",
     reason="The recording holds no time to explain.",
@@ -231,6 +234,16 @@ class StepShares(Frozen, frozen=True):
         work = self.named("host_compute")
         functions = sum(part.time_ps for part in work if part.function is not None)
         return 2 * functions <= sum(part.time_ps for part in work)
+
+    def system_calls_lead(self) -> bool:
+        """Return whether the host's own work is mostly calls of the system."""
+        work = self.named("host_compute")
+        calls = sum(
+            part.time_ps
+            for part in work
+            if part.file is None and _SYSTEM_CALL.match(part.function or "")
+        )
+        return 2 * calls > sum(part.time_ps for part in work)
 
     def parts(self, *owners: str, place: str = "any") -> tuple[Part, ...]:
         """Return the largest named parts of some owners."""

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
+from stepscope.derive.account.off_core import lasting, off_core, together
 from stepscope.derive.account.places import marker_names
 from stepscope.derive.columns.arrays import handles
 from stepscope.derive.host.function_purposes import FunctionPurpose
 from stepscope.derive.intervals.spans import Spans
-from stepscope.derive.names.event_kinds import EventFlag, HostClass
+from stepscope.derive.names.event_kinds import SYSTEM_CLASSES, EventFlag, HostClass
 from stepscope.derive.step_time.host_codes import HostCode
 from stepscope.derive.step_time.threads import EVIDENCE
 from stepscope.frozen import Frozen
@@ -74,7 +75,10 @@ _INPUT: Final = (
     HostCode.OWN_INPUT,
     HostCode.ITERATOR,
     HostCode.COPY_IN,
+    HostCode.FILE_READ,
 )
+#: Making a batch, on a thread that another one may wait for.
+_MAKING: Final = (HostCode.OWN_INPUT, HostCode.ITERATOR)
 _OUTPUT: Final = (HostCode.OUTPUT, HostCode.READ_BACK, HostCode.COPY_OUT)
 #: Codes whose begin shows that the thread is on its way from op to op.
 _BEGINS: Final = (
@@ -91,6 +95,7 @@ _WAITING: Final = (
     *(HostCode.SYNC, HostCode.READ_BACK),
     *(HostCode.BLOCKED, HostCode.PIPELINE),
     *(HostCode.COPY_IN, HostCode.COPY_OUT),
+    HostCode.SYSTEM_WAIT,
 )
 #: What functions from samples do not take the time of.
 _SEEN: Final = (HostCode.HOST_COMPUTE, HostCode.GARBAGE)
@@ -99,7 +104,12 @@ _WORKING: Final = (
     *(HostCode.LAUNCHING, HostCode.HOST_COMPUTE, HostCode.LAUNCH_OR_COMPUTE),
     *(HostCode.COPY_IN, HostCode.COPY_OUT),
     *(HostCode.COMPILE, HostCode.TRACING),
+    HostCode.SYSTEM_CALL,
 )
+#: A thread that does one of these is blocked, on a host without devices.
+_BLOCKED: Final = (HostCode.SYNC, HostCode.READ_BACK, HostCode.SYSTEM_WAIT)
+#: A thread that does one of these waits for other threads: they say what for.
+_FOR_OTHERS: Final = (HostCode.BLOCKED, HostCode.SYSTEM_WAIT)
 
 
 def long_stretch_ps(latency_ps: int) -> int:
@@ -190,6 +200,7 @@ class HostStates(Frozen, frozen=True):
         fetching: Row of tracks → where a function fetches or makes a batch.
         writing: Row of tracks → where a function writes a checkpoint or a model.
         waiting: Row of tracks → where a function waits for a device.
+        off_core: Row of tracks → where the thread had no core.
     """
 
     classes: HostClasses
@@ -203,6 +214,7 @@ class HostStates(Frozen, frozen=True):
     fetching: dict[int, Spans]
     writing: dict[int, Spans]
     waiting: dict[int, Spans]
+    off_core: dict[int, Spans]
 
     def claims(self, track: int, within: Spans, of_any_thread: Claims) -> Claims:
         """Return what the state of one launching thread claims of a set, in order.
@@ -219,7 +231,10 @@ class HostStates(Frozen, frozen=True):
                 for sets in (self.named, self.fetching, self.writing, self.waiting)
             )
         )
-        own = self._claims(self._only(track, within), told, within, active)
+        away = self.off_core.get(track, Spans.empty())
+        own = self._claims(
+            self._only(track, within), told, within, active=active, away=away
+        )
         # Both are in the same order: one owner's own claim, then that of others.
         return tuple(
             claim
@@ -229,7 +244,13 @@ class HostStates(Frozen, frozen=True):
 
     def claims_of_any_thread(self, within: Spans) -> Claims:
         """Return what all step threads together claim of a set, in order."""
-        return self._claims(self._any(within), self._told(within), within, None)
+        return self._claims(
+            self._any(within),
+            self._told(within),
+            within,
+            active=None,
+            away=self._all_away(),
+        )
 
     def claims_without_device(self, within: Spans) -> Claims:
         """Return what the step threads claim where the host itself runs the program."""
@@ -246,24 +267,37 @@ class HostStates(Frozen, frozen=True):
             ("peer", state(HostCode.PEER) | (peers - state(HostCode.HOST_COMPUTE))),
             # Ops and collections were seen themselves; a look at a stack comes late
             # while a collection keeps the interpreter's lock, and on a busy machine.
-            ("input", waits | _without(told.fetching, state, _SEEN)),
+            (
+                "input",
+                waits
+                | state(HostCode.FILE_READ)
+                | self._for_batch(state, within)
+                | _without(told.fetching, state, _SEEN),
+            ),
             ("output", state(HostCode.OUTPUT) | told.writing),
             (
                 "between",
                 (self.chores | state(HostCode.GARBAGE)) & self.between,
             ),
             *((("host_compute", work),) if not isinstance(work, Unavailable) else ()),
-            ("host_compute", state(HostCode.GARBAGE)),
             (
-                "sync",
-                state(HostCode.SYNC) | state(HostCode.READ_BACK) | told.waiting,
+                "host_compute",
+                state(HostCode.GARBAGE) | state(HostCode.SYSTEM_CALL),
             ),
+            ("sync", _union(state, _BLOCKED) | told.waiting),
             ("host_compute", told.named),
+            ("sync", self._all_away()),
             ("between", self.between),
         )
 
     def _claims(
-        self, state: _State, told: _Told, within: Spans, active: Spans | None
+        self,
+        state: _State,
+        told: _Told,
+        within: Spans,
+        *,
+        active: Spans | None,
+        away: Spans,
     ) -> Claims:
         # Long silence is work of the program where something says whose; the rest of
         # a long op that launches at its end is the op's own. Few stretches are that
@@ -272,6 +306,7 @@ class HostStates(Frozen, frozen=True):
         long = told.named - dense
         silent = _without(long, state, (*_LAUNCHES, *_WAITING))
         swift = dense if active is None else dense & active
+        swift = swift - lasting(away)
         garbage = state(HostCode.GARBAGE)
         waits = _anywhere(self.classes, HostCode.INPUT_WAIT, within)
         return (
@@ -281,6 +316,7 @@ class HostStates(Frozen, frozen=True):
             (
                 "input",
                 _union(state, _INPUT)
+                | self._for_batch(state, within)
                 | _without(waits | told.fetching, state, _WORKING),
             ),
             (
@@ -293,11 +329,18 @@ class HostStates(Frozen, frozen=True):
                 state(HostCode.HOST_COMPUTE)
                 | garbage
                 | silent
+                | state(HostCode.SYSTEM_CALL)
                 | (state(HostCode.DISPATCH) - dense),
             ),
             # Earlier claims have all other codes.
             ("launch", _union(state, _LAUNCHING) | _without(swift, state, _WAITING)),
-            ("sync", state(HostCode.SYNC) | told.waiting),
+            (
+                "sync",
+                state(HostCode.SYNC)
+                | state(HostCode.SYSTEM_WAIT)
+                | told.waiting
+                | away,
+            ),
             ("between", self.between),
         )
 
@@ -309,12 +352,25 @@ class HostStates(Frozen, frozen=True):
             )
         )
 
+    def _for_batch(self, state: _State, within: Spans) -> Spans:
+        """Return where a thread waits while another one makes a batch."""
+        blocked = state(HostCode.SYSTEM_WAIT)
+        if not len(blocked):
+            return blocked
+        return blocked & Spans.union_of(
+            _anywhere(self.classes, code, within) for code in _MAKING
+        )
+
+    def _all_away(self) -> Spans:
+        """Return when none of the threads that are asked had a core."""
+        return together([self.off_core.get(it, Spans.empty()) for it in self.threads])
+
     def doing(self, track: int, within: Spans) -> Spans:
         """Return where something says what a thread itself does."""
         if track not in self.threads:
             return Spans.empty()
         sets = self.classes.by_thread.get(track, {})
-        told = [spans for code, spans in sets.items() if code != HostCode.BLOCKED]
+        told = [spans for code, spans in sets.items() if code not in _FOR_OTHERS]
         told.append(self.named.get(track, Spans.empty()))
         return _union_within(told, within)
 
@@ -381,7 +437,8 @@ def host_states(
     threads, program = _threads(tracks, calling, host_classes, functions)
     notes = _notes(tracks, calling, host_classes)
     threads += [track for track in notes if track not in threads]
-    telling = (event_kinds.host_class == 0) & ~event_kinds.has(
+    plain_classes = (HostClass.NONE, *SYSTEM_CLASSES)
+    telling = np.isin(event_kinds.host_class, plain_classes) & ~event_kinds.has(
         _WRAPPERS | EventFlag.PYTHON_FRAME
     )
     telling &= ~event_types["name"].is_in(list(marker_names(steps))).to_numpy()
@@ -415,6 +472,7 @@ def host_states(
         fetching={track: ran.fetching for track, ran in functions.items()},
         writing={track: ran.writing for track, ran in functions.items()},
         waiting={track: ran.waiting for track, ran in functions.items()},
+        off_core=off_core(tracks, events, event_types, rows_of=rows_of),
     )
 
 

@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 import polars as pl
 
+from stepscope.derive.account.awaited import awaited, host_threads
 from stepscope.derive.account.function_parts import calling_function, function_parts
 from stepscope.derive.account.host_states import PROGRAM
+from stepscope.derive.account.off_core import lines_without_core
 from stepscope.derive.account.places import marker_names
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.intervals.nesting import nest_subset
 from stepscope.derive.intervals.spans import Spans
-from stepscope.derive.names.event_kinds import EventFlag, HostClass
+from stepscope.derive.names.event_kinds import SYSTEM_CLASSES, EventFlag, HostClass
 from stepscope.derive.step_time.host_codes import STICKY, HostCode
 from stepscope.derive.step_time.threads import EVIDENCE
 from stepscope.frozen import Frozen
@@ -53,12 +55,15 @@ _CODES: Final[dict[str, tuple[HostCode, ...]]] = {
     "peer": (HostCode.PEER,),
     "input": (
         *(HostCode.INPUT_WAIT, HostCode.OWN_INPUT, HostCode.ITERATOR),
-        HostCode.COPY_IN,
+        *(HostCode.COPY_IN, HostCode.FILE_READ),
     ),
     "output": (HostCode.OUTPUT, HostCode.READ_BACK, HostCode.COPY_OUT),
-    "host_compute": (HostCode.HOST_COMPUTE, HostCode.GARBAGE, HostCode.DISPATCH),
+    "host_compute": (
+        *(HostCode.HOST_COMPUTE, HostCode.GARBAGE, HostCode.DISPATCH),
+        HostCode.SYSTEM_CALL,
+    ),
     "launch": (HostCode.LAUNCH, HostCode.DISPATCH, HostCode.LAUNCH_OR_COMPUTE),
-    "sync": (HostCode.SYNC, HostCode.READ_BACK),
+    "sync": (HostCode.SYNC, HostCode.READ_BACK, HostCode.SYSTEM_WAIT),
     "between": (HostCode.GARBAGE,),
     # Topics. Some are told by functions first, which say where in the program.
     "garbage": (HostCode.GARBAGE,),
@@ -136,12 +141,16 @@ class Naming(Frozen, frozen=True):
         names: Name by row of event_types; an op has one wherever it occurs.
         marks: By row of event_types: whether it marks steps, which names nothing.
         passing: By row of event_types: whether it only hands work on.
+        system: By row of event_types: whether it is a function of the operating
+            system's libraries.
         types: Row of event_types by row of events.
         has_ops: Whether any op of a framework was recorded, or any Python.
         threads: Rows of tracks of the host's threads, those that drive steps first.
         program: The thread that runs the program itself; None where there is none.
         function_tracks: Rows of tracks with functions, the program's own first.
         windows: Starts and ends of the measured windows.
+        off_core: Row of tracks of a thread → of the line of its time without a core.
+        lines: Row of tracks of each thread of the host → its name.
     """
 
     classes: HostClasses
@@ -149,12 +158,15 @@ class Naming(Frozen, frozen=True):
     names: pl.Series
     marks: NDArray[np.bool_]
     passing: NDArray[np.bool_]
+    system: NDArray[np.bool_]
     types: NDArray[np.int32]
     has_ops: bool
     threads: tuple[int, ...]
     program: int | None
     function_tracks: tuple[int, ...]
     windows: tuple[NDArray[np.int64], NDArray[np.int64]]
+    off_core: dict[int, int]
+    lines: dict[int, str]
 
     def parts(
         self, device: DeviceAccount, owner: str, spans: Spans
@@ -254,10 +266,35 @@ class Naming(Frozen, frozen=True):
             parts = self._launching(track, covered, at)
         else:
             parts = self._by_type(at, time)
+        if owner == "sync":
+            parts = self._with_awaited(track, covered, parts)
         rest = covered.length_ps - sum(time for _, time in parts)
         if rest > 0:
             parts.append((UNNAMED, rest))
         return _Named(parts, covered)
+
+    def _with_awaited(
+        self, track: int, spans: Spans, parts: list[tuple[Name, int]]
+    ) -> list[tuple[Name, int]]:
+        """Say beside waits for other threads what one of them did meanwhile."""
+        waits = self.classes.when(track, HostCode.SYSTEM_WAIT, spans)
+        if not len(waits):
+            return parts
+        found = awaited(
+            self.classes,
+            self.lines,
+            waits,
+            types=self.types,
+            nameless=self.marks | self.passing,
+            by=track,
+        )
+        if found is None:
+            return parts
+        told = f"while {found[0]} is in {self.names[found[1]]}"
+        return [
+            (Name(f"{name.name}, {told}") if name.function else name, time)
+            for name, time in parts
+        ]
 
     def _launching(
         self, track: int, spans: Spans, outer: NDArray[np.int64]
@@ -307,12 +344,16 @@ class Naming(Frozen, frozen=True):
         kind, place = np.unique(self.types[at], return_inverse=True)
         total = np.zeros(len(kind), np.int64)
         np.add.at(total, place, time)
-        names = self.names.gather(kind).to_list()
         return [
-            (Name(name), int(spent))
-            for name, spent in zip(names, total.tolist(), strict=True)
+            (self.of_type(row), spent)
+            for row, spent in zip(kind.tolist(), total.tolist(), strict=True)
             if spent
         ]
+
+    def of_type(self, kind: int) -> Name:
+        """Return the name of events, by row of event_types."""
+        name = self.names[kind]
+        return Name(name, function=name) if self.system[kind] else Name(name)
 
     def _by_functions(self, track: int, spans: Spans) -> _Named:
         """Name a set by the functions that ran on one thread."""
@@ -382,18 +423,22 @@ class Naming(Frozen, frozen=True):
             return [(between, spans.length_ps)]
         if owner in _NAMED_AS:
             return self._by_ops(_NAMED_AS[owner], spans)
-        if owner == "host_compute":
-            return self._by_ranges(spans, UNNAMED if on_device else _POOL_TASKS)
-        if owner == "debugging":
-            return self._by_ranges(spans, UNNAMED)
+        if owner in {"host_compute", "debugging"}:
+            pool = owner == "host_compute" and not on_device
+            return self._by_ranges(spans, _POOL_TASKS if pool else UNNAMED)
+        if owner == "sync":
+            lines = (self.off_core[it] for it in self.threads if it in self.off_core)
+            return self._by_ranges(spans, UNNAMED, tuple(lines))
         if owner in {"between", "unfed", "unnamed"}:
             return self._by_neighbours(spans)
         return [(UNNAMED, spans.length_ps)]
 
-    def _by_ranges(self, spans: Spans, last: Name) -> list[tuple[Name, int]]:
+    def _by_ranges(
+        self, spans: Spans, last: Name, tracks: tuple[int, ...] | None = None
+    ) -> list[tuple[Name, int]]:
         """Name by the innermost range around, thread after thread."""
         found: list[tuple[Name, int]] = []
-        for track in self.threads:
+        for track in self.threads if tracks is None else tracks:
             if not len(spans):
                 break
             at = self._meeting(track, spans, [HostCode.NOTHING])
@@ -504,6 +549,7 @@ def naming(
         names=pl.select(pl.coalesce(event_kinds.op_name, names)).to_series(),
         marks=names.is_in(list(marker_names(steps))).to_numpy(),
         passing=passing | event_kinds.has(EventFlag.ALLOCATOR | EventFlag.THREADPOOL),
+        system=np.isin(event_kinds.host_class, SYSTEM_CLASSES),
         types=types,
         has_ops=bool(
             event_kinds.is_op().any()
@@ -523,6 +569,8 @@ def naming(
             )
         ),
         windows=(ints(measured, "start_ps"), ints(measured, "end_ps")),
+        off_core=lines_without_core(tracks, events, event_types),
+        lines=host_threads(tracks),
     )
 
 

@@ -149,7 +149,7 @@ def _events(
     def made(place: int) -> tuple[int, int, int, Name]:
         row = int(at[place])
         start = int(table.start_ps[row])
-        name = Name(naming.names[int(naming.types[row])])
+        name = naming.of_type(int(naming.types[row]))
         return start, start + int(table.dur_ps[row]), row, name
 
     return largest(time, made, most=most)

@@ -163,7 +163,8 @@ def idle_topics(
         if reads is not None and one.device is not None:
             drained = reads.drained(one, host)
         if batches is not None and one.device is not None:
-            unfed = batches.waits(one, host.doing)
+            blocked = one.idle["sync"] - host.for_device
+            unfed = batches.waits(one, host.doing, blocked)
         found.append(_of(one, host, drained=drained, scaling=scaling, unfed=unfed))
     missing = {} if host.collections_seen else {"garbage": _NO_COLLECTIONS}
     return IdleTopics(tuple(found), missing)
@@ -184,6 +185,7 @@ class _Host(Frozen, frozen=True):
     debugging: Spans
     writing: Spans
     waiting: Spans
+    for_device: Spans
     doing: Spans
     work: Spans
     states: HostStates
@@ -217,13 +219,15 @@ class _Host(Frozen, frozen=True):
             seen = seen or collecting[types].any()
         doing = Spans.union_of(states.doing(it, within) for it in states.threads)
         work = states.classes.host_compute
+        waiting = union(HostCode.SYNC, HostCode.READ_BACK)
         return cls(
             marked=marked,
             garbage=garbage,
             collections_seen=bool(seen),
             debugging=_debugging(states, event_types, types),
             writing=union(HostCode.OUTPUT) | Spans.union_of(states.writing.values()),
-            waiting=union(HostCode.SYNC, HostCode.READ_BACK),
+            waiting=waiting,
+            for_device=waiting | waits,
             doing=doing - waits,
             work=Spans.empty() if isinstance(work, Unavailable) else work,
             states=states,
@@ -268,10 +272,11 @@ def _of(
     writing = idle["output"] & host.writing
     if one.device is None:
         # What is read back while ops still run is waited for by the step itself.
-        reading = idle["sync"]
+        reading = idle["sync"] & host.for_device
         chores = idle["between"] | (idle["host_compute"] - host.work)
     else:
-        reading = (idle["output"] - writing) | idle["sync"] | drained
+        reading = (idle["output"] - writing) | (idle["sync"] & host.for_device)
+        reading = reading | drained
         chores = idle["between"]
         if host.marked:
             chores = chores | idle["host_compute"] | (idle["launch"] - one.latency)

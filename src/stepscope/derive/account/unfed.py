@@ -75,12 +75,14 @@ class BatchCopies(Frozen, frozen=True):
         soon_ps = long_stretch_ps(launch_latency.latency_ps)
         return cls(windows, device_activity, launches, correlation, soon_ps)
 
-    def waits(self, one: DeviceAccount, doing: Spans) -> Spans:
+    def waits(self, one: DeviceAccount, doing: Spans, blocked: Spans) -> Spans:
         """Return the long silence of a device's program before it copies a batch.
 
         Args:
             one: The idle time of the device.
             doing: When something says what a step thread does.
+            blocked: The part of its idle time in which the program was blocked by
+                something else than a device.
         """
         called = self._calls(one.device)
         rows = self.windows.rows.filter(~self.windows.rows["open_end"])
@@ -90,7 +92,7 @@ class BatchCopies(Frozen, frozen=True):
         copies = np.searchsorted(called, ends) - np.searchsorted(called, starts)
         if (copies > 0).mean() < _USUAL:
             return Spans.empty()
-        silent = Spans.union_of(one.idle[owner] for owner in UNFED_OWNERS)
+        silent = Spans.union_of((blocked, *(one.idle[owner] for owner in UNFED_OWNERS)))
         # Small work may be launched between the silence and the copy.
         walks = _ending_before(
             Spans.union_of(one.walked_by.values()), called, self.soon_ps

@@ -72,12 +72,15 @@ REQUEST_BUCKETS: Final = (
 _CODES: Final = {
     "input": (
         *(HostCode.INPUT_WAIT, HostCode.OWN_INPUT, HostCode.ITERATOR),
-        HostCode.PIPELINE,
+        *(HostCode.PIPELINE, HostCode.FILE_READ),
     ),
     "compile": (HostCode.COMPILE, HostCode.TRACING),
     "launch": (HostCode.LAUNCH, HostCode.DISPATCH),
-    "host_compute": (HostCode.HOST_COMPUTE,),
-    "blocked": (HostCode.SYNC, HostCode.READ_BACK, HostCode.BLOCKED),
+    "host_compute": (HostCode.HOST_COMPUTE, HostCode.SYSTEM_CALL),
+    "blocked": (
+        *(HostCode.SYNC, HostCode.READ_BACK),
+        *(HostCode.BLOCKED, HostCode.SYSTEM_WAIT),
+    ),
 }
 #: Labels of threads share the type of codes.
 _MOST_THREADS: Final = 254

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 import polars as pl
 
+from stepscope.derive.names.system_calls import SYSTEM_CALLS
 from stepscope.frozen import Frozen
 from stepscope.patterns import ascii_only
 from stepscope.xspace.op_links import BOOKKEEPING
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
+    "SYSTEM_CLASSES",
     "EventFlag",
     "EventKinds",
     "HostClass",
@@ -67,7 +69,8 @@ class HostClass(IntEnum):
     `PROFILER` is the recording's own work, `OUTPUT` writes checkpoints or summaries,
     `GARBAGE` is a garbage collection, and `READ_BACK` hands a result of the device to
     the program, which waits until it is there. `API` is any other call of the runtime
-    of a device: launches, allocations, queries.
+    of a device: launches, allocations, queries. `SYSTEM_WAIT`, `FILE_READ` and
+    `SYSTEM_CALL` are calls of the operating system's libraries.
 
     Definition: docs/definitions/host-time.md#classes.
     """
@@ -90,6 +93,13 @@ class HostClass(IntEnum):
     GARBAGE = 15
     READ_BACK = 16
     API = 17
+    SYSTEM_WAIT = 18
+    FILE_READ = 19
+    SYSTEM_CALL = 20
+
+
+#: Calls of the operating system's libraries.
+SYSTEM_CLASSES: Final = tuple(HostClass[name] for name in SYSTEM_CALLS)
 
 
 class EventFlag(IntFlag):
@@ -572,9 +582,12 @@ def _op_texts() -> tuple[pl.Expr, pl.Expr]:
 
 @cache
 def _host_class() -> pl.Expr:
-    return _first_match(
-        [(_named(rule.pattern), rule.host_class) for rule in _CLASS_RULES]
-    ).alias("host_class")
+    rules = [(_named(rule.pattern), rule.host_class) for rule in _CLASS_RULES]
+    neither = ~pl.any_horizontal(pl.col("op", "annotation").cast(pl.Boolean))
+    rules += [
+        (neither & _named(text), HostClass[name]) for name, text in SYSTEM_CALLS.items()
+    ]
+    return _first_match(rules).alias("host_class")
 
 
 @cache

@@ -171,7 +171,8 @@ def _host_sets(
     elsewhere = len(PHASES) + 1
     of_code = np.zeros(256, np.uint8)
     of_code[HostCode.HOST_COMPUTE] = UNKNOWN_PHASE + 1
-    of_code[[HostCode.SYNC, HostCode.BLOCKED]] = elsewhere + 1
+    of_code[[HostCode.SYNC, HostCode.BLOCKED, HostCode.SYSTEM_WAIT]] = elsewhere + 1
+    of_code[[HostCode.FILE_READ, HostCode.SYSTEM_CALL]] = elsewhere + 1
     of_code[list(STICKY)] = elsewhere
     code = of_code[host.code]
     ranges = (host.code == HostCode.NOTHING) & (within != UNKNOWN_PHASE)

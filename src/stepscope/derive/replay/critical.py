@@ -17,7 +17,7 @@ from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.replay.nodes import EdgeKind, Graph, NodeKind
 from stepscope.derive.replay.owners import charged_spans
-from stepscope.derive.replay.replayed import NODE, path_pieces, replayed, window_paths
+from stepscope.derive.replay.replayed import NODE, BackWalk, replayed, window_paths
 from stepscope.derive.step_time.owners import BUSY_OWNERS
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
@@ -131,16 +131,14 @@ def critical_path(
         event_nesting: Which event lies in which.
         device_activity: The table.
     """
-    run = replayed(step_graph, slack="kept")
+    walk = BackWalk(step_graph, replayed(step_graph, slack="kept"))
     owned = _Owners(step_graph, account, host_states, device_sets)
     names = _Names(tracks, events, event_types, event_nesting, device_activity)
     chosen = step_graph.sampled
     frames = []
     for number in range(chosen.count):
         first, last = int(chosen.bounds_ps[number]), int(chosen.bounds_ps[number + 1])
-        pieces = path_pieces(
-            step_graph, run, last=number + 1, first_ps=first, last_ps=last
-        )
+        pieces = walk.pieces(last=number + 1, first_ps=first, last_ps=last)
         frames.append(_rows(int(chosen.rows[number]), step_graph, pieces, owned, names))
     return CriticalPath(pl.concat(frames), 100 * step_graph.unexplained_share)
 
@@ -375,7 +373,8 @@ def path_owners(
         # What a piece is, its recorded place tells; how long it is, the replay.
         node = pieces.node
         owners = owned.of(node, pieces.edge, recorded[node], ends[node])
-        for at in np.flatnonzero(pieces.edge == NODE).tolist():
+        long = (pieces.edge == NODE) & silences.may_hold(node)
+        for at in np.flatnonzero(long).tolist():
             one = int(node[at])
             if 2 * silences.within(one) > int(run.dur_ps[one]):
                 owners[at] = owned.working(int(recorded[one]), int(ends[one]))

@@ -52,6 +52,9 @@ _WORK_OF: Final[dict[HostCode, str]] = {
     HostCode.LAUNCHING: "launch",
     HostCode.LAUNCH_OR_COMPUTE: "launch",
     HostCode.SYNC: "sync",
+    HostCode.SYSTEM_WAIT: "sync",
+    HostCode.FILE_READ: "input",
+    HostCode.SYSTEM_CALL: "host_compute",
 }
 
 
@@ -210,12 +213,17 @@ class Silences:
         chosen = graph.sampled
         self._long = _LONG * (chosen.last_ps - chosen.first_ps) / chosen.count
 
+    def may_hold(self, node: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return which nodes are long enough to hold a silence, and no device's."""
+        nodes = self._graph.nodes
+        on_host = nodes.kind[node] != NodeKind.DEVICE
+        found: NDArray[np.bool_] = on_host & (nodes.dur_ps[node] > self._long)
+        return found
+
     def within(self, node: int) -> int:
-        """Return the time of long silence in a node; 0 for work of a device."""
+        """Return the time of long silence in a node that may hold one."""
         nodes = self._graph.nodes
         whole = int(nodes.dur_ps[node])
-        if nodes.kind[node] == NodeKind.DEVICE or whole <= self._long:
-            return 0
         track = int(nodes.track[node])
         if track not in self._of_track:
             sets = self._classes.by_thread.get(track, {})
@@ -237,7 +245,8 @@ def silent_share(graph: Graph, edit: Edit, silences: Silences) -> float:
     silent = whole = 0
     for path in window_paths(graph, run):
         whole += int((path.end_ps - path.start_ps).sum())
-        for node in path.node[path.edge == NODE].tolist():
+        node_rows = path.node[path.edge == NODE]
+        for node in node_rows[silences.may_hold(node_rows)].tolist():
             silent += min(silences.within(node), int(run.dur_ps[node]))
     return silent / whole if whole else 0.0
 

@@ -25,12 +25,12 @@ __all__ = [
     "NODE",
     "NOTHING",
     "SLACKS",
+    "BackWalk",
     "PathPieces",
     "Replayed",
     "Slack",
     "bounds_of",
     "kept_share",
-    "path_pieces",
     "replayed",
     "window_paths",
 ]
@@ -38,6 +38,10 @@ __all__ = [
 #: In place of an edge: the piece is the node itself; nothing leads there.
 NODE: Final = -1
 NOTHING: Final = -2
+#: What the steps back in time to the end of a node and to its begin pass; the next one
+#: passes the edge that led there.
+_STEPS: Final = (NOTHING, NODE, 0)
+_LATEST: Final = np.iinfo(np.int64).max
 #: Whether nodes keep the time by which they began later than their edges ask for.
 Slack = Literal["kept", "dropped"]
 SLACKS: Final[tuple[Slack, ...]] = ("kept", "dropped")
@@ -140,47 +144,78 @@ class PathPieces(Frozen, frozen=True):
     end_ps: NDArray[np.int64]
 
 
-def path_pieces(
-    graph: Graph, run: Replayed, *, last: int, first_ps: int, last_ps: int
-) -> PathPieces:
-    """Walk back from a bound along the edges that decided.
+class BackWalk:
+    """Walks one run back.
 
     Args:
         graph: The graph.
         run: One run of it.
-        last: Number of the bound to begin with.
-        first_ps: Where to stop.
-        last_ps: When the bound is reached.
     """
-    edges, start, dur = graph.edges, run.start_ps, run.dur_ps
-    node, from_start = _deciding(graph, run, last)
-    found: list[tuple[int, int, int, int]] = []
-    cursor = last_ps
-    while node >= 0 and cursor > first_ps:
-        begin = int(start[node])
-        if not from_start:
-            ended = min(int(begin + dur[node]), cursor)
-            if ended < cursor:
-                # Between the bound and the work that decided it.
-                found.append((node, NOTHING, max(ended, first_ps), cursor))
-                cursor = ended
-            if begin < cursor:
-                found.append((node, NODE, max(begin, first_ps), cursor))
-                cursor = begin
-        edge = int(run.via[node])
-        if edge < 0 or cursor <= first_ps:
-            break
-        source = int(edges.source[edge])
-        from_start = bool(edges.from_start[edge])
-        ready = int(start[source]) + (0 if from_start else int(dur[source]))
-        if ready < cursor:
-            found.append((node, edge, max(ready, first_ps), cursor))
-            cursor = ready
-        node = source
-    if cursor > first_ps:
-        found.append((max(node, 0), NOTHING, first_ps, cursor))
-    columns = np.array(found, np.int64).reshape(-1, 4).T
-    return PathPieces(*(np.ascontiguousarray(column) for column in columns))
+
+    def __init__(self, graph: Graph, run: Replayed) -> None:
+        self._graph, self._run = graph, run
+        # A walk goes from node to node, which is faster over lists.
+        self._start, self._via = run.start_ps.tolist(), run.via.tolist()
+        self._source = graph.edges.source.tolist()
+        self._from_start = graph.edges.from_start.tolist()
+
+    def pieces(self, *, last: int, first_ps: int, last_ps: int) -> PathPieces:
+        """Walk back from a bound along the edges that decided.
+
+        Args:
+            last: Number of the bound to begin with.
+            first_ps: Where to stop.
+            last_ps: When the bound is reached.
+        """
+        edges, run = self._graph.edges, self._run
+        node, via, ran = self._nodes(last, first_ps)
+        begin = run.start_ps[node]
+        # Each of these is a step back in time, where it is earlier than all before it:
+        # to the end of a node, to its begin, to when the edge was ready.
+        steps = np.full((len(node), len(_STEPS)), _LATEST, np.int64)
+        steps[ran, 0] = (begin + run.dur_ps[node])[ran]
+        steps[ran, 1] = begin[ran]
+        led = np.flatnonzero(via >= 0)
+        source = edges.source[via[led]]
+        waited = np.where(edges.from_start[via[led]], 0, run.dur_ps[source])
+        steps[led, 2] = run.start_ps[source] + waited
+        reached = np.minimum.accumulate(np.append(np.int64(last_ps), steps.ravel()))
+        left = int(reached[-1])
+        if left > first_ps:
+            reached = np.append(reached, first_ps)
+            last_node = int(node[-1]) if len(node) else 0
+            node, via = np.append(node, last_node), np.append(via, NOTHING)
+        kind = np.repeat(via, len(_STEPS)).reshape(-1, len(_STEPS))
+        kind[:, :2] = _STEPS[:2]
+        every = slice(0, len(reached) - 1)
+        start, end = np.maximum(reached[1:], first_ps), reached[:-1]
+        some = start < end
+        return PathPieces(
+            np.repeat(node, len(_STEPS))[every][some],
+            kind.ravel()[every][some],
+            start[some],
+            end[some],
+        )
+
+    def _nodes(
+        self, last: int, first_ps: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+        """Return the nodes of a path, what led to each, and whether it ran within."""
+        node, from_start = _deciding(self._graph, self._run, last)
+        nodes, edges, ran = [], [], []
+        while node >= 0:
+            edge = self._via[node]
+            nodes.append(node)
+            edges.append(edge)
+            ran.append(not from_start)
+            if edge < 0 or self._start[node] <= first_ps:
+                break
+            node, from_start = self._source[edge], self._from_start[edge]
+        return (
+            np.array(nodes, np.int64),
+            np.array(edges, np.int64),
+            np.array(ran, np.bool_),
+        )
 
 
 def _deciding(graph: Graph, run: Replayed, bound: int) -> tuple[int, bool]:
@@ -196,9 +231,10 @@ def _deciding(graph: Graph, run: Replayed, bound: int) -> tuple[int, bool]:
 
 def window_paths(graph: Graph, run: Replayed) -> Iterator[PathPieces]:
     """Yield the critical path of each window, as it is after a replay."""
+    walk = BackWalk(graph, run)
     for number in range(graph.sampled.count):
         first, last = int(run.bounds_ps[number]), int(run.bounds_ps[number + 1])
-        yield path_pieces(graph, run, last=number + 1, first_ps=first, last_ps=last)
+        yield walk.pieces(last=number + 1, first_ps=first, last_ps=last)
 
 
 def kept_share(graph: Graph, run: Replayed) -> float:

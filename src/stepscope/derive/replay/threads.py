@@ -37,7 +37,10 @@ SHORT_WAIT_PS: Final = 20 * PS_PER_US
 _INSIDE: Final = 4
 _COVERED: Final = 0.5
 _FOR_DEVICE: Final = (HostCode.SYNC, HostCode.READ_BACK)
-_FOR_THREAD: Final = (HostCode.BLOCKED, HostCode.INPUT_WAIT, HostCode.PEER)
+_FOR_THREAD: Final = (
+    *(HostCode.BLOCKED, HostCode.INPUT_WAIT),
+    *(HostCode.PEER, HostCode.SYSTEM_WAIT),
+)
 
 
 class Thread(NamedTuple):

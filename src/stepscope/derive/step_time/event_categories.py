@@ -40,6 +40,8 @@ _OF_HOST_CODE: Final = {
     HostCode.READ_BACK: "output",
     HostCode.GARBAGE: "host_compute",
     HostCode.HOST_COMPUTE: "host_compute",
+    HostCode.FILE_READ: "input",
+    HostCode.SYSTEM_CALL: "host_compute",
 }
 _OF_OWNER: Final = {owner.name: owner.category for owner in OWNERS}
 _NARROW: Final = "device_compute_16"

@@ -128,7 +128,7 @@ class HostClasses(Frozen, frozen=True):
         if not len(launching):
             return launching
         at = self.rows.meeting(
-            track, launching, code=self.code, wanted=range(1, HostCode.LAUNCHING)
+            track, launching, code=self.code, wanted=range(1, max(HostCode) + 1)
         )
         found = flatten_rows(
             self.rows.start_ps[at], self.rows.dur_ps[at], self.code[at], sticky=STICKY

@@ -87,6 +87,12 @@ class HostCode(IntEnum):
     COPY_IN = 19
     #: Launching: `LAUNCH` and `DISPATCH` as one; no event has it.
     LAUNCHING = 20
+    #: A long call of the operating system that waits: for another thread, say.
+    SYSTEM_WAIT = 21
+    #: A long call of the operating system that reads a file or a pipe.
+    FILE_READ = 22
+    #: Any other long call of the operating system.
+    SYSTEM_CALL = 23
 
 
 #: These keep everything that is nested in them.
@@ -115,6 +121,11 @@ _BY_NAME: Final = {
     HostClass.OUTPUT: HostCode.OUTPUT,
     HostClass.GARBAGE: HostCode.GARBAGE,
     HostClass.READ_BACK: HostCode.READ_BACK,
+}
+_OF_SYSTEM: Final = {
+    HostClass.SYSTEM_WAIT: HostCode.SYSTEM_WAIT,
+    HostClass.FILE_READ: HostCode.FILE_READ,
+    HostClass.SYSTEM_CALL: HostCode.SYSTEM_CALL,
 }
 _KINDS: Final = ACTIVITY_KINDS.categories.to_list()
 _THREAD: Final = TRACK_KINDS.categories.to_list().index("thread")
@@ -229,6 +240,7 @@ class HostEvents(Frozen, frozen=True):
         self._mark_values(code, launching)
         self._mark_new_functions(code, nesting)
         self._mark_pipelines(code)
+        self._mark_system_calls(code, nesting)
         return code
 
     def groups(self) -> EventGroups | None:
@@ -433,6 +445,32 @@ class HostEvents(Frozen, frozen=True):
         asking = runs[type_of]
         inside = np.isin(ids.value[asking], ids.value[captured[type_of]])
         code[ids.owner[asking][inside]] = HostCode.PIPELINE
+
+    def _mark_system_calls(self, code: NDArray[np.uint8], nesting: Nesting) -> None:
+        """Mark long calls of the operating system that no call or op makes.
+
+        What a call of a device's runtime, a compilation or an op that computes asks of
+        the system is its own work. An op that only leads to a launch has none.
+        """
+        of_class = np.zeros(256, np.uint8)
+        of_class[list(_OF_SYSTEM)] = list(_OF_SYSTEM.values())
+        of_type = of_class[self.kinds.host_class]
+        if not of_type.any():
+            return
+        types = handles(self.events, "type")
+        long = ints(self.events, "dur_ps") >= SHORT_OP_PS
+        rows = np.flatnonzero(long & (of_type[types] > 0))
+        rows = rows[self._on_threads()[handles(self.events, "track")[rows]]]
+        found, around = [rows[:0]], nesting.parent[rows]
+        while len(rows):
+            inside = around >= 0
+            above = code[around]
+            free = ~inside | (above == HostCode.DISPATCH)
+            found.append(rows[free])
+            undecided = inside & (above == HostCode.NOTHING)
+            rows, around = rows[undecided], nesting.parent[around[undecided]]
+        made = np.concatenate(found)
+        code[made] = of_type[types[made]]
 
 
 def _ancestors(name: str) -> set[str]:

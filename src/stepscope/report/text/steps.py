@@ -231,7 +231,7 @@ def _unexplained(
     if told or 100 * unknown < _NAMED_PERCENT * whole or not whole:
         return []
     functions = any(
-        part.function is not None
+        part.file is not None
         for entry in overview.account
         for part in entry.parts or ()
     )

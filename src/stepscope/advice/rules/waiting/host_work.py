@@ -79,6 +79,12 @@ _RARELY: Final = Action(
     text="Do it more rarely or on less data, or on another thread, while the next "
     "steps run.",
 )
+_ONCE: Final = Action(
+    cause="any",
+    framework="any",
+    text="Find what asks the operating system for it, and do that once, before the "
+    "steps: take memory and open files there, and keep both.",
+)
 _NAMED: Final = (
     (
         "{named} holds {named_share} of the step on the host, {ms_per_step} a step of "
@@ -191,6 +197,8 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
             ),
         ),
     )
+    if found.status == "fail" and shares.system_calls_lead():
+        return msgspec.structs.replace(found, actions=(_ONCE,))
     if fault is None or found.saving_ms is None:
         return found
     return _of_one_function(found, fault, shares, signals, thresholds)

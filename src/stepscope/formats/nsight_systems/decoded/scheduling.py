@@ -11,6 +11,7 @@ from stepscope.formats.nsight_systems.decoded.events import (
     process_of,
     thread_of,
 )
+from stepscope.trace.reading.off_core import core_free, core_runs, waits_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -130,12 +131,11 @@ def _named(
     words = []
     for call, holder in distinct.iter_rows():
         if call is not None:
-            words.append(f"off the core: waits in {texts[call]}")
+            words.append(waits_in(texts[call]))
         elif holder is None:
-            words.append("off the core: nothing recorded took it")
+            words.append(core_free())
         else:
-            thread = shown(holder)
-            words.append(f"off the core: it runs {thread or 'another program'}")
+            words.append(core_runs(shown(holder)))
     numbers = [names.number(it) for it in words]
     table = distinct.with_columns(name=pl.Series(numbers, dtype=pl.Int32))
     joined = told.join(

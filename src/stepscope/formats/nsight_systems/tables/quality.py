@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
 import polars as pl
 
 from stepscope.formats.nsight_systems.database.connection import EXPORT_AGAIN
@@ -136,11 +137,13 @@ def _without_work(recording: Recording) -> Iterator[QualityNote]:
     """Count launches of kernels whose kernel is not there; graphs have many or none."""
     texts = recording.names.texts()
     launching = [at for at, text in enumerate(texts) if _LAUNCH.match(text)]
-    calls = recording.host.calls.filter(
-        pl.col("name").is_in(launching) & pl.col("correlation").is_not_null()
+    correlated = pl.col("correlation").is_not_null()
+    launches = recording.host.calls.lazy().filter(
+        pl.col("name").is_in(launching) & correlated
     )
-    key = ["process", "correlation"]
-    alone = calls.join(recording.work.select(key), on=key, how="anti").height
+    calls = launches.select("process", "correlation").collect()
+    work = recording.work.select("process", "correlation").filter(correlated)
+    alone = _alone(calls, work)
     if alone and recording.work.height:
         yield QualityNote(
             kind="work_missing",
@@ -152,6 +155,20 @@ def _without_work(recording: Recording) -> Iterator[QualityNote]:
             remedy="Wait for the device before the recorded window ends, and end it "
             "some seconds later.",
         )
+
+
+def _alone(calls: pl.DataFrame, work: pl.DataFrame) -> int:
+    """Return how many calls no work of their process came from."""
+    work_of = work.partition_by("process", as_dict=True)
+    found = 0
+    for process, mine in calls.partition_by("process", as_dict=True).items():
+        theirs = work_of.get(process)
+        if theirs is None or process == (None,):
+            found += mine.height
+            continue
+        led = np.isin(mine["correlation"].to_numpy(), theirs["correlation"].to_numpy())
+        found += int((~led).sum())
+    return found
 
 
 def _devices(recording: Recording) -> Iterator[QualityNote]:

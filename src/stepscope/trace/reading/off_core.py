@@ -1,0 +1,25 @@
+"""Names of the stretches in which a thread had no core, on a line beside the thread."""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["OFF_CORE", "core_free", "core_runs", "waits_in"]
+
+#: All these names begin so, and no others.
+OFF_CORE: Final = "off the core: "
+
+
+def waits_in(call: str) -> str:
+    """Name a wait in a call of the operating system."""
+    return f"{OFF_CORE}waits in {call}"
+
+
+def core_runs(thread: str | None) -> str:
+    """Name a stretch in which a thread of the program, or another one, has the core."""
+    return f"{OFF_CORE}it runs {thread or 'another program'}"
+
+
+def core_free() -> str:
+    """Name a stretch in which no recorded thread takes the core."""
+    return f"{OFF_CORE}nothing recorded took it"
