@@ -319,6 +319,12 @@ def test_lists_of_tensors_add_up() -> None:
     assert flops("aten::_foreach_addcdiv_", given) == 34
 
 
+def test_work_on_a_list_of_tensors_of_unknown_elements_is_unknown() -> None:
+    unknown = (Tensor("TensorList", (4, 3)), Tensor("TensorList", (5,)))
+    given = Operands((unknown, unknown), (None, None, 0.9))
+    assert flops("aten::_foreach_add_", given) is None
+
+
 def test_bytes_count_every_operand_and_the_result_once() -> None:
     cost = cost_of("aten::mm", tensors((8, 3), (3, 5)))
     assert cost is not None

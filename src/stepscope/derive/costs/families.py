@@ -99,6 +99,9 @@ def cost_of(op_type: str, given: Operands) -> Cost | None:
     if flops is None:
         return None
     if family.part == Part.OTHER and not any(one.is_floating for one in given.every()):
+        if any(one.size_bytes is None for one in given.every()):
+            # What a list of tensors holds is not recorded.
+            return None
         # Functions of integers are indices and masks; products of integers count.
         flops = 0
     return Cost(family.part, flops, _accessed(given, rule, outputs))
