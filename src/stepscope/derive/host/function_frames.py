@@ -1,6 +1,7 @@
 """`function_frames`: which Python functions ran when, on which thread.
 
-Exact where Python's calls were traced; else from samples of the thread's stack.
+Exact where Python's calls were traced; else from samples of the thread's stack. Threads
+that were looked at only because a step may wait for them are in `frames_beside`.
 """
 
 from __future__ import annotations
@@ -30,8 +31,9 @@ if TYPE_CHECKING:
 
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.trace.model import TraceData
+    from stepscope.xspace.samples_line import SamplesKind
 
-__all__ = ["FunctionFrames", "FunctionName", "function_frames"]
+__all__ = ["FunctionFrames", "FunctionName", "frames_beside", "function_frames"]
 
 _KINDS: Final = TRACK_KINDS.categories.to_list()
 _THREAD: Final = _KINDS.index("thread")
@@ -147,12 +149,70 @@ def function_frames(
     Definition: docs/definitions/host-time.md#functions.
     """
     rows = _frame_rows(tracks, events, event_kinds)
+    return _collected(
+        *(trace, tracks, events, event_types, type_stats, event_kinds),
+        rows=rows,
+        wanted="functions",
+    )
+
+
+def frames_beside(
+    *,
+    trace: TraceData,
+    tracks: pl.DataFrame,
+    events: pl.DataFrame,
+    event_types: pl.DataFrame,
+    type_stats: pl.DataFrame | Unavailable,
+    event_kinds: EventKinds,
+) -> FunctionFrames | Unavailable:
+    """Collect the frames of threads of the program that drive no step.
+
+    They say nothing of what a step does, but what runs while it waits.
+
+    Definition: docs/definitions/host-time.md#threads-beside-the-steps.
+    """
+    rows = _frame_rows(tracks, events, event_kinds)
+    return _collected(
+        *(trace, tracks, events, event_types, type_stats, event_kinds),
+        rows=rows,
+        wanted="functions_beside",
+    )
+
+
+def _collected(
+    trace: TraceData,
+    tracks: pl.DataFrame,
+    events: pl.DataFrame,
+    event_types: pl.DataFrame,
+    type_stats: pl.DataFrame | Unavailable,
+    event_kinds: EventKinds,
+    *,
+    rows: NDArray[np.int64],
+    wanted: SamplesKind,
+) -> FunctionFrames | Unavailable:
+    """Collect the frames of some threads.
+
+    Args:
+        trace: The trace itself, for texts.
+        tracks: The table.
+        events: The table.
+        event_types: The table.
+        type_stats: The table.
+        event_kinds: What the names of the events say.
+        rows: Rows of events that are frames.
+        wanted: What lines of samples hold that count; exact frames count with those of
+            threads that drive steps.
+    """
     kind = codes(tracks, "kind")
-    thread, hz = _threads(tracks, kind)
+    thread, hz = _threads(tracks, kind, wanted)
     recorded = handles(events, "track")[rows]
     exact = np.unique(recorded[kind[recorded] == _THREAD])
     by_samples = kind[recorded] == _SAMPLES
-    kept = ~by_samples | ~np.isin(thread[recorded], exact)
+    if wanted == "functions":
+        kept = np.isin(recorded, list(hz)) & ~np.isin(thread[recorded], exact)
+        kept |= ~by_samples
+    else:
+        kept = np.isin(recorded, list(hz))
     rows, recorded, by_samples = rows[kept], recorded[kept], by_samples[kept]
     if not len(rows):
         return _NO_FRAMES
@@ -194,7 +254,7 @@ def _frame_rows(
 
 
 def _threads(
-    tracks: pl.DataFrame, kind: NDArray[np.uint8]
+    tracks: pl.DataFrame, kind: NDArray[np.uint8], wanted: SamplesKind
 ) -> tuple[NDArray[np.int32], dict[int, float]]:
     """Return by track the thread that it is or was sampled from, and rates of these."""
     thread = np.arange(len(kind), dtype=np.int32)
@@ -206,7 +266,7 @@ def _threads(
     for track in np.flatnonzero(kind == _SAMPLES).tolist():
         plane, process, line, name = places[track]
         samples = SamplesLine.of(line, name)
-        if samples is not None:
+        if samples is not None and samples.kind == wanted:
             thread[track] = at.get((plane, process, samples.thread), track)
             hz[track] = samples.hz
     return thread, hz
