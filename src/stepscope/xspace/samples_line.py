@@ -98,4 +98,3 @@ class SamplesLine(NamedTuple):
                 thread %= CORE_TIME_BASE
             return cls(thread, found["thread"], hz, kind)
         return None
-

@@ -180,7 +180,9 @@ class PythonSamplesCollector:
             for thread in threads
             if thread.ident is not None and (number := native_id(thread)) is not None
         }
-        driving = {it: no for it, no in numbers.items() if it == main.ident or no in wanted}
+        driving = {
+            it: no for it, no in numbers.items() if it == main.ident or no in wanted
+        }
         others = [
             (thread.ident, numbers[thread.ident])
             for thread in threads
@@ -291,19 +293,19 @@ class PythonSamplesCollector:
                 (end - begin) * _PS_PER_NS,
             )
 
-    def _add_core_time(
-        self, plane: PlaneBuilder, seen: Seen, clock: ClockPair
-    ) -> None:
+    def _add_core_time(self, plane: PlaneBuilder, seen: Seen, clock: ClockPair) -> None:
         """Write when a thread wanted a core, within the time of all its readings."""
         known = seen.thread != OTHER_THREADS
         name = self._names.of(seen.thread) if known else "other threads"
         line = SamplesLine(seen.thread, name, self._hz, "core_time")
         ranges = np.array([(seen.begin_ns, seen.end_ns), *seen.awake_ns], np.int64)
-        types = np.array([self._number(READ), *[self._number(AWAKE)] * len(seen.awake_ns)])
+        types = np.array(
+            [self._number(READ), *[self._number(AWAKE)] * len(seen.awake_ns)]
+        )
         for name in (READ, AWAKE):
             plane.event_type(name, type_id=self._number(name))
         plane.line(line.id, name=line.name).events(
-            types.astype(np.int64),
+            np.array(types, np.int64),
             (ranges[:, 0] - clock.monotonic_ns) * _PS_PER_NS,
             (ranges[:, 1] - ranges[:, 0]) * _PS_PER_NS,
         )

@@ -148,11 +148,12 @@ def function_frames(
 
     Definition: docs/definitions/host-time.md#functions.
     """
-    rows = _frame_rows(tracks, events, event_kinds)
     return _collected(
-        *(trace, tracks, events, event_types, type_stats, event_kinds),
-        rows=rows,
+        tracks,
+        events,
         wanted="functions",
+        event_kinds=event_kinds,
+        named=_names(trace, event_types, type_stats, event_kinds),
     )
 
 
@@ -171,38 +172,35 @@ def frames_beside(
 
     Definition: docs/definitions/host-time.md#threads-beside-the-steps.
     """
-    rows = _frame_rows(tracks, events, event_kinds)
     return _collected(
-        *(trace, tracks, events, event_types, type_stats, event_kinds),
-        rows=rows,
+        tracks,
+        events,
         wanted="functions_beside",
+        event_kinds=event_kinds,
+        named=_names(trace, event_types, type_stats, event_kinds),
     )
 
 
 def _collected(
-    trace: TraceData,
     tracks: pl.DataFrame,
     events: pl.DataFrame,
-    event_types: pl.DataFrame,
-    type_stats: pl.DataFrame | Unavailable,
-    event_kinds: EventKinds,
     *,
-    rows: NDArray[np.int64],
     wanted: SamplesKind,
+    event_kinds: EventKinds,
+    named: tuple[dict[int, FunctionName], NDArray[np.int32]],
 ) -> FunctionFrames | Unavailable:
     """Collect the frames of some threads.
 
     Args:
-        trace: The trace itself, for texts.
         tracks: The table.
         events: The table.
-        event_types: The table.
-        type_stats: The table.
-        event_kinds: What the names of the events say.
-        rows: Rows of events that are frames.
         wanted: What lines of samples hold that count; exact frames count with those of
             threads that drive steps.
+        event_kinds: What the names of the events say.
+        named: The functions, as `_names` returns them.
     """
+    rows = _frame_rows(tracks, events, event_kinds)
+    names, canonical = named
     kind = codes(tracks, "kind")
     thread, hz = _threads(tracks, kind, wanted)
     recorded = handles(events, "track")[rows]
@@ -221,7 +219,6 @@ def _collected(
     order = np.lexsort((-dur, start, track))
     rows, start, dur, track = rows[order], start[order], dur[order], track[order]
     nested = nest_subset(start, dur, track=track)
-    names, canonical = _names(trace, event_types, type_stats, event_kinds)
     rates = [hz[it] for it in np.unique(recorded[by_samples]).tolist()]
     return FunctionFrames(
         track=track,
