@@ -20,6 +20,7 @@ __all__ = [
     "OTHER_THREADS",
     "READ",
     "SAMPLES_BASE",
+    "SYSTEM",
     "SamplesKind",
     "SamplesLine",
 ]
@@ -46,9 +47,11 @@ _NAMES: Final = {
 #: Kinds of events that are samples carry the file of their function under this name.
 FILE_PATH: Final = "file_path"
 #: Events of core time: from the first to the last of some readings, and within that
-#: where the thread was on a core, or ready to run while others had all cores.
+#: where the thread was on a core, or ready to run while others had all cores, and where
+#: it was found in a call of the system that waits for no thread.
 READ: Final = "core time was read"
 AWAKE: Final = "on a core or ready for one"
+SYSTEM: Final = "waits for the system"
 #: The line of core time of all threads that have no such line; it knows no readiness.
 OTHER_THREADS: Final = 0
 

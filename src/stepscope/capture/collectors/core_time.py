@@ -33,11 +33,14 @@ class Reading(NamedTuple):
             process together.
         at_ns: When it was read, in ns of the monotonic clock.
         wanted_ns: For how long, since some fixed time, it was on a core or ready.
+        in_system: Whether it waits for the system just then, not for another thread;
+            only looked at for the main thread.
     """
 
     thread: int
     at_ns: int
     wanted_ns: int
+    in_system: bool = False
 
 
 class CoreClocks:
@@ -51,6 +54,9 @@ class CoreClocks:
         self._wanted: frozenset[int] = frozenset()
         self._files: dict[int, int] = {}
         self._buffer = ctypes.create_string_buffer(_READ_BYTES)
+        #: Tells where in the system the main thread waits: Linux gives that thread the
+        #: number of the process.
+        self._place: int | None = None
         self._before: dict[int, int] = {}
         self._process_ns: int | None = None
         self._rest_ns = 0
@@ -77,11 +83,15 @@ class CoreClocks:
         for thread in self._files.keys() - wanted:
             os.close(self._files.pop(thread))
         for thread in wanted - self._files.keys():
-            path = f"/proc/self/task/{thread}/schedstat"
-            try:
-                self._files[thread] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            except OSError:
-                continue
+            file = _opened(f"/proc/self/task/{thread}/schedstat")
+            if file is not None:
+                self._files[thread] = file
+        main = os.getpid()
+        if main not in self._files and self._place is not None:
+            os.close(self._place)
+            self._place = None
+        elif main in self._files and self._place is None:
+            self._place = _opened(f"/proc/self/task/{main}/wchan")
 
     def read(self, at_ns: int) -> list[Reading]:
         """Read all clocks; a thread that is gone has no reading.
@@ -96,7 +106,7 @@ class CoreClocks:
         process_ns = time.process_time_ns()
         # This thread's own time is nobody's work.
         ran = {OTHER_THREADS: time.thread_time_ns()}
-        found = []
+        found, main = [], os.getpid()
         for thread, file in self._files.items():
             delay_ns = self._delay_ns(file)
             try:
@@ -107,7 +117,8 @@ class CoreClocks:
             if delay_ns is None:
                 continue
             ran[thread] = run_ns
-            found.append(Reading(thread, at_ns, run_ns + delay_ns))
+            in_system = thread == main and self._in_system()
+            found.append(Reading(thread, at_ns, run_ns + delay_ns, in_system))
         if self._process_ns is not None:
             # Threads that were read before, too: others bring what they ran before.
             watched = sum(
@@ -121,11 +132,30 @@ class CoreClocks:
 
     def _delay_ns(self, file: int) -> int | None:
         """Return for how long a thread was ready and had no core; None if unknown."""
-        if self._pread is None:
-            return None
-        length = self._pread(file, self._buffer, _READ_BYTES, 0)
-        fields = self._buffer.raw[: max(length, 0)].split()
+        fields = self._text(file).split()
         return int(fields[1]) if len(fields) > 1 else None
+
+    def _in_system(self) -> bool:
+        """Return whether the main thread waits in the system, but for another thread.
+
+        Locks and all that threads wait with are futexes. Where it cannot be told the
+        system says 0, as it does of a thread that runs.
+        """
+        place = b"" if self._place is None else self._text(self._place)
+        return place not in {b"", b"0"} and b"futex" not in place
+
+    def _text(self, file: int) -> bytes:
+        if self._pread is None:
+            return b""
+        length = self._pread(file, self._buffer, _READ_BYTES, 0)
+        return self._buffer.raw[: max(length, 0)].strip()
+
+
+def _opened(path: str) -> int | None:
+    try:
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
 
 
 class Seen(NamedTuple):
@@ -136,12 +166,15 @@ class Seen(NamedTuple):
         begin_ns: The first reading.
         end_ns: The last one.
         awake_ns: Begin and end of each range, in order; apart from each other.
+        system_ns: Where it waited for the system, in the same way; within `awake_ns`
+            nowhere.
     """
 
     thread: int
     begin_ns: int
     end_ns: int
     awake_ns: tuple[tuple[int, int], ...]
+    system_ns: tuple[tuple[int, int], ...]
 
 
 class _Thread:
@@ -151,6 +184,7 @@ class _Thread:
         self.begin_ns = reading.at_ns
         self.last = reading
         self.ranges: list[tuple[int, int]] = []
+        self.system: list[tuple[int, int]] = []
         #: Whether it was taken to be awake at the last reading.
         self.was_awake = False
         self.was_taken = False
@@ -164,16 +198,26 @@ class _Thread:
         if self.was_awake and wanted < length:
             begin = self.last.at_ns
         # Being ready is counted when it ends, all at once.
-        begin = max(begin, self.begin_ns)
+        begin = max(begin, self.begin_ns, *(end for _, end in self.system[-1:]))
         end = min(begin + wanted, reading.at_ns)
         self.was_awake = wanted > 0 and end >= reading.at_ns
+        if reading.in_system and 2 * wanted < length:
+            # What was awake meanwhile was so before.
+            since = self.last.at_ns + max(wanted, 0)
+            _joined(self.system, since, reading.at_ns)
+            begin, end = self.last.at_ns, since
+            self.was_awake = False
         self.last = reading
-        if end <= begin:
-            return
-        while self.ranges and self.ranges[-1][1] + _SLACK_NS >= begin:
-            before = self.ranges.pop()
-            begin, end = min(begin, before[0]), max(end, before[1])
-        self.ranges.append((begin, end))
+        if end > begin:
+            _joined(self.ranges, begin, end)
+
+
+def _joined(ranges: list[tuple[int, int]], begin: int, end: int) -> None:
+    """Add a range, one with those that it touches."""
+    while ranges and ranges[-1][1] + _SLACK_NS >= begin:
+        before = ranges.pop()
+        begin, end = min(begin, before[0]), max(end, before[1])
+    ranges.append((begin, end))
 
 
 class CoreTime:
@@ -193,7 +237,13 @@ class CoreTime:
     def take(self) -> list[Seen]:
         """Return what was found since the last time; what follows begins there."""
         found = [
-            Seen(thread, known.begin_ns, known.last.at_ns, tuple(known.ranges))
+            Seen(
+                thread,
+                known.begin_ns,
+                known.last.at_ns,
+                tuple(known.ranges),
+                tuple(known.system),
+            )
             for thread, known in self._threads.items()
             if known.last.at_ns > known.begin_ns
         ]

@@ -32,6 +32,7 @@ from stepscope.xspace.samples_line import (
     FILE_PATH,
     OTHER_THREADS,
     READ,
+    SYSTEM,
     SamplesLine,
 )
 from stepscope.xspace.vocabulary import HOST_PLANE
@@ -298,12 +299,17 @@ class PythonSamplesCollector:
         known = seen.thread != OTHER_THREADS
         name = self._names.of(seen.thread) if known else "other threads"
         line = SamplesLine(seen.thread, name, self._hz, "core_time")
-        ranges = np.array([(seen.begin_ns, seen.end_ns), *seen.awake_ns], np.int64)
-        types = np.array(
-            [self._number(READ), *[self._number(AWAKE)] * len(seen.awake_ns)]
+        found = sorted(
+            [
+                (seen.begin_ns, -seen.end_ns, READ),
+                *((begin, -end, AWAKE) for begin, end in seen.awake_ns),
+                *((begin, -end, SYSTEM) for begin, end in seen.system_ns),
+            ]
         )
-        for name in (READ, AWAKE):
-            plane.event_type(name, type_id=self._number(name))
+        types = [
+            plane.event_type(name, type_id=self._number(name)) for _, _, name in found
+        ]
+        ranges = np.array([(begin, -end) for begin, end, _ in found], np.int64)
         plane.line(line.id, name=line.name).events(
             np.array(types, np.int64),
             (ranges[:, 0] - clock.monotonic_ns) * _PS_PER_NS,

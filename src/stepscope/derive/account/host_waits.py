@@ -137,7 +137,9 @@ def host_waits(
     )
     busy = asleep & Spans.union_of(one.time.awake for one in others)
     rest = core_time.rest.get(place[:2])
-    unknown = asleep if rest is None else (asleep & rest.awake) - busy
+    # Nobody computes for a thread that waits in a call of the system.
+    pooled = (asleep - own.system) - busy
+    unknown = pooled if rest is None else pooled & rest.awake
     if unknown.length_ps > _OTHERS * asleep.length_ps:
         return _NOT_KNOWN
     found = function_parts(function_frames, asleep, track=main, windows=naming.windows)
@@ -205,14 +207,14 @@ def _most(
             during += spans.length_ps
             for name, time in _functions(naming, one, spans, idle=not works):
                 named[name] += time
-        name = max(named, key=named.__getitem__, default=None)
-        if works or (name is not None and named[name] >= _MOST * asleep.length_ps):
+        ranked = sorted(named.items(), key=lambda item: -item[1])
+        if works or (ranked and ranked[0][1] >= _MOST * asleep.length_ps):
             label = threads[0].name if len(threads) == 1 else pool
-            found.append((during, label, name))
+            found.append((during, label, ranked[0][0] if ranked else None))
     if not found or (not works and len(found) > 1):
         return None, None
-    _, label, name = max(found, key=lambda one: one[0])
-    return label, name
+    _, label, running = max(found, key=lambda one: one[0])
+    return label, running
 
 
 def _functions(

@@ -11,7 +11,13 @@ from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.intervals.spans import Spans
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
-from stepscope.xspace.samples_line import AWAKE, OTHER_THREADS, READ, SamplesLine
+from stepscope.xspace.samples_line import (
+    AWAKE,
+    OTHER_THREADS,
+    READ,
+    SYSTEM,
+    SamplesLine,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,11 +40,14 @@ class ThreadTime(Frozen, frozen=True):
         name: Name of the thread.
         seen: From the first to the last of readings in a row.
         awake: Where in that time it was on a core, or ready while others had them all.
+        system: Where it was found to wait for the system, as for a file, a process or
+            time to pass, and not for another thread. Only of the main thread known.
     """
 
     name: str
     seen: Spans
     awake: Spans
+    system: Spans
 
     @property
     def asleep(self) -> Spans:
@@ -84,12 +93,11 @@ def core_time(
         rows = slice(begin, end)
         names = event_types["name"].gather(handles(events, "type")[rows])
         start, dur = ints(events, "start_ps")[rows], ints(events, "dur_ps")[rows]
-        read, awake = ((names == one).to_numpy() for one in (READ, AWAKE))
-        time = ThreadTime(
-            samples.thread_name,
-            Spans.from_events(start[read], dur[read]),
-            Spans.from_events(start[awake], dur[awake]),
+        read, awake, system = (
+            Spans.from_events(start[chosen], dur[chosen])
+            for chosen in ((names == one).to_numpy() for one in (READ, AWAKE, SYSTEM))
         )
+        time = ThreadTime(samples.thread_name, read, awake, system)
         if samples.thread == OTHER_THREADS:
             rest[plane, process] = time
         else:
