@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import numpy as np
+
 from stepscope.derive.account.function_parts import function_parts
 from stepscope.derive.columns.arrays import ints
 from stepscope.derive.intervals.spans import Spans
@@ -43,6 +45,9 @@ _NUMBERED: Final = Pattern(r"[-_]\d+(?= \(|\Z)")
 _FOR_THREADS: Final = Pattern(
     r"[\\/](?:threading|queue|(?:concurrent|multiprocessing)[\\/][\w\\/]+)\.py\Z"
 )
+_WAITS: Final = Pattern(
+    r"(?:^|\.)(?:wait|wait_for|get|put|join|result|acquire|_wait_for_tstate_lock)\Z"
+)
 
 _NOTHING_SEEN: Final = Unavailable(
     code="NOT_RECORDED",
@@ -54,6 +59,11 @@ _NOT_KNOWN: Final = Unavailable(
     reason="Threads outside of Python compute while the program's own thread sleeps; "
     "whether they do so for it is not known.",
     remedy="Record the framework's ops.",
+)
+_NO_WAITS: Final = Unavailable(
+    code="NOT_RECORDED",
+    reason="The program's own thread sleeps in none of its functions.",
+    remedy="Nothing to do.",
 )
 
 
@@ -137,13 +147,16 @@ def host_waits(
     )
     busy = asleep & Spans.union_of(one.time.awake for one in others)
     rest = core_time.rest.get(place[:2])
-    # Nobody computes for a thread that waits in a call of the system.
-    pooled = (asleep - own.system) - busy
+    # Nobody computes for a thread that waits in a call of the system, or of Python's.
+    surely = asleep & (own.system | _waits_for_threads(function_frames, main))
+    pooled = asleep - surely
     unknown = pooled if rest is None else pooled & rest.awake
     if unknown.length_ps > _OTHERS * asleep.length_ps:
-        return _NOT_KNOWN
+        asleep, busy = surely, surely & busy
+    if not len(asleep):
+        return _NOT_KNOWN if len(pooled) else _NO_WAITS
     found = function_parts(function_frames, asleep, track=main, windows=naming.windows)
-    if not found or found[0].type < 0:
+    if found[0].type < 0:
         return _NOTHING_SEEN
     function = naming.function(
         function_frames, found[0].type, found[0].detail
@@ -151,6 +164,18 @@ def host_waits(
     works = busy.length_ps >= _MOST * asleep.length_ps
     thread, running = _most(naming, others, asleep, works=works)
     return HostWaits(asleep, function, busy.length_ps, thread, running, works)
+
+
+def _waits_for_threads(frames: FunctionFrames, track: int) -> Spans:
+    """Return where a thread is in a function in which Python waits for another one."""
+    kinds = [
+        kind
+        for kind, name in frames.names.items()
+        if _FOR_THREADS.search(name.file or "") and _WAITS.search(name.function)
+    ]
+    mine = (frames.track == track) & np.isin(frames.type, kinds)
+    start = frames.start_ps[mine]
+    return Spans.from_events(start, frames.end_ps[mine] - start)
 
 
 def _places(tracks: pl.DataFrame) -> list[tuple[str, int | None, int]]:
