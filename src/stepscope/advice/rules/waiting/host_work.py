@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from stepscope.advice.finding import Action, Fact, Finding, Part, Saving
+from stepscope.advice.finding import (
+    Action,
+    CauseShare,
+    Fact,
+    Finding,
+    Part,
+    Saving,
+)
 from stepscope.advice.item import Item
 from stepscope.advice.judging.owned import (
     OWNED_READS,
@@ -168,7 +175,10 @@ _WORDS: Final = Words(
             ),
         ),
     },
-    causes={"functions": "work of the program on the host"},
+    causes={
+        "functions": "work of the program on the host",
+        "waits": "waiting of the program's own thread",
+    },
 )
 _ITEM: Final = Item(
     id="host.work",
@@ -345,11 +355,17 @@ def _of_waiting(found: Finding, waits: Asleep, shares: StepShares) -> Finding:
         one for one in found.parts if (one.function, one.file, one.line) not in same
     )
     fact = Fact(name=kind, value=waits.share_percent, unit="percent")
+    work = max((found.share_percent or 0.0) - waits.share_percent, 0.0)
+    causes = (
+        CauseShare(cause="waits", share_percent=waits.share_percent),
+        CauseShare(cause="functions", share_percent=work),
+    )
     saving = found.saving_ms
     if saving is not None and len(waits.times_ps) == len(shares.window_ps):
         saving = promise_of(waits.times_ps, shares.window_ps)
     return msgspec.structs.replace(
         found,
+        causes=tuple(sorted(causes, key=lambda one: -one.share_percent)),
         parts=(*told, *rest),
         facts=(*found.facts, fact),
         saving_ms=saving,
