@@ -306,7 +306,7 @@ def test_a_wait_for_a_thread_that_works_names_it_and_its_function() -> None:
         "thread `loader` is in `decode` (data.py:7)."
     )
     assert [part.thread for part in found.parts[:2]] == [None, "loader"]
-    assert "Make the other thread's function cheaper" in found.actions[0].text
+    assert "make that one's function cheaper" in found.actions[0].text
     assert found.saving_ms is not None
     assert found.saving_ms.high == pytest.approx(3.8, abs=0.05)
 

@@ -107,14 +107,16 @@ _WAITS_FOR_THREAD: Final = (
     Action(
         cause="any",
         framework="any",
-        text="Make the other thread's function cheaper, or let several threads run it; "
-        "processes, where it is Python code: that runs on one thread at a time.",
+        text="Where it waits for another thread, make that one's function cheaper, or "
+        "let several threads run it; processes, where it is Python code: that runs on "
+        "one thread at a time.",
     ),
     Action(
         cause="any",
         framework="any",
-        text="Begin its work earlier, a step ahead and more, so that its result is "
-        "there when the step asks for it. Where it holds a lock, hold it for less.",
+        text="Let the other thread begin earlier, a step ahead and more, so that its "
+        "result is there when the step asks for it. Where it holds a lock, let it hold "
+        "it for less.",
     ),
 )
 #: Known only where waiting is what a finding is about.
