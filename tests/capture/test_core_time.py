@@ -87,7 +87,7 @@ def read_after(clocks: CoreClocks) -> dict[int, int]:
 
 @ON_LINUX
 def test_a_clock_counts_what_its_thread_computes() -> None:
-    clocks, mine = CoreClocks(), os.getpid()
+    clocks, mine = CoreClocks(), threading.get_native_id()
     clocks.watch([mine])
     before, ran = read_after(clocks), time.thread_time_ns()
     while time.thread_time_ns() < ran + 10 * MS:

