@@ -13,6 +13,7 @@ from stepscope.advice.signals.launch import LaunchSignals, launch_signals
 from stepscope.advice.signals.precision import PrecisionSignals, precision_signals
 from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.replay import ReplaySignals, replay_signals
+from stepscope.advice.signals.running.asleep import asleep
 from stepscope.advice.signals.running.rare_functions import rare_functions
 from stepscope.advice.signals.several.communication import communication_signals
 from stepscope.advice.signals.shares import (
@@ -177,6 +178,7 @@ def signals_of(
         capture_signals: capture_of(),
         enclosing_functions: {},
         function_runs: {},
+        asleep: {},
         rare_functions: {},
         frameworks_used: (),
         replay_signals: ReplaySignals({}),

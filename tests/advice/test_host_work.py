@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.support.traces.training import findings, on_host
 
-from stepscope.advice.finding import Part, Saving
+from stepscope.advice.finding import Finding, Part, Saving
 from stepscope.advice.rules.waiting.host_work import evaluate
 from stepscope.advice.signals.device import DeviceSignals
 from stepscope.advice.signals.launches.eager import (
@@ -16,7 +16,9 @@ from stepscope.advice.signals.launches.eager import (
     eager_signals,
 )
 from stepscope.advice.signals.shares import NamedTime
+from stepscope.report.words.findings import lead_sentence
 from stepscope.thresholds import THRESHOLDS
+from stepscope.xspace.samples_line import AWAKE, READ, SYSTEM
 
 MS = 1_000_000_000
 HOST_ONLY = DeviceSignals(recorded="host_only")
@@ -255,3 +257,157 @@ def test_what_was_not_recorded_cannot_tell(signals_of: Any, shares: Any) -> None
         finding = evaluate(signals, THRESHOLDS)
         assert finding.status == "cannot_tell"
         assert finding.unavailable is not None
+
+
+STEPS = [10_000.0 * number for number in range(20)]
+AT_THE_TIME = [(begin + 50.0, begin + 3_850.0) for begin in STEPS]
+GET = "$/usr/lib/python3.12/queue.py:154 Queue.get"
+LOADER = "samples beside the steps of loader, 100 a second"
+
+
+def core_time(
+    thread: str, awake: list[tuple[float, float]], *, system: bool = False
+) -> list[Any]:
+    """When a thread wanted a core, of 200 ms; where asleep, maybe in the system."""
+    line = f"core time of {thread}, 100 a second"
+    begins = [0.0, *(end for _, end in awake)]
+    ends = [*(begin for begin, _ in awake), 200_000.0]
+    asleep = [
+        (begin, end) for begin, end in zip(begins, ends, strict=True) if begin < end
+    ]
+    return [
+        (line, READ, 0.0, 200_000.0),
+        *((line, AWAKE, begin, end - begin) for begin, end in awake),
+        *((line, SYSTEM, begin, end - begin) for begin, end in asleep if system),
+    ]
+
+
+def waiting(
+    *, system: bool = False, inner: str | None = None, pool: float = 0.0
+) -> list[Any]:
+    """Of each step of 10 ms `take_batch` sleeps for 3.8, from 50 µs on.
+
+    Args:
+        system: Whether it waits for the system, as for a file.
+        inner: What it calls all that time.
+        pool: For which share of it threads outside of Python compute.
+    """
+    lines = [it for it in on_host(lead_us=4_000.0) if it[1] != "IteratorGetNext"]
+    begins = STEPS
+    for function in ("$/app/train.py:41 take_batch", *([inner] if inner else [])):
+        lines += [("main", function, begin + 50.0, 3_800.0) for begin in begins]
+    awake = [(begin + 3_850.0, begin + 10_050.0) for begin in begins]
+    awake = [(0.0, 50.0), *((begin, min(end, 200_000.0)) for begin, end in awake)]
+    lines += core_time("main", awake, system=system)
+    others = [(begin, begin + pool * (end - begin)) for begin, end in AT_THE_TIME]
+    return lines + core_time("other threads", others if pool else [])
+
+
+def decoding(awake: list[tuple[float, float]]) -> list[Any]:
+    """Thread `loader` is in `decode` while the steps wait."""
+    frames = [
+        (LOADER, "$/app/data.py:7 decode", begin, end - begin)
+        for begin, end in AT_THE_TIME
+    ]
+    return frames + core_time("loader", awake)
+
+
+def said(lines: list[Any]) -> tuple[Finding, str]:
+    found = findings(lines, devices=None)["host.work"]
+    return found, lead_sentence(found)
+
+
+def test_a_wait_for_a_thread_that_works_names_it_and_its_function() -> None:
+    found, text = said(waiting() + decoding(AT_THE_TIME))
+    assert (found.status, found.severity) == ("fail", "critical")
+    assert text == (
+        "Waiting holds 38.0 % of the step: `take_batch` (train.py:41) waits while "
+        "thread `loader` is in `decode` (data.py:7)."
+    )
+    assert [part.thread for part in found.parts[:2]] == [None, "loader"]
+    assert "make that one's function cheaper" in found.actions[0].text
+    assert found.saving_ms is not None
+    assert found.saving_ms.high == pytest.approx(3.8, abs=0.05)
+
+
+def test_threads_of_a_pool_are_one() -> None:
+    lines = waiting()
+    for number in range(2):
+        thread = f"pool-0_{number}"
+        mine = AT_THE_TIME[number::2]
+        line = f"samples beside the steps of {thread}, 100 a second"
+        lines += [
+            (line, "$/app/data.py:7 decode", begin, end - begin) for begin, end in mine
+        ]
+        lines += core_time(thread, mine)
+    _, text = said(lines)
+    assert "waits while thread `pool-0` is in `decode` (data.py:7)" in text
+
+
+def test_where_all_threads_sleep_nothing_works() -> None:
+    found, text = said(waiting() + decoding([]))
+    assert text == (
+        "Waiting holds 38.0 % of the step: `take_batch` (train.py:41) waits, and no "
+        "thread of the program works meanwhile: thread `loader` is in `decode` "
+        "(data.py:7) and waits too."
+    )
+    assert not any("Vectorise" in action.text for action in found.actions)
+
+
+def test_a_wait_of_a_program_with_one_thread_is_one_too() -> None:
+    _, text = said(waiting())
+    assert text.endswith(
+        "`take_batch` (train.py:41) waits, and no thread of the program works "
+        "meanwhile."
+    )
+
+
+def test_a_wait_in_a_library_names_its_function_too() -> None:
+    _, text = said(waiting(inner=GET) + decoding(AT_THE_TIME))
+    assert "`take_batch` (train.py:41) waits in `Queue.get` while thread" in text
+
+
+@pytest.mark.parametrize(
+    ("share", "how", "helped_by", "is_wait"),
+    [
+        (0.05, {}, [], True),
+        # Threads of a library may compute for whoever sleeps meanwhile, …
+        (0.2, {}, [], False),
+        (0.2, {}, AT_THE_TIME, False),
+        # … but for nobody who waits for the system, or in a queue.
+        (0.2, {"system": True}, [], True),
+        (0.2, {"inner": GET}, AT_THE_TIME, True),
+    ],
+)
+def test_what_a_pool_may_compute_is_no_wait(
+    share: float, how: Any, helped_by: list[tuple[float, float]], *, is_wait: bool
+) -> None:
+    _, text = said(waiting(pool=share, **how) + decoding(helped_by))
+    assert text.startswith("Waiting holds 38.0 %" if is_wait else "Work on the host")
+
+
+def test_a_function_that_wants_a_core_works() -> None:
+    """All of its time is on a core, or lost to others that have all cores."""
+    lines = [line for line in waiting() if not line[0].startswith("core time")]
+    found, text = said(lines + core_time("main", [(0.0, 200_000.0)]))
+    assert text.startswith("Work on the host: `take_batch` (train.py:41) holds 38.0 %")
+    assert "Vectorise" in found.actions[0].text
+
+
+def test_without_clocks_nothing_is_said_of_waits() -> None:
+    lines = [line for line in waiting() if not line[0].startswith("core time")]
+    found, text = said(lines)
+    assert text.startswith("Work on the host: `take_batch` (train.py:41) holds 38.0 %")
+    assert not any(fact.name.startswith("waits") for fact in found.facts)
+
+
+def test_what_a_thread_beside_the_steps_does_is_none_of_theirs() -> None:
+    """A loader that works ahead all the time changes nothing of what the step is."""
+    base = [line for line in on_host() if line[1] != "IteratorGetNext"]
+    ahead = [(LOADER, "$/app/data.py:7 next_batch", 0.0, 200_000.0)]
+    before = findings(base, devices=None)
+    after = findings(base + ahead + core_time("loader", [(0.0, 200_000.0)]))
+    assert {it: one.status for it, one in after.items()} == {
+        it: one.status for it, one in before.items()
+    }
+    assert after["host.work"].parts == before["host.work"].parts

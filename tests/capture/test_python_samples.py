@@ -17,7 +17,12 @@ import stepscope as ss
 from stepscope.capture.collectors import python_samples
 from stepscope.capture.collectors.python_samples import PythonSamplesCollector
 from stepscope.capture.ground.clock import ClockPair
-from stepscope.derive.host.function_frames import FunctionFrames, function_frames
+from stepscope.derive.host.core_time import core_time
+from stepscope.derive.host.function_frames import (
+    FunctionFrames,
+    frames_beside,
+    function_frames,
+)
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -149,7 +154,7 @@ def test_nothing_of_the_recording_itself_is_found(tmp_path: Path, looks: Looks) 
 
 
 @pytest.mark.slow
-def test_threads_that_annotate_are_looked_at_and_no_others(
+def test_threads_that_annotate_drive_steps_and_no_others(
     tmp_path: Path, of_the_test: Callable[[str], bool], looks: Looks
 ) -> None:
     silent_may_end = threading.Event()
@@ -173,7 +178,7 @@ def test_threads_that_annotate_are_looked_at_and_no_others(
     seen = {tracks[track] for track in found.track.tolist()}
     assert set(filter(of_the_test, seen)) == {"MainThread", "worker"}
     assert "samples of worker, 100 a second" in tracks
-    assert not any("silent" in name for name in tracks)
+    assert not any(name.startswith("samples of silent") for name in tracks)
 
 
 @pytest.mark.parametrize(
@@ -356,3 +361,52 @@ def test_the_first_thread_of_a_forked_process_has_its_own_number() -> None:
     asked = [sys.executable, "-c", _FORKED]
     done = subprocess.run(asked, capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout == "0\n"
+
+
+def test_other_threads_are_found_apart_from_those_that_drive_steps(
+    tmp_path: Path, looks: Looks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # What runs the tests may have threads of its own.
+    monkeypatch.setattr(python_samples, "_MOST_BESIDE", 1_000)
+    stop = threading.Event()
+
+    def helper() -> None:
+        while not stop.is_set():
+            pause(0.01)
+
+    thread = threading.Thread(target=helper, name="helper")
+    thread.start()
+    try:
+        with ss.Profile(tmp_path, OPTIONS) as run:
+            assert thread.ident is not None
+            looks.wait()
+    finally:
+        stop.set()
+        thread.join()
+    found, tracks = frames_of(run)
+    assert "helper" not in {tracks[track] for track in found.track.tolist()}
+    assert run.path is not None
+    profile = ss.open(run.path)
+    beside = profile.derived(profile.hosts[0], frames_beside)
+    assert not isinstance(beside, Unavailable), beside
+    lines = {tracks[track] for track in beside.track.tolist()}
+    assert "samples beside the steps of helper, 100 a second" in lines
+    assert not any("stepscope-" in line for line in lines)
+    assert seconds_in(beside, "pause") > 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="clocks of Linux")
+def test_the_clocks_of_the_main_thread_and_of_the_rest_are_read(
+    tmp_path: Path, looks: Looks
+) -> None:
+    with ss.Profile(tmp_path, OPTIONS) as run:
+        looks.wait()
+    assert run.path is not None
+    profile = ss.open(run.path)
+    found = profile.derived(profile.hosts[0], core_time)
+    assert not isinstance(found, Unavailable), found
+    (main,) = (one for one in found.threads.values() if one.name == "MainThread")
+    (rest,) = found.rest.values()
+    assert main.seen.length_ps > 0
+    assert rest.seen.length_ps > 0
+    assert not any("stepscope-" in one.name for one in found.threads.values())

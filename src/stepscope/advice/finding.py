@@ -102,6 +102,8 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
         file: Its file; null where it was not recorded.
         line: Its line; null where it was not recorded.
         loop: Whether the function runs around steps: it is none of their work.
+        thread: Name of the other thread of the program that is in the function while
+            the steps wait; null for what the steps themselves do.
         share_percent: Its share of all judged steps' time.
     """
 
@@ -111,6 +113,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     file: str | None = None
     line: int | None = None
     loop: bool = False
+    thread: str | None = None
     share_percent: float
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stepscope.derive.account.host_states import host_states
+from stepscope.derive.account.host_waits import host_waits
 from stepscope.derive.account.naming import naming
 from stepscope.derive.account.owned_time import account
 from stepscope.derive.account.parts import account_parts
@@ -35,9 +36,10 @@ from stepscope.derive.device.peaks import device_peaks
 from stepscope.derive.device.precision import precision
 from stepscope.derive.device.tensor_cores import tensor_cores
 from stepscope.derive.device.timeline import device_timeline
+from stepscope.derive.host.core_time import core_time
 from stepscope.derive.host.event_nesting import event_nesting
 from stepscope.derive.host.function_calls import function_calls
-from stepscope.derive.host.function_frames import function_frames
+from stepscope.derive.host.function_frames import frames_beside, function_frames
 from stepscope.derive.host.function_purposes import function_purposes
 from stepscope.derive.host.launching_ops import launching_ops
 from stepscope.derive.host.op_events import host_op_events
@@ -96,6 +98,7 @@ DERIVATIONS: Final[tuple[Callable[..., object], ...]] = (
     idle_topics,
     naming,
     account_parts,
+    host_waits,
     phases,
     host_phases,
     step_candidates,
@@ -122,6 +125,8 @@ DERIVATIONS: Final[tuple[Callable[..., object], ...]] = (
     op_placement,
     function_calls,
     function_frames,
+    frames_beside,
+    core_time,
     unrecorded_devices,
     function_purposes,
     collectives,

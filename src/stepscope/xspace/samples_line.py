@@ -1,4 +1,4 @@
-"""The lines that hold samples of a thread's functions: beside the thread's own line.
+"""The lines that hold what looks at a thread found: beside the thread's own line.
 
 Samples end where the next look at the thread found something else, so their ends do
 not fit into the exact events of the thread, and they have a line of their own.
@@ -9,20 +9,51 @@ Definition: docs/formats/xplane.md#samples-of-functions.
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from stepscope.patterns import Pattern
 
-__all__ = ["FILE_PATH", "SAMPLES_BASE", "SamplesLine"]
+__all__ = [
+    "AWAKE",
+    "CORE_TIME_BASE",
+    "FILE_PATH",
+    "OTHER_THREADS",
+    "READ",
+    "SAMPLES_BASE",
+    "SYSTEM",
+    "SamplesKind",
+    "SamplesLine",
+]
 
 #: Added to the id of a thread: systems number threads below it, and viewers that keep
 #: 32 bits of an id keep the line apart from all threads.
 SAMPLES_BASE: Final = 2**30
-_NAME: Final = Pattern(
-    r"samples of (?P<thread>.*), (?P<hz>[0-9.e+]+) a second\Z", re.DOTALL
-)
+#: Added once more for the time that a thread wanted a core.
+CORE_TIME_BASE: Final = 2**29
+#: What a line holds: functions of a thread that drives steps; functions of another
+#: thread of the program; when a thread wanted a core.
+SamplesKind = Literal["functions", "functions_beside", "core_time"]
+_BEGINNINGS: Final[dict[SamplesKind, str]] = {
+    "functions": "samples of",
+    "functions_beside": "samples beside the steps of",
+    "core_time": "core time of",
+}
+_NAMES: Final = {
+    kind: Pattern(
+        rf"{beginning} (?P<thread>.*), (?P<hz>[0-9.e+]+) a second\Z", re.DOTALL
+    )
+    for kind, beginning in _BEGINNINGS.items()
+}
 #: Kinds of events that are samples carry the file of their function under this name.
 FILE_PATH: Final = "file_path"
+#: Events of core time: from the first to the last of some readings, and within that
+#: where the thread was on a core, or ready to run while others had all cores, and where
+#: it was found in a call of the system that waits for no thread.
+READ: Final = "core time was read"
+AWAKE: Final = "on a core or ready for one"
+SYSTEM: Final = "waits for the system"
+#: The line of core time of all threads that have no such line; it knows no readiness.
+OTHER_THREADS: Final = 0
 
 
 class SamplesLine(NamedTuple):
@@ -32,30 +63,41 @@ class SamplesLine(NamedTuple):
         thread: The system's id of the thread that was looked at, as on its own line.
         thread_name: Its name.
         hz: How often it was to be looked at in a second.
+        kind: What the line holds.
     """
 
     thread: int
     thread_name: str
     hz: float
+    kind: SamplesKind = "functions"
 
     @property
     def id(self) -> int:
         """Id of the line."""
-        return SAMPLES_BASE + self.thread
+        base = CORE_TIME_BASE if self.kind == "core_time" else 0
+        return SAMPLES_BASE + base + self.thread
 
     @property
     def name(self) -> str:
         """Name of the line."""
-        return f"samples of {self.thread_name}, {self.hz:g} a second"
+        beginning = _BEGINNINGS[self.kind]
+        return f"{beginning} {self.thread_name}, {self.hz:g} a second"
 
     @classmethod
     def of(cls, line: int, name: str) -> SamplesLine | None:
         """Return what a line's id and name say; None where it holds no samples."""
-        found = _NAME.match(name) if line >= SAMPLES_BASE else None
-        if found is None:
+        if line < SAMPLES_BASE:
             return None
-        try:
-            hz = float(found["hz"])
-        except ValueError:
-            return None
-        return cls(line - SAMPLES_BASE, found["thread"], hz)
+        for kind, pattern in _NAMES.items():
+            found = pattern.match(name)
+            if found is None:
+                continue
+            try:
+                hz = float(found["hz"])
+            except ValueError:
+                return None
+            thread = line - SAMPLES_BASE
+            if kind == "core_time":
+                thread %= CORE_TIME_BASE
+            return cls(thread, found["thread"], hz, kind)
+        return None

@@ -19,6 +19,8 @@ times are microseconds (fractions are allowed). A track is
 * `"name"`: a host thread of plane `/host:CPU`;
 * `"samples of name, 100 a second"`: samples of the host thread of that name, whose own
   lines come before;
+* `"samples beside the steps of name, …"`, `"core time of name, …"`: what else looks at
+  that thread found; `"core time of other threads, …"`: of all threads without a line;
 * `"gpu:0/7(Compute)"`: stream 7 of GPU 0, named `Stream #7(Compute)`;
 * `"gpu:0/Steps"`, `"tpu:1/XLA Modules"`: any other line of a device, by its name;
 * `"/plane/name|line name"`: anything else, spelled out.
@@ -265,11 +267,21 @@ def _ps(us: float) -> int:
 def _place(track: str, opened: Sequence[str]) -> tuple[str, str, int]:
     """(plane, line name, line id)."""
     number = len(opened) + 1
-    samples = re.fullmatch(r"samples of (.*), \d+ a second", track)
+    samples = re.fullmatch(
+        r"(samples of|samples beside the steps of|core time of) (.*), \d+ a second",
+        track,
+    )
     if samples is not None:
-        thread = samples[1]
-        of_thread = opened.index(thread) + 1 if thread in opened else number
-        return "/host:CPU", track, 2**30 + of_thread
+        thread = samples[2]
+        # All lines of a thread have its number, and it need not have events itself.
+        of_thread = next(
+            at
+            for at, line in enumerate((*opened, track), 1)
+            if line == thread or f"of {thread}, " in line
+        )
+        of_thread = 0 if thread == "other threads" else of_thread
+        base = 2**30 + 2**29 * (samples[1] == "core time of")
+        return "/host:CPU", track, base + of_thread
     if "|" in track:
         plane, line = track.split("|", 1)
         return plane, line, _DERIVED.get(line, number)

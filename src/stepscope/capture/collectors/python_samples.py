@@ -1,8 +1,9 @@
 """Which functions the program's threads are in, by looking so many times a second.
 
-A thread of ours looks at the stacks of the main thread and of those that annotate.
-Nothing is changed in the program, and functions cost nothing: a look costs some
-microseconds, and the lock of the interpreter for as long.
+A thread of ours looks at the stacks of the main thread, of those that annotate, and of
+some others: the step may wait for them. Nothing is changed in the program, and
+functions cost nothing: a look costs some microseconds for each thread, and the lock of
+the interpreter for as long.
 
 Definition: docs/definitions/host-time.md#functions.
 """
@@ -19,13 +20,21 @@ import numpy as np
 
 from stepscope._core import recorder
 from stepscope.capture.collectors.contract import Collected
+from stepscope.capture.collectors.core_time import CoreClocks, CoreTime
 from stepscope.capture.collectors.sampled_frames import Look, SampledFrames
 from stepscope.capture.collectors.switching import switching
 from stepscope.capture.ground.annotating import annotating
-from stepscope.capture.ground.encoding import ThreadNames, native_id
+from stepscope.capture.ground.encoding import OWN_THREADS, ThreadNames, native_id
 from stepscope.capture.ground.functions import FunctionNames
 from stepscope.capture.ground.spool import Fragment
-from stepscope.xspace.samples_line import FILE_PATH, SamplesLine
+from stepscope.xspace.samples_line import (
+    AWAKE,
+    FILE_PATH,
+    OTHER_THREADS,
+    READ,
+    SYSTEM,
+    SamplesLine,
+)
 from stepscope.xspace.vocabulary import HOST_PLANE
 from stepscope.xspace.writing.write import XSpaceBuilder
 
@@ -33,10 +42,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from types import CodeType
 
+    from stepscope.capture.collectors.core_time import Reading, Seen
     from stepscope.capture.collectors.sampled_frames import Frame
     from stepscope.capture.ground.clock import ClockPair
     from stepscope.capture.ground.options import ProfilerOptions
     from stepscope.unavailable import Unavailable
+    from stepscope.xspace.samples_line import SamplesKind
     from stepscope.xspace.writing.builders import PlaneBuilder
 
 __all__ = ["PythonSamplesCollector"]
@@ -49,6 +60,8 @@ _RING_LOOKS: Final = 4_096
 _STORE_NS: Final = 1_000_000_000
 #: Of a deeper stack the innermost functions count as part of the one above them.
 _MOST_FRAMES: Final = 128
+#: So many threads are looked at that neither annotate nor are the main one.
+_MOST_BESIDE: Final = 8
 #: Who starts, stores and stops a recording within the program's threads.
 _RECORDING: Final = str(Path(__file__).resolve().parents[1] / "recording")
 #: Threads that Python began begin with it, also before they are known.
@@ -86,6 +99,12 @@ class PythonSamplesCollector:
         self._visiting: set[int] = set()
         #: When threads were last looked at; 0 for not yet.
         self._looked_ns = 0
+        #: Those of the threads, by the system's id, that are looked at only because a
+        #: step may wait for them; those that are gone stay in it.
+        self._beside: set[int] = set()
+        self._clocks = CoreClocks()
+        self._core_time = CoreTime()
+        self._readings: deque[list[Reading]] = deque(maxlen=_RING_LOOKS)
         self._frames = SampledFrames()
         self._names = ThreadNames()
         self._functions = FunctionNames()
@@ -120,17 +139,21 @@ class PythonSamplesCollector:
             look = self._looks.popleft()
             stack = self._programs_part(look.stack)
             self._ended += self._frames.add(look._replace(stack=stack))
+        for _ in range(len(self._readings)):
+            for reading in self._readings.popleft():
+                self._core_time.add(reading)
         now = recorder.now()
         if now - self._stored_ns < _STORE_NS and not self._stop.is_set():
             return Fragment(b"", 0)
         ended, self._ended, self._stored_ns = self._ended, [], now
-        return self._taken(ended, self._clock)
+        return self._taken(ended, self._clock, self._core_time.take())
 
     def halt(self) -> None:
         """End the thread."""
         self._stop.set()
         if self._thread is not None and self._thread.is_alive():
             self._thread.join()
+            self._clocks.close()
         switching.end()
 
     def stop(self) -> Collected:
@@ -146,20 +169,31 @@ class PythonSamplesCollector:
         return Collected(spooled.xspace + last.xspace, failed)
 
     def _choose_threads(self) -> None:
-        """Look at the main thread and at those that annotated until now."""
+        """Look at the main thread, those that annotated until now, and some others."""
         switching.update()
         self._names.refresh()
         wanted = annotating()
         main = threading.main_thread()
         threads = threading.enumerate()
         self._known = {thread.ident for thread in threads if thread.ident is not None}
-        self._threads = [
-            (thread.ident, number)
+        numbers = {
+            thread.ident: number
             for thread in threads
-            if thread.ident is not None
-            and (number := native_id(thread)) is not None
-            and (thread is main or number in wanted)
+            if thread.ident is not None and (number := native_id(thread)) is not None
+        }
+        driving = {
+            it: no for it, no in numbers.items() if it == main.ident or no in wanted
+        }
+        others = [
+            (thread.ident, numbers[thread.ident])
+            for thread in threads
+            if thread.ident in numbers.keys() - driving.keys()
+            and not thread.name.startswith(OWN_THREADS)
         ]
+        others = others[:_MOST_BESIDE]
+        self._beside = (self._beside | {no for _, no in others}) - set(driving.values())
+        self._threads = [*driving.items(), *others]
+        self._clocks.watch(number for _, number in self._threads)
 
     def _run(self) -> None:
         try:
@@ -183,10 +217,12 @@ class PythonSamplesCollector:
             shift = (shift + _SHIFT) % 1.0
 
     def _look(self, due_ns: int) -> None:
-        stacks = recorder.stacks_of([ident for ident, _ in self._threads])
+        threads = self._threads
+        stacks = recorder.stacks_of([ident for ident, _ in threads])
         beside = recorder.stacks_beside(self._known)
         at_ns = recorder.now()
-        for (_, thread), stack in zip(self._threads, stacks, strict=True):
+        self._readings.append(self._clocks.read(at_ns))
+        for (_, thread), stack in zip(threads, stacks, strict=True):
             self._keep(thread, due_ns, at_ns, stack)
         self._look_at_visitors(beside, due_ns, at_ns)
         self._looked_ns = at_ns
@@ -227,18 +263,27 @@ class PythonSamplesCollector:
                 break
         return found
 
-    def _taken(self, frames: Sequence[Frame], clock: ClockPair) -> Fragment:
+    def _taken(
+        self, frames: Sequence[Frame], clock: ClockPair, seen: Sequence[Seen] = ()
+    ) -> Fragment:
         if self._heard is not None:
-            self._heard(frames)
-        return self._fragment(frames, clock)
-
-    def _fragment(self, frames: Sequence[Frame], clock: ClockPair) -> Fragment:
-        if not frames:
+            self._heard([one for one in frames if one.thread not in self._beside])
+        if not frames and not seen:
             return Fragment(b"", 0)
         space = XSpaceBuilder(platform.node(), start_ns=None)
         plane = space.plane(HOST_PLANE)
+        self._add_frames(plane, frames, clock)
+        for one in seen:
+            self._add_core_time(plane, one, clock)
+        return Fragment(space.to_bytes(), len(frames) + len(seen))
+
+    def _add_frames(
+        self, plane: PlaneBuilder, frames: Sequence[Frame], clock: ClockPair
+    ) -> None:
         for thread in sorted({frame.thread for frame in frames}):
-            line = SamplesLine(thread, self._names.of(thread), self._hz)
+            beside = thread in self._beside
+            kind: SamplesKind = "functions_beside" if beside else "functions"
+            line = SamplesLine(thread, self._names.of(thread), self._hz, kind)
             rows = [frame for frame in frames if frame.thread == thread]
             begin = np.array([frame.begin_ns for frame in rows], np.int64)
             end = np.array([frame.end_ns for frame in rows], np.int64)
@@ -248,10 +293,34 @@ class PythonSamplesCollector:
                 (begin - clock.monotonic_ns) * _PS_PER_NS,
                 (end - begin) * _PS_PER_NS,
             )
-        return Fragment(space.to_bytes(), len(frames))
+
+    def _add_core_time(self, plane: PlaneBuilder, seen: Seen, clock: ClockPair) -> None:
+        """Write when a thread wanted a core, within the time of all its readings."""
+        known = seen.thread != OTHER_THREADS
+        name = self._names.of(seen.thread) if known else "other threads"
+        line = SamplesLine(seen.thread, name, self._hz, "core_time")
+        found = sorted(
+            [
+                (seen.begin_ns, -seen.end_ns, READ),
+                *((begin, -end, AWAKE) for begin, end in seen.awake_ns),
+                *((begin, -end, SYSTEM) for begin, end in seen.system_ns),
+            ]
+        )
+        types = [
+            plane.event_type(name, type_id=self._number(name)) for _, _, name in found
+        ]
+        ranges = np.array([(begin, -end) for begin, end, _ in found], np.int64)
+        plane.line(line.id, name=line.name).events(
+            np.array(types, np.int64),
+            (ranges[:, 0] - clock.monotonic_ns) * _PS_PER_NS,
+            (ranges[:, 1] - ranges[:, 0]) * _PS_PER_NS,
+        )
 
     def _type(self, plane: PlaneBuilder, code: CodeType) -> int:
         """Declare a function; those of one name in several files are several."""
         name, path = self._functions.of(code), code.co_filename
-        known = self._types.setdefault((name, path), len(self._types) + 1)
+        known = self._number(name, path)
         return plane.event_type(name, type_id=known, stats={FILE_PATH: path})
+
+    def _number(self, name: str, path: str = "") -> int:
+        return self._types.setdefault((name, path), len(self._types) + 1)

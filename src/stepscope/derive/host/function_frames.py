@@ -1,6 +1,7 @@
 """`function_frames`: which Python functions ran when, on which thread.
 
-Exact where Python's calls were traced; else from samples of the thread's stack.
+Exact where Python's calls were traced; else from samples of the thread's stack. Threads
+that were looked at only because a step may wait for them are in `frames_beside`.
 """
 
 from __future__ import annotations
@@ -30,8 +31,9 @@ if TYPE_CHECKING:
 
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.trace.model import TraceData
+    from stepscope.xspace.samples_line import SamplesKind
 
-__all__ = ["FunctionFrames", "FunctionName", "function_frames"]
+__all__ = ["FunctionFrames", "FunctionName", "frames_beside", "function_frames"]
 
 _KINDS: Final = TRACK_KINDS.categories.to_list()
 _THREAD: Final = _KINDS.index("thread")
@@ -146,13 +148,69 @@ def function_frames(
 
     Definition: docs/definitions/host-time.md#functions.
     """
+    return _collected(
+        tracks,
+        events,
+        wanted="functions",
+        event_kinds=event_kinds,
+        named=_names(trace, event_types, type_stats, event_kinds),
+    )
+
+
+def frames_beside(
+    *,
+    trace: TraceData,
+    tracks: pl.DataFrame,
+    events: pl.DataFrame,
+    event_types: pl.DataFrame,
+    type_stats: pl.DataFrame | Unavailable,
+    event_kinds: EventKinds,
+) -> FunctionFrames | Unavailable:
+    """Collect the frames of threads of the program that drive no step.
+
+    They say nothing of what a step does, but what runs while it waits.
+
+    Definition: docs/definitions/host-time.md#threads-beside-the-steps.
+    """
+    return _collected(
+        tracks,
+        events,
+        wanted="functions_beside",
+        event_kinds=event_kinds,
+        named=_names(trace, event_types, type_stats, event_kinds),
+    )
+
+
+def _collected(
+    tracks: pl.DataFrame,
+    events: pl.DataFrame,
+    *,
+    wanted: SamplesKind,
+    event_kinds: EventKinds,
+    named: tuple[dict[int, FunctionName], NDArray[np.int32]],
+) -> FunctionFrames | Unavailable:
+    """Collect the frames of some threads.
+
+    Args:
+        tracks: The table.
+        events: The table.
+        wanted: What lines of samples hold that count; exact frames count with those of
+            threads that drive steps.
+        event_kinds: What the names of the events say.
+        named: The functions, as `_names` returns them.
+    """
     rows = _frame_rows(tracks, events, event_kinds)
+    names, canonical = named
     kind = codes(tracks, "kind")
-    thread, hz = _threads(tracks, kind)
+    thread, hz = _threads(tracks, kind, wanted)
     recorded = handles(events, "track")[rows]
     exact = np.unique(recorded[kind[recorded] == _THREAD])
     by_samples = kind[recorded] == _SAMPLES
-    kept = ~by_samples | ~np.isin(thread[recorded], exact)
+    if wanted == "functions":
+        kept = np.isin(recorded, list(hz)) & ~np.isin(thread[recorded], exact)
+        kept |= ~by_samples
+    else:
+        kept = np.isin(recorded, list(hz))
     rows, recorded, by_samples = rows[kept], recorded[kept], by_samples[kept]
     if not len(rows):
         return _NO_FRAMES
@@ -161,7 +219,6 @@ def function_frames(
     order = np.lexsort((-dur, start, track))
     rows, start, dur, track = rows[order], start[order], dur[order], track[order]
     nested = nest_subset(start, dur, track=track)
-    names, canonical = _names(trace, event_types, type_stats, event_kinds)
     rates = [hz[it] for it in np.unique(recorded[by_samples]).tolist()]
     return FunctionFrames(
         track=track,
@@ -194,7 +251,7 @@ def _frame_rows(
 
 
 def _threads(
-    tracks: pl.DataFrame, kind: NDArray[np.uint8]
+    tracks: pl.DataFrame, kind: NDArray[np.uint8], wanted: SamplesKind
 ) -> tuple[NDArray[np.int32], dict[int, float]]:
     """Return by track the thread that it is or was sampled from, and rates of these."""
     thread = np.arange(len(kind), dtype=np.int32)
@@ -206,7 +263,7 @@ def _threads(
     for track in np.flatnonzero(kind == _SAMPLES).tolist():
         plane, process, line, name = places[track]
         samples = SamplesLine.of(line, name)
-        if samples is not None:
+        if samples is not None and samples.kind == wanted:
             thread[track] = at.get((plane, process, samples.thread), track)
             hz[track] = samples.hz
     return thread, hz

@@ -8,7 +8,7 @@ import polars as pl
 
 from stepscope.derive.timeline.op_spans import OP_VIEWS
 from stepscope.unavailable import Unavailable
-from stepscope.xspace.samples_line import SAMPLES_BASE
+from stepscope.xspace.samples_line import CORE_TIME_BASE, SAMPLES_BASE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -199,9 +199,11 @@ def _recorded(
         folded=again,
         rank=rank,
         order=pl.when(rank == _RECORDED).then(by_kind).otherwise(0),
-        place=pl.when(rank == _RECORDED)
-        .then(pl.col("id") - pl.when(samples).then(SAMPLES_BASE).otherwise(0))
-        .otherwise(0),
+        place=pl.when(rank != _RECORDED)
+        .then(0)
+        .when(samples)
+        .then((pl.col("id") - SAMPLES_BASE) % CORE_TIME_BASE)
+        .otherwise("id"),
         view_rank=_view_rank(view),
     ).select(
         *("section", "name", "kind", "view", "source", "id", "folded"),

@@ -212,6 +212,10 @@ def _known(finding: Finding, words: Words) -> dict[str, _Told]:
         else None,
         "named": part_words(finding.parts[0]) if finding.parts else None,
         "function": _function(finding.parts),
+        "sleeper": _sleeper(finding.parts[0]) if finding.parts else None,
+        "elsewhere": next(
+            (_elsewhere(one) for one in finding.parts if one.thread is not None), None
+        ),
     }
     return {
         **{
@@ -252,6 +256,18 @@ def _function(parts: tuple[Part, ...]) -> str | None:
     return part_words(msgspec.structs.replace(parts[0], detail=None))
 
 
+def _elsewhere(part: Part) -> str:
+    """Write what another thread does while the steps wait."""
+    function = part_words(msgspec.structs.replace(part, detail=None, thread=None))
+    return f"thread `{part.thread}` is in {function}"
+
+
+def _sleeper(part: Part) -> str:
+    """Write that a function waits, and in which one that it calls."""
+    function = part_words(msgspec.structs.replace(part, detail=None))
+    return f"{function} waits" + (f" in `{part.detail}`" if part.detail else "")
+
+
 def part_words(part: Part) -> str:
     """Write a name with its file and line."""
     name = f"`{part.name}`" if part.function is not None else plain_name(part.name)
@@ -260,6 +276,8 @@ def part_words(part: Part) -> str:
         name += f" ({place})" if part.line is None else f" ({place}:{part.line})"
     if part.function is not None and part.detail is not None:
         name += f", most of it in `{part.detail}`"
+    if part.thread is not None:
+        name += f" on thread `{part.thread}`"
     return name
 
 

@@ -667,6 +667,7 @@ export interface Part {
   file: string | null;
   line: number | null;
   loop: boolean;
+  thread: string | null;
   share_percent: number;
 }
 

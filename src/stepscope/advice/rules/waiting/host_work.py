@@ -1,4 +1,4 @@
-"""`host.work`: the step is work of the program itself, on the host.
+"""`host.work`: the step is work, or waiting, of the program itself, on the host.
 
 Definition: docs/advice/host_work.md.
 """
@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from stepscope.advice.finding import Action, Fact, Finding, Part, Saving
+from stepscope.advice.finding import (
+    Action,
+    CauseShare,
+    Fact,
+    Finding,
+    Part,
+    Saving,
+)
 from stepscope.advice.item import Item
 from stepscope.advice.judging.owned import (
     OWNED_READS,
@@ -22,6 +29,7 @@ from stepscope.advice.rule import Rule
 from stepscope.advice.signals.enclosing import enclosing_functions, function_runs
 from stepscope.advice.signals.launches.eager import eager_signals
 from stepscope.advice.signals.launches.small import small_ops
+from stepscope.advice.signals.running.asleep import asleep
 from stepscope.advice.signals.vocabulary import PLAIN, frameworks_used
 from stepscope.advice.verdict import promise_of
 from stepscope.advice.words import WAITING, Words
@@ -31,6 +39,7 @@ from stepscope.units import PS_PER_MS
 if TYPE_CHECKING:
     from stepscope.advice.signals.enclosing import FunctionRuns
     from stepscope.advice.signals.replaying.change import Change
+    from stepscope.advice.signals.running.asleep import Asleep
     from stepscope.advice.signals.shares import StepShares
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
@@ -85,7 +94,55 @@ _ONCE: Final = Action(
     text="Find what asks the operating system for it, and do that once, before the "
     "steps: take memory and open files there, and keep both.",
 )
+_WAITS: Final = (
+    Action(
+        cause="any",
+        framework="any",
+        text="Do not wait on the thread that runs the steps: read, fetch or sleep on "
+        "another one while the steps before run, and take the result when it is "
+        "there. What waits is not made faster by computing faster.",
+    ),
+    Action(
+        cause="any",
+        framework="any",
+        text="Where it waits for a lock or for another process, look at what its "
+        "holder does meanwhile.",
+    ),
+)
+_WAITS_FOR_THREAD: Final = (
+    Action(
+        cause="any",
+        framework="any",
+        text="Where it waits for another thread, make that one's function cheaper, or "
+        "let several threads run it; processes, where it is Python code: that runs on "
+        "one thread at a time.",
+    ),
+    Action(
+        cause="any",
+        framework="any",
+        text="Let the other thread begin earlier, a step ahead and more, so that its "
+        "result is there when the step asks for it. Where it holds a lock, let it hold "
+        "it for less.",
+    ),
+)
+#: Known only where waiting is what a finding is about.
+_WAITING_LEAD: Final = (
+    ("Waiting holds {waits_for_thread} of the step: {sleeper} while {elsewhere}."),
+    (
+        "Waiting holds {waits_for_thread} of the step: {sleeper} while other threads "
+        "of the program work."
+    ),
+    (
+        "Waiting holds {waits_for_nothing} of the step: {sleeper}, and no thread of "
+        "the program works meanwhile: {elsewhere} and waits too."
+    ),
+    (
+        "Waiting holds {waits_for_nothing} of the step: {sleeper}, and no thread of "
+        "the program works meanwhile."
+    ),
+)
 _NAMED: Final = (
+    *_WAITING_LEAD,
     (
         "{named} holds {named_share} of the step on the host, {ms_per_step} a step of "
         "work outside the model's ops in all."
@@ -96,6 +153,7 @@ _NAMED: Final = (
 _WORDS: Final = Words(
     passed="no work of the program itself holds the step up",
     lead=(
+        *_WAITING_LEAD,
         (
             "Work on the host: {function} holds {named_share} of the step, with all "
             "that it calls."
@@ -125,7 +183,10 @@ _WORDS: Final = Words(
             ),
         ),
     },
-    causes={"functions": "work of the program on the host"},
+    causes={
+        "functions": "work of the program on the host",
+        "waits": "waiting of the program's own thread",
+    },
 )
 _ITEM: Final = Item(
     id="host.work",
@@ -170,8 +231,11 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     functions = _functions(signals, shares)
     has_ops = _has_ops(signals, shares, thresholds)
     fault = _fault(functions, thresholds) if has_ops else None
+    waits = _waits(signals, shares, fault, thresholds)
     is_fault = (
-        fault is not None if shares.device is None else not shares.host_ops_lead()
+        fault is not None or waits is not None
+        if shares.device is None
+        else not shares.host_ops_lead()
     )
     if verdict.status == "fail" and not is_fault:
         is_model = shares.device is not None or has_ops
@@ -197,6 +261,8 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
             ),
         ),
     )
+    if waits is not None and found.status == "fail":
+        return _of_waiting(found, waits, shares)
     if found.status == "fail" and shares.system_calls_lead():
         return msgspec.structs.replace(found, actions=(_ONCE,))
     if fault is None or found.saving_ms is None:
@@ -277,6 +343,44 @@ def _has_ops(signals: Signals, shares: StepShares, thresholds: Thresholds) -> bo
     of_framework = signals.of(frameworks_used) not in ((), PLAIN)
     least = 0.0 if of_framework else thresholds.host_work_warn.value * shares.total_ps
     return 100 * ops_ps >= max(least, 1)
+
+
+def _waits(
+    signals: Signals, shares: StepShares, fault: _Work | None, thresholds: Thresholds
+) -> Asleep | None:
+    """Return the waits of a host without devices where they outweigh its work."""
+    found = None if shares.device is not None else signals.of(asleep).get(shares.host)
+    if found is None or found.share_percent < thresholds.host_function.value:
+        return None
+    work = 0.0 if fault is None else fault.part.share_percent
+    return found if 2 * found.share_percent >= work else None
+
+
+def _of_waiting(found: Finding, waits: Asleep, shares: StepShares) -> Finding:
+    """Speak of what the step waits for: to work faster gains nothing."""
+    kind = "waits_for_thread" if waits.works else "waits_for_nothing"
+    told = (waits.function, *((waits.other,) if waits.other else ()))
+    same = {(one.function, one.file, one.line) for one in told}
+    rest = (
+        one for one in found.parts if (one.function, one.file, one.line) not in same
+    )
+    fact = Fact(name=kind, value=waits.share_percent, unit="percent")
+    work = max((found.share_percent or 0.0) - waits.share_percent, 0.0)
+    causes = (
+        CauseShare(cause="waits", share_percent=waits.share_percent),
+        CauseShare(cause="functions", share_percent=work),
+    )
+    saving = found.saving_ms
+    if saving is not None and len(waits.times_ps) == len(shares.window_ps):
+        saving = promise_of(waits.times_ps, shares.window_ps)
+    return msgspec.structs.replace(
+        found,
+        causes=tuple(sorted(causes, key=lambda one: -one.share_percent)),
+        parts=(*told, *rest),
+        facts=(*found.facts, fact),
+        saving_ms=saving,
+        actions=_WAITS_FOR_THREAD if waits.works else _WAITS,
+    )
 
 
 def _named(
@@ -373,7 +477,7 @@ RULE: Final = Rule(
     evaluate,
     (
         *(*OWNED_READS, enclosing_functions, function_runs),
-        *(eager_signals, small_ops, frameworks_used),
+        *(eager_signals, small_ops, frameworks_used, asleep),
     ),
     changes,
 )

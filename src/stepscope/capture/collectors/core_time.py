@@ -1,0 +1,258 @@
+"""When threads were on a core, or ready for one, from the clocks that Linux keeps.
+
+A thread that computes wants a core; one that sleeps, reads from a slow source or waits
+for a lock wants none, whatever function it is in. On a busy machine a thread that is
+ready has to wait for a core: that is no sleep, and Linux counts it apart.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import time
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from stepscope.xspace.samples_line import OTHER_THREADS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["CoreClocks", "CoreTime", "Reading", "Seen"]
+
+_READ_BYTES: Final = 96
+#: Ranges that are nearer to each other are one.
+_SLACK_NS: Final = 500_000
+
+
+class Reading(NamedTuple):
+    """What the clocks of one thread said at one moment.
+
+    Attributes:
+        thread: The system's id of the thread; `OTHER_THREADS` for all the rest of the
+            process together.
+        at_ns: When it was read, in ns of the monotonic clock.
+        wanted_ns: For how long, since some fixed time, it was on a core or ready.
+        in_system: Whether it waits for the system just then, not for another thread;
+            only looked at for the main thread.
+    """
+
+    thread: int
+    at_ns: int
+    wanted_ns: int
+    in_system: bool = False
+
+
+class CoreClocks:
+    """Reads the clocks of some threads of this process, and of the rest of it.
+
+    A look reads them all without giving the interpreter's lock away: whoever has to
+    get it back waits for it longer than all the readings take.
+    """
+
+    def __init__(self) -> None:
+        self._wanted: frozenset[int] = frozenset()
+        self._files: dict[int, int] = {}
+        self._buffer = ctypes.create_string_buffer(_READ_BYTES)
+        #: Tells where in the system the main thread waits: Linux gives that thread the
+        #: number of the process.
+        self._place: int | None = None
+        self._before: dict[int, int] = {}
+        self._process_ns: int | None = None
+        self._rest_ns = 0
+        self._at_ns = 0
+        self._pread = ctypes.PyDLL(None).pread if sys.platform == "linux" else None
+        if self._pread is not None:
+            self._pread.argtypes = (
+                *(ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_long),
+            )
+            self._pread.restype = ctypes.c_ssize_t
+
+    def watch(self, threads: Iterable[int]) -> None:
+        """Read the clocks of these threads from the next reading on, by system's id."""
+        self._wanted = frozenset(threads)
+
+    def close(self) -> None:
+        """Let go of all files; nobody may read meanwhile."""
+        self._wanted = frozenset()
+        self._follow()
+
+    def _follow(self) -> None:
+        """Open and close files as `watch` says, in the thread that reads them."""
+        wanted = self._wanted if self._pread is not None else frozenset()
+        for thread in self._files.keys() - wanted:
+            os.close(self._files.pop(thread))
+        for thread in wanted - self._files.keys():
+            file = _opened(f"/proc/self/task/{thread}/schedstat")
+            if file is not None:
+                self._files[thread] = file
+        main = os.getpid()
+        if main not in self._files and self._place is not None:
+            os.close(self._place)
+            self._place = None
+        elif main in self._files and self._place is None:
+            self._place = _opened(f"/proc/self/task/{main}/wchan")
+
+    def read(self, at_ns: int) -> list[Reading]:
+        """Read all clocks; a thread that is gone has no reading.
+
+        Args:
+            at_ns: The time now, in ns of the monotonic clock.
+        """
+        if self._wanted != self._files.keys():
+            self._follow()
+        if not self._files:
+            return []
+        process_ns = time.process_time_ns()
+        # This thread's own time is nobody's work.
+        ran = {OTHER_THREADS: time.thread_time_ns()}
+        found, main = [], os.getpid()
+        for thread, file in self._files.items():
+            delay_ns = self._delay_ns(file)
+            try:
+                # So Linux numbers the clock of a thread.
+                run_ns = time.clock_gettime_ns(~thread << 3 | 6)
+            except OSError:
+                continue
+            if delay_ns is None:
+                continue
+            ran[thread] = run_ns
+            in_system = thread == main and self._in_system()
+            found.append(Reading(thread, at_ns, run_ns + delay_ns, in_system))
+        if self._process_ns is not None:
+            # Threads that were read before, too: others bring what they ran before.
+            watched = sum(
+                ns - self._before[it] for it, ns in ran.items() if it in self._before
+            )
+            rest = process_ns - self._process_ns - watched
+            self._rest_ns += min(max(rest, 0), at_ns - self._at_ns)
+        found.append(Reading(OTHER_THREADS, at_ns, self._rest_ns))
+        self._process_ns, self._before, self._at_ns = process_ns, ran, at_ns
+        return found
+
+    def _delay_ns(self, file: int) -> int | None:
+        """Return for how long a thread was ready and had no core; None if unknown."""
+        fields = self._text(file).split()
+        return int(fields[1]) if len(fields) > 1 else None
+
+    def _in_system(self) -> bool:
+        """Return whether the main thread waits in the system, but for another thread.
+
+        Locks and all that threads wait with are futexes. Where it cannot be told the
+        system says 0, as it does of a thread that runs.
+        """
+        place = b"" if self._place is None else self._text(self._place)
+        return place not in {b"", b"0"} and b"futex" not in place
+
+    def _text(self, file: int) -> bytes:
+        if self._pread is None:
+            return b""
+        length = self._pread(file, self._buffer, _READ_BYTES, 0)
+        return self._buffer.raw[: max(length, 0)].strip()
+
+
+def _opened(path: str) -> int | None:
+    try:
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+
+
+class Seen(NamedTuple):
+    """When a thread's clocks were read, and when it wanted a core meanwhile.
+
+    Attributes:
+        thread: As in `Reading`.
+        begin_ns: The first reading.
+        end_ns: The last one.
+        awake_ns: Begin and end of each range, in order; apart from each other.
+        system_ns: Where it waited for the system, in the same way; within `awake_ns`
+            nowhere.
+    """
+
+    thread: int
+    begin_ns: int
+    end_ns: int
+    awake_ns: tuple[tuple[int, int], ...]
+    system_ns: tuple[tuple[int, int], ...]
+
+
+class _Thread:
+    """What is known of one thread since it was last taken."""
+
+    def __init__(self, reading: Reading) -> None:
+        self.begin_ns = reading.at_ns
+        self.last = reading
+        self.ranges: list[tuple[int, int]] = []
+        self.system: list[tuple[int, int]] = []
+        #: Whether it was taken to be awake at the last reading.
+        self.was_awake = False
+        self.was_taken = False
+
+    def add(self, reading: Reading) -> None:
+        length = reading.at_ns - self.last.at_ns
+        wanted = reading.wanted_ns - self.last.wanted_ns
+        # Where within the time between two readings is not known: what was awake at
+        # the first of them seems to have gone on, anything else to have begun later.
+        begin = reading.at_ns - wanted
+        if self.was_awake and wanted < length:
+            begin = self.last.at_ns
+        # Being ready is counted when it ends, all at once.
+        begin = max(begin, self.begin_ns, *(end for _, end in self.system[-1:]))
+        end = min(begin + wanted, reading.at_ns)
+        self.was_awake = wanted > 0 and end >= reading.at_ns
+        if reading.in_system and 2 * wanted < length:
+            # What was awake meanwhile was so before.
+            since = self.last.at_ns + max(wanted, 0)
+            _joined(self.system, since, reading.at_ns)
+            begin, end = self.last.at_ns, since
+            self.was_awake = False
+        self.last = reading
+        if end > begin:
+            _joined(self.ranges, begin, end)
+
+
+def _joined(ranges: list[tuple[int, int]], begin: int, end: int) -> None:
+    """Add a range, one with those that it touches."""
+    while ranges and ranges[-1][1] + _SLACK_NS >= begin:
+        before = ranges.pop()
+        begin, end = min(begin, before[0]), max(end, before[1])
+    ranges.append((begin, end))
+
+
+class CoreTime:
+    """Puts readings together, thread by thread."""
+
+    def __init__(self) -> None:
+        self._threads: dict[int, _Thread] = {}
+
+    def add(self, reading: Reading) -> None:
+        """Note one reading; those of a thread come in order."""
+        known = self._threads.get(reading.thread)
+        if known is None:
+            self._threads[reading.thread] = _Thread(reading)
+        else:
+            known.add(reading)
+
+    def take(self) -> list[Seen]:
+        """Return what was found since the last time; what follows begins there."""
+        found = [
+            Seen(
+                thread,
+                known.begin_ns,
+                known.last.at_ns,
+                tuple(known.ranges),
+                tuple(known.system),
+            )
+            for thread, known in self._threads.items()
+            if known.last.at_ns > known.begin_ns
+        ]
+        after = {}
+        for thread, known in self._threads.items():
+            # Of a thread that was not read again there is nothing more to find.
+            if known.last.at_ns > known.begin_ns or not known.was_taken:
+                after[thread] = _Thread(known.last)
+                after[thread].was_awake = known.was_awake
+                after[thread].was_taken = True
+        self._threads = after
+        return found

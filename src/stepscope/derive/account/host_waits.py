@@ -1,0 +1,260 @@
+"""`host_waits`: where the program's own thread sleeps in a step, and what runs then.
+
+Functions say where a thread is, not whether it works there. One that wants no core
+waits: for a lock, a queue, a slow source, another process, or for time to pass.
+
+Definition: docs/definitions/host-time.md#waiting-and-working.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from stepscope.derive.account.function_parts import function_parts
+from stepscope.derive.columns.arrays import ints
+from stepscope.derive.intervals.spans import Spans
+from stepscope.frozen import Frozen
+from stepscope.patterns import Pattern
+from stepscope.unavailable import Unavailable
+from stepscope.xspace.samples_line import SamplesLine
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from stepscope.derive.account.naming import Name, Naming
+    from stepscope.derive.account.owned_time import Account
+    from stepscope.derive.host.core_time import CoreTime, ThreadTime
+    from stepscope.derive.host.function_frames import FunctionFrames
+    from stepscope.derive.step_windows.windows import Windows
+
+__all__ = ["HostWaits", "host_waits"]
+
+#: Readings must cover this share of the functions' time.
+_ENOUGH: Final = 0.5
+#: Threads outside of Python that compute for more than this share of a wait may do so
+#: for whoever waits. On a busy machine they get a core seldom.
+_OTHERS: Final = 0.1
+#: What runs for this share of a wait is what is waited for.
+_MOST: Final = 0.5
+#: Threads of a pool, and those that the program gave no name, end in a number.
+_NUMBERED: Final = Pattern(r"[-_]\d+(?= \(|\Z)")
+#: Files of Python's own in which one thread waits for another.
+_FOR_THREADS: Final = Pattern(
+    r"[\\/](?:threading|queue|(?:concurrent|multiprocessing)[\\/][\w\\/]+)\.py\Z"
+)
+_WAITS: Final = Pattern(
+    r"(?:^|\.)(?:wait|wait_for|get|put|join|result|acquire|_wait_for_tstate_lock)\Z"
+)
+
+_NOTHING_SEEN: Final = Unavailable(
+    code="NOT_RECORDED",
+    reason="It was not recorded when the program's own thread wanted a core.",
+    remedy="Record with stepscope on Linux, with `python_sampling_hz` above 0.",
+)
+_NOT_KNOWN: Final = Unavailable(
+    code="NOT_RECORDED",
+    reason="Threads outside of Python compute while the program's own thread sleeps; "
+    "whether they do so for it is not known.",
+    remedy="Record the framework's ops.",
+)
+_NO_WAITS: Final = Unavailable(
+    code="NOT_RECORDED",
+    reason="The program's own thread sleeps in none of its functions.",
+    remedy="Nothing to do.",
+)
+
+
+class HostWaits(Frozen, frozen=True):
+    """The time in steps in which the program's own thread sleeps in a function.
+
+    Attributes:
+        spans: The instants, within the judged steps.
+        function: Function that the thread sleeps in most of that time.
+        busy_ps: Time of it in which another thread of the program works.
+        thread: The thread that works, or else sleeps in a function of its own, most of
+            that time; None where there is none. Threads of a pool are one.
+        running: Function that that thread is in most of that time; None likewise.
+        works: Whether that thread works; else no thread of the process does.
+    """
+
+    spans: Spans
+    function: Name
+    busy_ps: int
+    thread: str | None
+    running: Name | None
+    works: bool
+
+
+class _Other(NamedTuple):
+    """Another thread of the program: its clocks, and its functions where it has any."""
+
+    name: str
+    time: ThreadTime
+    frames: FunctionFrames | None
+    track: int
+
+
+def host_waits(
+    *,
+    account: Account,
+    naming: Naming | Unavailable,
+    windows: Windows,
+    tracks: pl.DataFrame,
+    core_time: CoreTime | Unavailable,
+    function_frames: FunctionFrames | Unavailable,
+    frames_beside: FunctionFrames | Unavailable,
+) -> HostWaits | Unavailable:
+    """Find where the program's thread sleeps, on a host without devices.
+
+    Ops are left out: a framework's pool computes them while the program waits.
+
+    Definition: docs/definitions/host-time.md#waiting-and-working.
+
+    Args:
+        account: The account.
+        naming: What gives time its names.
+        windows: The windows.
+        tracks: The table.
+        core_time: The clocks of threads.
+        function_frames: The functions of threads that drive steps.
+        frames_beside: The functions of other threads.
+    """
+    if (
+        isinstance(naming, Unavailable)
+        or isinstance(core_time, Unavailable)
+        or isinstance(function_frames, Unavailable)
+        or not naming.function_tracks
+    ):
+        return _NOTHING_SEEN
+    main = naming.function_tracks[0]
+    place = _places(tracks)[main]
+    own = core_time.threads.get(place)
+    hosts = [one for one in account.devices if one.device is None]
+    if own is None or not hosts:
+        return _NOTHING_SEEN
+    starts, ends = (ints(windows.measured, it) for it in ("start_ps", "end_ps"))
+    judged = Spans.from_events(starts, ends - starts)
+    inside = (hosts[0].idle["host_compute"] & judged) - hosts[0].between
+    inside = inside - naming.tasks_of_ops(hosts[0], "host_compute", inside)
+    if (inside & own.seen).length_ps < _ENOUGH * inside.length_ps:
+        return _NOTHING_SEEN
+    asleep = inside & own.asleep
+    others = _others(
+        core_time, place, tracks, (function_frames, frames_beside), main=main
+    )
+    busy = asleep & Spans.union_of(one.time.awake for one in others)
+    rest = core_time.rest.get(place[:2])
+    # Nobody computes for a thread that waits in a call of the system, or of Python's.
+    surely = asleep & (own.system | _waits_for_threads(function_frames, main))
+    pooled = asleep - surely
+    unknown = pooled if rest is None else pooled & rest.awake
+    if unknown.length_ps > _OTHERS * asleep.length_ps:
+        asleep, busy = surely, surely & busy
+    if not len(asleep):
+        return _NOT_KNOWN if len(pooled) else _NO_WAITS
+    found = function_parts(function_frames, asleep, track=main, windows=naming.windows)
+    if found[0].type < 0:
+        return _NOTHING_SEEN
+    function = naming.function(
+        function_frames, found[0].type, found[0].detail
+    )._replace(loop=found[0].is_loop)
+    works = busy.length_ps >= _MOST * asleep.length_ps
+    thread, running = _most(naming, others, asleep, works=works)
+    return HostWaits(asleep, function, busy.length_ps, thread, running, works)
+
+
+def _waits_for_threads(frames: FunctionFrames, track: int) -> Spans:
+    """Return where a thread is in a function in which Python waits for another one."""
+    kinds = [
+        kind
+        for kind, name in frames.names.items()
+        if _FOR_THREADS.search(name.file or "") and _WAITS.search(name.function)
+    ]
+    mine = (frames.track == track) & np.isin(frames.type, kinds)
+    start = frames.start_ps[mine]
+    return Spans.from_events(start, frames.end_ps[mine] - start)
+
+
+def _places(tracks: pl.DataFrame) -> list[tuple[str, int | None, int]]:
+    """Return by row of tracks where its thread is: plane, process and system's id."""
+    found = []
+    for plane, process, line, name in tracks.select(
+        *("plane", "process", "id", "name")
+    ).rows():
+        samples = SamplesLine.of(line, name)
+        found.append((plane, process, line if samples is None else samples.thread))
+    return found
+
+
+def _others(
+    core_time: CoreTime,
+    own: tuple[str, int | None, int],
+    tracks: pl.DataFrame,
+    recorded: tuple[FunctionFrames | Unavailable, ...],
+    *,
+    main: int,
+) -> list[_Other]:
+    """Return the other threads of the process whose clocks were read."""
+    places = _places(tracks)
+    framed: dict[tuple[str, int | None, int], tuple[FunctionFrames, int]] = {}
+    for frames in recorded:
+        if isinstance(frames, Unavailable):
+            continue
+        for track in sorted(set(frames.track.tolist()) - {main}):
+            framed.setdefault(places[track], (frames, track))
+    return [
+        _Other(time.name, time, *framed.get(place, (None, -1)))
+        for place, time in core_time.threads.items()
+        if place != own and place[:2] == own[:2]
+    ]
+
+
+def _most(
+    naming: Naming, others: list[_Other], asleep: Spans, *, works: bool
+) -> tuple[str | None, Name | None]:
+    """Return the thread that a wait is for, as far as can be told, and its function.
+
+    Where one works it is that one. Where none does, it is one that sleeps in a function
+    of its own, if there is no other: one that waits for a thread has nothing to do.
+    """
+    pools: dict[str, list[_Other]] = defaultdict(list)
+    for one in others:
+        pools[_NUMBERED.sub("", one.name)].append(one)
+    found: list[tuple[int, str, Name | None]] = []
+    for pool, threads in pools.items():
+        named: dict[Name, int] = defaultdict(int)
+        during = 0
+        for one in threads:
+            spans = asleep & (one.time.awake if works else one.time.asleep)
+            during += spans.length_ps
+            for name, time in _functions(naming, one, spans, idle=not works):
+                named[name] += time
+        ranked = sorted(named.items(), key=lambda item: -item[1])
+        if works or (ranked and ranked[0][1] >= _MOST * asleep.length_ps):
+            label = threads[0].name if len(threads) == 1 else pool
+            found.append((during, label, ranked[0][0] if ranked else None))
+    if not found or (not works and len(found) > 1):
+        return None, None
+    _, label, running = max(found, key=lambda one: one[0])
+    return label, running
+
+
+def _functions(
+    naming: Naming, thread: _Other, spans: Spans, *, idle: bool
+) -> list[tuple[Name, int]]:
+    """Return what a thread is in for a set, but for waits for other threads."""
+    frames = thread.frames
+    if frames is None:
+        return []
+    parts = function_parts(frames, spans, track=thread.track, windows=naming.windows)
+    found = []
+    for part in parts:
+        inner = frames.names.get(part.type if part.detail < 0 else part.detail)
+        if inner is None or (idle and _FOR_THREADS.search(inner.file or "")):
+            continue
+        name = naming.function(frames, part.type, part.detail)
+        found.append((name._replace(loop=part.is_loop), part.time_ps))
+    return found

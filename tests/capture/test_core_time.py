@@ -1,0 +1,116 @@
+"""When threads wanted a core: readings of clocks become ranges, worked out by hand."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+
+import pytest
+
+from stepscope.capture.collectors.core_time import (
+    CoreClocks,
+    CoreTime,
+    Reading,
+    Seen,
+)
+from stepscope.xspace.samples_line import OTHER_THREADS
+
+MS = 1_000_000
+ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="clocks of Linux")
+
+
+def seen(*readings: tuple[int, int] | tuple[int, int, bool]) -> Seen:
+    """What comes of readings: at which ms, how many ms of a core were wanted so far."""
+    found = CoreTime()
+    for at, wanted, *in_system in readings:
+        found.add(Reading(1, at * MS, wanted * MS, *in_system))
+    (one,) = found.take()
+    return one
+
+
+def awake_ms(one: Seen) -> list[tuple[int, int]]:
+    return [(begin // MS, end // MS) for begin, end in one.awake_ns]
+
+
+def test_a_thread_that_sleeps_is_seen_and_nowhere_awake() -> None:
+    one = seen((0, 7), (10, 7), (20, 7))
+    assert (one.begin_ns, one.end_ns) == (0, 20 * MS)
+    assert (one.awake_ns, one.system_ns) == ((), ())
+
+
+def test_work_over_several_readings_is_one_range() -> None:
+    """It begins 4 ms before the second reading and goes on for 3 ms after the third."""
+    one = seen((0, 0), (10, 4), (20, 14), (30, 17), (40, 17))
+    assert awake_ms(one) == [(6, 23)]
+
+
+def test_work_that_ended_begins_anew() -> None:
+    one = seen((0, 0), (10, 2), (20, 4), (30, 4), (40, 7))
+    assert awake_ms(one) == [(8, 12), (37, 40)]
+
+
+def test_a_long_wait_for_a_core_is_no_sleep() -> None:
+    """The system counts it when it ends: 28 ms at once, of which 18 lie before."""
+    one = seen((0, 0), (10, 0), (20, 0), (30, 28), (40, 28))
+    assert awake_ms(one) == [(2, 30)]
+
+
+def test_nothing_is_told_of_the_time_before_the_first_reading() -> None:
+    assert awake_ms(seen((0, 0), (10, 30))) == [(0, 10)]
+
+
+def test_waits_for_the_system_follow_what_was_awake() -> None:
+    """Up to 30 it worked for most of the time, and waits only since a moment."""
+    one = seen((0, 0), (10, 3, True), (20, 3, True), (30, 9, True), (40, 16))
+    assert [(begin // MS, end // MS) for begin, end in one.system_ns] == [(3, 20)]
+    assert awake_ms(one) == [(0, 3), (24, 37)]
+
+
+def test_what_was_taken_is_not_told_again() -> None:
+    found = CoreTime()
+    for at, wanted in ((0, 0), (10, 10)):
+        found.add(Reading(1, at * MS, wanted * MS))
+    assert awake_ms(found.take()[0]) == [(0, 10)]
+    assert found.take() == []
+    for at, wanted in ((30, 13), (40, 16)):
+        found.add(Reading(1, at * MS, wanted * MS))
+    (one,) = found.take()
+    assert (one.begin_ns, one.end_ns) == (30 * MS, 40 * MS)
+    assert awake_ms(one) == [(37, 40)]
+
+
+def read_after(clocks: CoreClocks) -> dict[int, int]:
+    return {one.thread: one.wanted_ns for one in clocks.read(time.monotonic_ns())}
+
+
+@ON_LINUX
+def test_a_clock_counts_what_its_thread_computes() -> None:
+    clocks, mine = CoreClocks(), threading.get_native_id()
+    clocks.watch([mine])
+    before, ran = read_after(clocks), time.thread_time_ns()
+    while time.thread_time_ns() < ran + 10 * MS:
+        pass
+    after, ran = read_after(clocks), time.thread_time_ns() - ran
+    assert after[mine] - before[mine] >= ran - MS
+    clocks.close()
+    assert clocks.read(time.monotonic_ns()) == []
+
+
+@ON_LINUX
+def test_a_thread_that_is_gone_has_no_reading() -> None:
+    go = threading.Event()
+    thread = threading.Thread(target=go.wait)
+    thread.start()
+    assert thread.native_id is not None
+    clocks = CoreClocks()
+    clocks.watch([os.getpid(), thread.native_id])
+    assert set(read_after(clocks)) == {os.getpid(), thread.native_id, OTHER_THREADS}
+    go.set()
+    thread.join()
+    # The system takes a moment to let go of it.
+    end = time.monotonic() + 60
+    while thread.native_id in read_after(clocks):
+        assert time.monotonic() < end
+    clocks.close()
