@@ -33,6 +33,9 @@ test-profiles: $(VENV)/.ready-test $(PAGE) chromium ## the tests on profiles of 
 	@[ -d "$(PROFILES)" ] || { echo "no folder $(PROFILES): make test-profiles PROFILES=DIR" >&2; exit 1; }
 	STEPSCOPE_PROFILES="$(abspath $(PROFILES))" STEPSCOPE_BROWSER=required $(PYTEST) -m profiles
 
+test-thorough: $(VENV)/.ready-test frameworks ## more cases of what `make test` tries: faults, damages (ten minutes)
+	STEPSCOPE_FRAMEWORKS=required $(PYTEST) --thorough -m thorough
+
 test-web: $(VENV)/.ready-test $(PAGE) chromium ## the tests of the page, in Chromium
 	STEPSCOPE_BROWSER=required $(PYTEST) tests/web tests/browser
 
@@ -105,5 +108,5 @@ $(PAGE): $(PAGE_SOURCES) build_tools/web_page.py | $(VENV)/.ready
 	@echo "building the page"
 	@$(PY) build_tools/web_page.py
 
-.PHONY: web chromium help demo test test-core test-profiles test-web check fix bench experiments frameworks gpu-check kill-loop fuzz core clean
+.PHONY: web chromium help demo test test-core test-profiles test-thorough test-web check fix bench experiments frameworks gpu-check kill-loop fuzz core clean
 .DEFAULT_GOAL := help
