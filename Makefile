@@ -81,7 +81,7 @@ kill-loop: $(VENV)/.ready-test ## kill a recording program some hundred times (s
 fuzz: $(VENV)/.ready-test ## a million mutated inputs over the readers (some minutes)
 	$(PY) tests/fuzz/fuzz_decoder.py --cases 1000000
 	$(PY) tests/fuzz/fuzz_kineto.py --seconds 600
-	$(PYTEST) --hypothesis-profile thorough \
+	$(PYTEST) --thorough --hypothesis-profile thorough \
 		$$(grep -rl --include='test_*.py' '^@given' tests) -k "not framework"
 
 chromium: # Debian's, for the tests in a browser
