@@ -24,7 +24,8 @@ demo: $(VENV)/.ready ## record a small training loop here; explain it, and one o
 	@$(MAKE) -s web || true
 
 test: $(VENV)/.ready-test $(PAGE) chromium frameworks ## every test, frameworks and browser included
-	STEPSCOPE_FRAMEWORKS=required STEPSCOPE_BROWSER=required $(PYTEST)
+	STEPSCOPE_FRAMEWORKS=required STEPSCOPE_BROWSER=required \
+		$(PYTEST) --hypothesis-profile brief
 
 test-core: $(VENV)/.ready-test ## those without frameworks and browser; of long sweeps a few cases (three minutes)
 	$(PYTEST) --hypothesis-profile brief -m "not framework and not slow and not browser"

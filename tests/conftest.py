@@ -37,7 +37,7 @@ LEFT_OUT = pytest.StashKey[dict[str, int]]()
 OF_OTHERS = "of profiles of others are left out: make test-profiles PROFILES=DIR"
 OF_LONG_SWEEPS = "of long sweeps are left out: make test-thorough"
 
-# The machine may be busy, so no example has a deadline. `make test-core` looks briefly,
+# The machine may be busy, so no example has a deadline. `make test` looks briefly,
 # `make fuzz` longer.
 settings.register_profile("brief", max_examples=12, deadline=None)
 settings.register_profile("quick", max_examples=40, deadline=None)
