@@ -24,7 +24,8 @@ demo: $(VENV)/.ready ## record a small training loop here; explain it, and one o
 	@$(MAKE) -s web || true
 
 test: $(VENV)/.ready-test $(PAGE) chromium frameworks ## every test, frameworks and browser included
-	STEPSCOPE_FRAMEWORKS=required STEPSCOPE_BROWSER=required $(PYTEST)
+	STEPSCOPE_FRAMEWORKS=required STEPSCOPE_BROWSER=required \
+		$(PYTEST) --hypothesis-profile brief
 
 test-core: $(VENV)/.ready-test ## those without frameworks and browser; of long sweeps a few cases (three minutes)
 	$(PYTEST) --hypothesis-profile brief -m "not framework and not slow and not browser"
@@ -32,6 +33,9 @@ test-core: $(VENV)/.ready-test ## those without frameworks and browser; of long 
 test-profiles: $(VENV)/.ready-test $(PAGE) chromium ## the tests on profiles of others, which PROFILES=DIR holds
 	@[ -d "$(PROFILES)" ] || { echo "no folder $(PROFILES): make test-profiles PROFILES=DIR" >&2; exit 1; }
 	STEPSCOPE_PROFILES="$(abspath $(PROFILES))" STEPSCOPE_BROWSER=required $(PYTEST) -m profiles
+
+test-thorough: $(VENV)/.ready-test frameworks ## more cases of what `make test` tries: faults, damages (ten minutes)
+	STEPSCOPE_FRAMEWORKS=required $(PYTEST) --thorough -m thorough
 
 test-web: $(VENV)/.ready-test $(PAGE) chromium ## the tests of the page, in Chromium
 	STEPSCOPE_BROWSER=required $(PYTEST) tests/web tests/browser
@@ -78,7 +82,7 @@ kill-loop: $(VENV)/.ready-test ## kill a recording program some hundred times (s
 fuzz: $(VENV)/.ready-test ## a million mutated inputs over the readers (some minutes)
 	$(PY) tests/fuzz/fuzz_decoder.py --cases 1000000
 	$(PY) tests/fuzz/fuzz_kineto.py --seconds 600
-	$(PYTEST) --hypothesis-profile thorough \
+	$(PYTEST) --thorough --hypothesis-profile thorough \
 		$$(grep -rl --include='test_*.py' '^@given' tests) -k "not framework"
 
 chromium: # Debian's, for the tests in a browser
@@ -105,5 +109,5 @@ $(PAGE): $(PAGE_SOURCES) build_tools/web_page.py | $(VENV)/.ready
 	@echo "building the page"
 	@$(PY) build_tools/web_page.py
 
-.PHONY: web chromium help demo test test-core test-profiles test-web check fix bench experiments frameworks gpu-check kill-loop fuzz core clean
+.PHONY: web chromium help demo test test-core test-profiles test-thorough test-web check fix bench experiments frameworks gpu-check kill-loop fuzz core clean
 .DEFAULT_GOAL := help

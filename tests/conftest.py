@@ -29,9 +29,15 @@ TYPICAL_RUNS = (
     *("gpu/check_torch", "gpu/jax_healthy", "gpu/kernels", "gpu/torch_graph"),
     *("jax_cpu/annotations", "tf_cpu/no_step_markers", "tf_eager", "torch_train"),
 )
-LEFT_OUT = pytest.StashKey[int]()
+#: Mark → what a test that carries it takes, in seconds; without any it takes little.
+EXPECTED_S = {"framework": 3.0, "browser": 0.8, "slow": 0.3}
+QUICK_S = 0.03
+#: Why tests were left out → how many.
+LEFT_OUT = pytest.StashKey[dict[str, int]]()
+OF_OTHERS = "of profiles of others are left out: make test-profiles PROFILES=DIR"
+OF_LONG_SWEEPS = "of long sweeps are left out: make test-thorough"
 
-# The machine may be busy, so no example has a deadline. `make test-core` looks briefly,
+# The machine may be busy, so no example has a deadline. `make test` looks briefly,
 # `make fuzz` longer.
 settings.register_profile("brief", max_examples=12, deadline=None)
 settings.register_profile("quick", max_examples=40, deadline=None)
@@ -86,6 +92,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("recorded_run", cases, scope="module")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--thorough", action="store_true", help="run what is marked thorough as well"
+    )
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
@@ -95,12 +107,21 @@ def pytest_collection_modifyitems(
         if any(map(is_of_others, parameters_of(item))):
             item.add_marker(pytest.mark.profiles)
     mark_sweeps(items)
-    if PROFILES.is_dir():
-        return
-    left_out = [item for item in items if item.get_closest_marker("profiles")]
+    if not PROFILES.is_dir():
+        leave_out(config, items, mark="profiles", why=OF_OTHERS)
+    if not config.getoption("thorough"):
+        leave_out(config, items, mark="thorough", why=OF_LONG_SWEEPS)
+    longest_first(items)
+
+
+def leave_out(
+    config: pytest.Config, items: list[pytest.Item], *, mark: str, why: str
+) -> None:
+    """Take out the tests with a mark, and count them."""
+    left_out = [item for item in items if item.get_closest_marker(mark)]
     config.hook.pytest_deselected(items=left_out)
-    items[:] = [item for item in items if not item.get_closest_marker("profiles")]
-    config.stash[LEFT_OUT] = len(left_out)
+    items[:] = [item for item in items if not item.get_closest_marker(mark)]
+    config.stash.setdefault(LEFT_OUT, {})[why] = len(left_out)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -128,6 +149,23 @@ def mark_sweeps(items: list[pytest.Item]) -> None:
         met[test] += 1
 
 
+def longest_first(items: list[pytest.Item]) -> None:
+    """Begin with the files that take longest: no worker is left with one at the end."""
+    expected_s: Counter[str] = Counter()
+    for item in items:
+        needed = [s for mark, s in EXPECTED_S.items() if item.get_closest_marker(mark)]
+        expected_s[scope_of(item.nodeid)] += max(needed, default=QUICK_S)
+    items.sort(key=lambda item: -expected_s[scope_of(item.nodeid)])
+
+
+def scope_of(nodeid: str) -> str:
+    """The tests that one worker runs: of a file, or of every recorded run.
+
+    Such a run is judged once.
+    """
+    return RECORDED_RUN if RECORDED_RUN in nodeid else nodeid.partition("::")[0]
+
+
 def parameters_of(item: pytest.Item) -> list[Any]:
     """What a test that opens real profiles was parametrised with."""
     if "shared_profile" not in getattr(item, "fixturenames", ()):
@@ -141,27 +179,25 @@ def is_of_others(name: object) -> bool:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """A worker tells its number to the process that prints the summary."""
+    """A worker tells its numbers to the process that prints the summary."""
     if hasattr(session.config, "workeroutput"):
-        session.config.workeroutput["left_out"] = session.config.stash.get(LEFT_OUT, 0)
+        session.config.workeroutput["left_out"] = session.config.stash.get(LEFT_OUT, {})
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    node.config.stash[LEFT_OUT] = getattr(node, "workeroutput", {}).get("left_out", 0)
+    node.config.stash[LEFT_OUT] = getattr(node, "workeroutput", {}).get("left_out", {})
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    if count := config.stash.get(LEFT_OUT, 0):
-        terminalreporter.write_line(
-            f"{count} tests of profiles of others are left out: "
-            "make test-profiles PROFILES=DIR"
-        )
+    for why, count in config.stash.get(LEFT_OUT, {}).items():
+        if count:
+            terminalreporter.write_line(f"{count} tests {why}")
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Give one worker all tests of every recorded run: it judges each run once."""
+    """Give the workers whole scopes, in the order in which they were collected."""
     if config.getvalue("dist") != "loadfile":
         return None
     # Only a run with workers has the package.
@@ -169,9 +205,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class Scheduling(LoadFileScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
-            whole: str = super()._split_scope(nodeid)
-            return RECORDED_RUN if RECORDED_RUN in nodeid else whole
+            return scope_of(nodeid)
 
+    # It would begin with the files that hold most tests.
+    config.option.loadscopereorder = False
     return Scheduling(config, log)
 
 

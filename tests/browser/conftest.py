@@ -1,4 +1,4 @@
-"""One Chromium and one server for all tests; a fresh, watched window for each."""
+"""One Chromium and one server for all tests; a fresh, watched page for each."""
 
 from __future__ import annotations
 
@@ -77,8 +77,14 @@ def axe() -> str:
     return path.read_text("utf-8")
 
 
+@pytest.fixture(scope="session")
+def reader(chromium: Any) -> Any:
+    """Who opens all pages; Chromium takes longer for a new one than for a page."""
+    return chromium.new_context(accept_downloads=True)
+
+
 @pytest.fixture
-def window(chromium: Any, server: Server) -> Iterator[Callable[..., View]]:
+def window(reader: Any, server: Server) -> Iterator[Callable[..., View]]:
     """`window(width=760, theme="dark")`: a view of the page.
 
     The test fails on an error in the console, an uncaught error, or a request to
@@ -87,13 +93,11 @@ def window(chromium: Any, server: Server) -> Iterator[Callable[..., View]]:
     opened: list[View] = []
 
     def window(*, width: int = 1400, theme: str = "light") -> View:
-        context = chromium.new_context(
-            viewport={"width": width, "height": 900},
-            color_scheme=theme,
-            accept_downloads=True,
-        )
-        opened.append(View(context, server))
-        return opened[-1]
+        view = View(reader, server)
+        view.page.set_viewport_size({"width": width, "height": 900})
+        view.page.emulate_media(color_scheme=theme)
+        opened.append(view)
+        return view
 
     yield window
     problems = [problem for view in opened for problem in view.close()]

@@ -91,15 +91,28 @@ def run(program: str, *arguments: object, options: tuple[str, ...] = BY_TIME) ->
     return Done(done.stderr, len(files))
 
 
-@pytest.mark.usefixtures("folder")
-@pytest.mark.parametrize("how", sorted(PARENTS))
 # Long enough for workers to last a part of their parent, however slow it starts.
-@pytest.mark.parametrize(("seconds", "options"), [(3, EARLY), (6, BY_TIME)])
+SECONDS = {EARLY: 3, BY_TIME: 6}
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(
+    ("how", "options"),
+    [
+        *((how, EARLY) for how in sorted(PARENTS)),
+        ("subprocess", BY_TIME),
+        *(
+            pytest.param(how, BY_TIME, marks=pytest.mark.thorough)
+            for how in sorted(PARENTS)
+            if how != "subprocess"
+        ),
+    ],
+)
 def test_a_parent_that_only_waits_is_not_recorded(
-    how: str, seconds: float, options: tuple[str, ...]
+    how: str, options: tuple[str, ...]
 ) -> None:
     """Neither where the workers end early, nor where time opens their windows."""
-    done = run(PARENTS[how], seconds, options=options)
+    done = run(PARENTS[how], SECONDS[options], options=options)
     assert done.processes == 2
     assert "not recorded, because it only started the others: parent.py" in done.err
 

@@ -1,12 +1,14 @@
-"""A small Keras `fit` with our callback, run as the command line says.
+"""Small Keras `fit`s with our callback, one after the other.
 
-    python keras_program.py LOGDIR WINDOW BATCHES_PER_EXECUTION train|validate|fail
+    python keras_program.py FITS
 
-Prints as JSON what it knows of itself.
+FITS is JSON: a list of [LOGDIR, WINDOW, BATCHES_PER_EXECUTION, train|validate|fail].
+Prints as JSON what it knows of each.
 """
 
 from __future__ import annotations
 
+import gc
 import json
 import sys
 from typing import TYPE_CHECKING, Any
@@ -30,7 +32,7 @@ def batches() -> Iterator[tuple[np.ndarray, np.ndarray]]:
     raise ValueError("the data ended badly")
 
 
-def main(logdir: str, window: str, per_execution: int, mode: str) -> dict[str, Any]:
+def fit(logdir: str, window: str, per_execution: int, mode: str) -> dict[str, Any]:
     model = keras.Sequential([keras.Input((FEATURES,)), keras.layers.Dense(1)])
     model.compile("sgd", "mse", steps_per_execution=per_execution)
     callback = ss.keras.ProfilerCallback(logdir, window)
@@ -65,7 +67,15 @@ def main(logdir: str, window: str, per_execution: int, mode: str) -> dict[str, A
     }
 
 
+def main(fits: list[list[Any]]) -> list[dict[str, Any]]:
+    found = []
+    for one in fits:
+        found.append(fit(*one))
+        # The next recording is to describe its own model alone.
+        keras.backend.clear_session()
+        gc.collect()
+    return found
+
+
 if __name__ == "__main__":
-    logdir, window, per_execution, mode = sys.argv[1:]
-    facts = main(logdir, window, int(per_execution), mode)
-    sys.stdout.write(f"{json.dumps(facts)}\n")
+    sys.stdout.write(f"{json.dumps(main(json.loads(sys.argv[1])))}\n")

@@ -173,7 +173,16 @@ def test_xprof_analyses_the_steps_of_pytorch_on_a_cpu(how: str, tmp_path: Path) 
     program.write_text(TORCH, encoding="utf-8")
     logdir = tmp_path / "stepscope-logs"
     if how == "run":
-        command = (sys.executable, "-m", "stepscope", "run", "--", python, program)
+        command = (
+            sys.executable,
+            "-m",
+            "stepscope",
+            "run",
+            "--no-report",
+            "--",
+            python,
+            program,
+        )
         environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "-1"}
         subprocess.run(command, check=True, cwd=tmp_path, timeout=300, env=environment)
     else:

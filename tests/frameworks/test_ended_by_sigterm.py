@@ -59,20 +59,22 @@ def other(): torch.sin(torch.ones(64, 64))
 LOOP = """
 import os, signal, sys, threading, time
 what = {"steps": step, "time": other}[sys.argv[1]]
-def end():
-    while not list(__import__("pathlib").Path("stepscope-logs").rglob("*.part")):
-        time.sleep(0.1)
-    time.sleep(4)
-    # A busy machine may need longer for its first steps.
-    last = time.monotonic() + 60
-    while made < 20 and time.monotonic() < last:
-        time.sleep(0.1)
-    os.kill(os.getpid(), signal.SIGTERM)
+# Whether the collector of the framework has begun, and all others have.
+def is_recorded():
+    sessions = sys.modules.get("stepscope.capture.recording.session")
+    recording = sessions and sessions.current()
+    under_way = recording and recording._under_way
+    return bool(under_way) and sys.argv[2] in [it.name for it in under_way._started]
 made = 0
+enough = threading.Event()
+def end():
+    enough.wait()
+    os.kill(os.getpid(), signal.SIGTERM)
 threading.Thread(target=end, daemon=True).start()
 while True:
     what()
-    made += 1
+    made += is_recorded()
+    if made == 20: enough.set()
     time.sleep(0.01)
 """
 WINDOWS = {
@@ -93,7 +95,7 @@ def recorded(
     (folder / "train.py").write_text(text, encoding="utf-8")
     asked = ["run", *WINDOWS[window], "--no-report", "--", interpreter(name)]
     return subprocess.run(
-        [sys.executable, "-m", "stepscope", *asked, "train.py", window],
+        [sys.executable, "-m", "stepscope", *asked, "train.py", window, name],
         cwd=folder,
         capture_output=True,
         text=True,
@@ -122,25 +124,24 @@ def test_the_frameworks_part_is_stored(name: str, window: str, tmp_path: Path) -
 
 
 LONG_CALL = """
-import ctypes, pathlib, threading, time
+import ctypes, time
 before = other
-begun = None
 def other():
-    global begun
     before()
-    if begun is None and list(pathlib.Path("stepscope-logs").rglob("*.part")):
-        begun = time.monotonic()
-    if begun is not None and time.monotonic() - begun > 4:
+    if made == 19:
+        enough.set()
         # A call that keeps the main thread outside of Python, as a framework may.
         ctypes.CDLL(None).sleep(100)
 """
+#: The long call has begun when the signal comes.
+LATE = "enough.wait()\n    time.sleep(2)"
 
 
 def test_a_call_that_does_not_return_holds_up_neither_storing_nor_the_end(
     tmp_path: Path,
 ) -> None:
     program, sign = PROGRAMS["torch"]
-    loop = LOOP.replace("time.sleep(4)", "time.sleep(9)")
+    loop = LOOP.replace("enough.wait()", LATE)
     done = recorded(tmp_path, "torch", program + LONG_CALL + loop, "time")
     assert done.returncode == 143, done.stderr
     assert "SIGTERM ended the recording" in done.stderr
@@ -165,11 +166,24 @@ def test_the_programs_own_handler_runs_after_storing(tmp_path: Path) -> None:
     assert any(sign in it for it in found), done.stderr
 
 
+#: Its main thread waits in one call until something was stored.
+WAITS = """
+import os, pathlib, threading, time, torch
+reading, writing = os.pipe()
+def tell():
+    while not list(pathlib.Path("stepscope-logs").rglob("*.xplane.pb")):
+        time.sleep(0.1)
+    os.write(writing, b"stored")
+threading.Thread(target=tell).start()
+os.read(reading, 1)
+print("done")
+"""
+
+
 def test_a_main_thread_that_never_comes_back_starts_no_profiler(
     tmp_path: Path,
 ) -> None:
-    text = "import torch, time\ntime.sleep(12)\nprint('done')\n"
-    (tmp_path / "train.py").write_text(text, encoding="utf-8")
+    (tmp_path / "train.py").write_text(WAITS, encoding="utf-8")
     asked = ["run", "--wait-s", "0.3", "--record-s", "0.5", "--no-report", "--"]
     done = subprocess.run(
         [sys.executable, "-m", "stepscope", *asked, interpreter("torch"), "train.py"],

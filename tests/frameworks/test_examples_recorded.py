@@ -65,7 +65,17 @@ RUNS = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(RUNS))
+#: The same program on other back ends, on which `test_keras_recorded.py` records too.
+REPEATED = ("keras_jax", "keras_torch")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.thorough if name in REPEATED else ())
+        for name in sorted(RUNS)
+    ],
+)
 def test_an_example_records_its_steps_and_its_framework(
     name: str, tmp_path: Path
 ) -> None:

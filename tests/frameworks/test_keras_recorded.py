@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from tests.support.programs.frameworks import (
@@ -20,6 +21,8 @@ import stepscope as ss
 from stepscope.derive.steps.chosen import steps
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from stepscope.derive.profile_data import ProfileData
 
 pytestmark = pytest.mark.framework
@@ -37,18 +40,45 @@ EXPECTED = {
 }
 
 
+#: Window, batches per execution, and what else the data do.
+FITS = {
+    "1": ("10,15", 1, "train"),
+    "5": ("10,15", 5, "train"),
+    "validate": ("12,15", 1, "validate"),
+    "fail": ("10,30", 1, "fail"),
+}
+
+
+class Recorded(NamedTuple):
+    """Where a `fit` was recorded, and what its program knows of it."""
+
+    logdir: Path
+    facts: dict[str, Any]
+
+
+@pytest.fixture(scope="module")
 def recorded(
-    logdir: Path, backend: str, window: str, per_execution: int, mode: str = "train"
-) -> dict[str, Any]:
-    done = run_program(
-        interpreter(ENVIRONMENTS[backend]),
-        PROGRAM,
-        *(logdir, window, per_execution, mode),
-        environment={"KERAS_BACKEND": backend},
-    )
-    facts: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    assert facts["backend"] == backend
-    return facts
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Callable[[str, str], Recorded]:
+    """Each `fit` of a back end; a program of it makes them all."""
+
+    @cache
+    def of(backend: str) -> dict[str, Recorded]:
+        folder = tmp_path_factory.mktemp(backend)
+        done = run_program(
+            interpreter(ENVIRONMENTS[backend]),
+            PROGRAM,
+            json.dumps([[str(folder / name), *asked] for name, asked in FITS.items()]),
+            environment={"KERAS_BACKEND": backend},
+        )
+        facts: list[dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
+        assert {it["backend"] for it in facts} == {backend}
+        return {
+            name: Recorded(folder / name, it)
+            for name, it in zip(FITS, facts, strict=True)
+        }
+
+    return lambda backend, fit: of(backend)[fit]
 
 
 def numbers_and_batches(profile: ProfileData) -> list[tuple[int, int]]:
@@ -58,12 +88,12 @@ def numbers_and_batches(profile: ProfileData) -> list[tuple[int, int]]:
 
 @pytest.mark.parametrize(("backend", "per_execution"), RUNS)
 def test_ten_to_fifteen_are_recorded_on_every_back_end(
-    tmp_path: Path, backend: str, per_execution: int
+    recorded: Callable[[str, str], Recorded], backend: str, per_execution: int
 ) -> None:
-    facts = recorded(tmp_path, backend, "10,15", per_execution)
+    logdir, facts = recorded(backend, str(per_execution))
     assert facts["error"] is None
     assert facts["warnings"] == []
-    path = only_file(tmp_path)
+    path = only_file(logdir)
     profile = ss.open(path)
     assert {marker for marker, _ in steps_of(profile)} == {"train"}
     assert numbers_and_batches(profile) == EXPECTED[per_execution]
@@ -79,10 +109,9 @@ def test_ten_to_fifteen_are_recorded_on_every_back_end(
 
 @pytest.mark.parametrize("backend", ["tensorflow", "jax", "torch"])
 def test_validation_within_the_range_is_marked_test(
-    tmp_path: Path, backend: str
+    recorded: Callable[[str, str], Recorded], backend: str
 ) -> None:
-    recorded(tmp_path, backend, "12,15", 1, "validate")
-    profile = ss.open(only_file(tmp_path))
+    profile = ss.open(only_file(recorded(backend, "validate").logdir))
     assert steps_of(profile) == [
         *(("train", 12), ("train", 13)),
         *(("test", 1), ("test", 2), ("test", 3)),
@@ -92,24 +121,27 @@ def test_validation_within_the_range_is_marked_test(
 
 @pytest.mark.parametrize("backend", ["tensorflow", "jax", "torch"])
 def test_a_fit_that_raises_keeps_what_was_recorded(
-    tmp_path: Path, backend: str
+    recorded: Callable[[str, str], Recorded], backend: str
 ) -> None:
     """The data raise after 12 batches; the program catches that and records anew."""
-    facts = recorded(tmp_path, backend, "10,30", 1, "fail")
+    logdir, facts = recorded(backend, "fail")
     assert facts["error"] is not None
-    found = steps_of(ss.open(only_file(tmp_path)))
+    found = steps_of(ss.open(only_file(logdir)))
     assert found[:3] == [("train", 10), ("train", 11), ("train", 12)]
 
 
-def test_pytorch_itself_refuses_several_batches_per_execution(tmp_path: Path) -> None:
-    facts = recorded(tmp_path, "torch", "10,15", 5)
+def test_pytorch_itself_refuses_several_batches_per_execution(
+    recorded: Callable[[str, str], Recorded],
+) -> None:
+    logdir, facts = recorded("torch", "5")
     assert "steps_per_execution" in facts["error"]
-    assert list(tmp_path.rglob("*.xplane.pb")) == []
+    assert list(logdir.rglob("*.xplane.pb")) == []
 
 
 @pytest.mark.parametrize("backend", ["jax", "torch"])
-def test_asynchronous_dispatch_stays_on(tmp_path: Path, backend: str) -> None:
-    facts = recorded(tmp_path, backend, "10,15", 1)
-    without, with_ours = facts["asynchronous"]
+def test_asynchronous_dispatch_stays_on(
+    recorded: Callable[[str, str], Recorded], backend: str
+) -> None:
+    without, with_ours = recorded(backend, "1").facts["asynchronous"]
     assert without == with_ours
     assert with_ours is True

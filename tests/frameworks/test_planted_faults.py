@@ -77,6 +77,14 @@ FAULTS: Final = {
     ("jax", "recompile"): (COMPILING, "update"),
     ("jax", "checkpoint"): (WRITING, "`save_checkpoint` (jax_program.py:"),
 }
+#: Two of each framework, of different kinds; `make test-thorough` plants all of them,
+#: and `make experiments` each of them in two sizes.
+OF_EVERY_RUN: Final = {
+    *(("plain", "slow_loader"), ("plain", "callback")),
+    *(("torch", "slow_transform"), ("torch", "slow_collate")),
+    *(("tensorflow", "sequential_map"), ("tensorflow", "eager")),
+    *(("jax", "slow_transform"), ("jax", "recompile")),
+}
 #: What others on the machine do to a program, and no fault of its own.
 NOISE: Final = {"step.outlier", "gap.contention"}
 #: A recording that nobody disturbs is made once.
@@ -167,7 +175,13 @@ def recordings(
     return made
 
 
-@pytest.mark.parametrize(("framework", "fault"), list(FAULTS))
+@pytest.mark.parametrize(
+    ("framework", "fault"),
+    [
+        pytest.param(*of, marks=() if of in OF_EVERY_RUN else pytest.mark.thorough)
+        for of in FAULTS
+    ],
+)
 def test_the_fault_is_said_first(
     framework: str, fault: str, recorded: Callable[[str, str], Recorded]
 ) -> None:

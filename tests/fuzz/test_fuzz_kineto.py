@@ -22,7 +22,12 @@ def fuzz(repository: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 @pytest.mark.parametrize(
-    ("cases", "seed"), [(40, 20), pytest.param(3000, 21, marks=pytest.mark.slow)]
+    ("cases", "seed"),
+    [
+        (40, 20),
+        pytest.param(750, 21, marks=pytest.mark.slow),
+        pytest.param(3000, 22, marks=pytest.mark.thorough),
+    ],
 )
 def test_no_damaged_trace_raises_anything_but_one_line(
     cases: int, seed: int, fuzz: ModuleType, tmp_path: Path

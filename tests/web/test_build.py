@@ -23,12 +23,13 @@ def clone(folder: Path, *, package: bool = False) -> Path:
     shutil.copytree(
         ROOT / "web", folder / "web", ignore=shutil.ignore_patterns("node_modules")
     )
-    skipped = shutil.ignore_patterns("__pycache__", "*.so", "static", "*.egg-info")
+    # Kernels that are compiled are kept: they have tests of their own.
+    skipped = shutil.ignore_patterns("__pycache__", "static", "*.egg-info")
     for name in ("build_tools", *(["src"] if package else [])):
         shutil.copytree(ROOT / name, folder / name, ignore=skipped)
     if package:
         for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
-            shutil.copy(ROOT / name, folder / name)
+            shutil.copy2(ROOT / name, folder / name)
     return folder
 
 

@@ -112,11 +112,18 @@ def test_mutated_pages_raise_nothing_but_bad_input(
     judge(tmp_path, whole, range(first, first + AT_ONCE))
 
 
-@pytest.mark.slow  # thousands of files, each written and read
-def test_thousands_of_mutated_databases_raise_nothing_but_bad_input(
-    tmp_path: Path, whole: bytes
+# Hundreds of files, each written and read.
+@pytest.mark.parametrize(
+    "seeds",
+    [
+        pytest.param(range(10_000, 10_250), marks=pytest.mark.slow),
+        pytest.param(range(10_250, 11_000), marks=pytest.mark.thorough),
+    ],
+)
+def test_a_thousand_mutated_databases_raise_nothing_but_bad_input(
+    tmp_path: Path, whole: bytes, seeds: range
 ) -> None:
-    judge(tmp_path, whole, range(10_000, 11_000))
+    judge(tmp_path, whole, seeds)
 
 
 # ----------------------------------------------------- pages and SQL read the same

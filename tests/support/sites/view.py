@@ -80,7 +80,6 @@ class View:
     def __init__(self, context: Any, server: Server) -> None:
         self.server = server
         self.page = context.new_page()
-        self._context = context
         self._problems: list[str] = []
         self._asked: set[Any] = set()
         self.page.on("console", self._console)
@@ -112,7 +111,10 @@ class View:
             self._problems = [each for each in self._problems if text not in each]
 
     def close(self) -> list[str]:
-        self._context.close()
+        """Leave nothing behind for the next page, and say what went wrong."""
+        if self.page.url.startswith(self.server.address):
+            self.page.evaluate("localStorage.clear()")
+        self.page.close()
         return self._problems
 
     def go(self, page: str = "", *, run: str | None = None, **state: str) -> None:
