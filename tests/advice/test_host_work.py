@@ -223,6 +223,31 @@ def test_a_function_that_calls_the_models_ops_is_the_step() -> None:
     assert found.parts[0].share_percent > 2 * THRESHOLDS.host_function.value
 
 
+def test_a_pass_of_the_model_is_no_fault() -> None:
+    """A step: 3.9 ms in `forward`, 2.9 ms of nodes of gradients, 1.5 ms of an update.
+
+    The nodes run ops of the forward pass again, and are of more kinds than it has.
+    """
+    lines = [line for line in on_host() if not line[1].startswith("model/")]
+    for begin in [line[2] for line in lines if line[1] == "train"]:
+        lines.append(("main", "$/app/net.py:12 forward", begin + 45.0, 3_900.0))
+        for at, op in enumerate(("addmm", "relu", "_softmax")):
+            node = f"{op.strip('_').title()}Backward0"
+            start = begin + 4_100.0 + 950.0 * at
+            lines += [
+                ("main", f"aten::{op}", begin + 50.0 + 750.0 * at, 740.0),
+                ("main", f"autograd::engine::evaluate_function: {node}", start, 940.0),
+                ("main", node, start + 5.0, 930.0),
+                ("main", "aten::addmm", start + 10.0, 400.0),
+                ("main", f"aten::{op}_backward", start + 420.0, 500.0),
+                ("main", "aten::lerp_", begin + 7_050.0 + 500.0 * at, 490.0),
+            ]
+    found = findings(lines, devices=None)["host.work"]
+    assert (found.status, found.note) == ("pass", "ops")
+    assert found.parts[0].name == "forward"
+    assert found.parts[0].share_percent == pytest.approx(39.0)
+
+
 def eager_of(dispatch_ms: float) -> dict[Any, Any]:
     ops = EagerOps(
         eager_ps=90 * MS,

@@ -279,3 +279,34 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     done = run(program, tmp_path)
     assert (done.returncode, done.stdout) == (0, "0\n"), done.stderr
     assert set().union(*names_by_host(tmp_path).values()) == {"child"}
+
+
+#: A child gets the signal before anyone in it could forget what its parent listens to.
+EARLY_CHILD = """
+import os, signal, sys, threading
+os.register_at_fork(after_in_child=lambda: os.kill(os.getpid(), signal.SIGTERM))
+from stepscope.capture.ground.leaving import leaving
+heard = threading.Event()
+leaving.watch(end=heard.set, forked=lambda: None)
+child = os.fork()
+if not child:
+    os._exit(5)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+# Longer than the main thread has to come to its handler.
+print(heard.wait(1.0), flush=True)
+blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+print(signal.SIGTERM in blocked, flush=True)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_signal_for_a_child_that_just_began_is_not_its_parents() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", EARLY_CHILD],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ended.stdout.split() == [str(-signal.SIGTERM), "False", "False"], ended
+    assert ended.returncode == 0

@@ -18,6 +18,7 @@ from stepscope.derive.step_time.host_codes import HostCode
 from stepscope.derive.step_time.threads import EVIDENCE
 from stepscope.derive.step_windows.windows import windows
 from stepscope.frozen import Frozen
+from stepscope.patterns import Pattern
 from stepscope.unavailable import Unavailable, present
 from stepscope.units import PS_PER_S
 
@@ -36,6 +37,9 @@ __all__ = ["FunctionRuns", "enclosing_functions", "function_runs"]
 _MOST: Final = 0.8
 #: … and the work this share of the function: the training loop is no answer.
 _OWN: Final = 0.6
+#: A node of PyTorch's graph of gradients, and the op that it is of.
+_NODE: Final = Pattern(r"^(?:autograd::engine::\w+: )?([A-Za-z]\w*)Backward\d*$")
+_ATEN: Final = "aten::"
 
 
 @signal(account, function_frames, windows)
@@ -105,11 +109,15 @@ class _Ops(Frozen, frozen=True):
         start_ps: When each began.
         end_ps: When it ended.
         kind: Number of its kind: ops of one name are of one kind.
+        backward: Of each kind, whether it is a node of the graph of gradients.
+        forward: Of each kind, whether it has such a node.
     """
 
     start_ps: NDArray[np.int64]
     end_ps: NDArray[np.int64]
     kind: NDArray[np.intp]
+    backward: NDArray[np.bool_]
+    forward: NDArray[np.bool_]
 
     def mostly_in(self, spans: Spans) -> NDArray[np.bool_]:
         """Return of each kind whether at least half of its ops begin within a set."""
@@ -120,9 +128,25 @@ class _Ops(Frozen, frozen=True):
     def are_of(self, spans: Spans) -> bool:
         """Return whether most kinds mostly begin within a set.
 
-        By kinds, since one of them may run any number of times.
+        By kinds, since one of them may run any number of times. Where gradients are
+        computed the model is what has them: most of them, and most of the ops that
+        they belong to, begin within the set.
         """
-        return 2 * int(self.mostly_in(spans).sum()) > int(self.kind.max(initial=-1)) + 1
+        inside = self.mostly_in(spans)
+        if not self.forward.any():
+            return _most(inside)
+        return _most(inside[self.forward]) and _most(inside[self.backward])
+
+    def are_partly_of(self, spans: Spans) -> bool:
+        """Return whether a pass of the model, or all of it, begins within a set."""
+        inside = self.mostly_in(spans)
+        if not self.forward.any():
+            return _most(inside)
+        return _most(inside[self.forward]) or _most(inside[self.backward])
+
+
+def _most(flags: NDArray[np.bool_]) -> bool:
+    return 2 * int(flags.sum()) > len(flags)
 
 
 class FunctionRuns(Frozen, frozen=True):
@@ -180,8 +204,16 @@ class FunctionRuns(Frozen, frozen=True):
         return spans - Spans.from_events(start, end - start)
 
     def is_the_step(self, part: Part) -> bool:
-        """Return whether the model runs while a function does: by it, or beside it."""
-        return self.ran.are_of(self._seen(part))
+        """Return whether the model runs while a function does: by it, or beside it.
+
+        One of its passes is enough, unless most steps do without the function, as they
+        do without a validation.
+        """
+        times = self.times_ps(part)
+        if 2 * times.count(0) > len(times):
+            return self.ran.are_of(self._seen(part))
+        surely = self._surely(self._seen(part))
+        return self.ran.are_partly_of(surely) or self.ran.are_of(self._seen(part))
 
     def calls_the_model(self, part: Part) -> bool:
         """Return whether a function is the step and its ops are called from it."""
@@ -274,5 +306,37 @@ def _ops(
     start = ints(events, "start_ps")[rows]
     begun = judged.within(start, start + 1) > 0
     rows, start = rows[begun], start[begun]
-    kind = np.unique(handles(events, "type")[rows], return_inverse=True)[1]
-    return _Ops(start, start + ints(events, "dur_ps")[rows], kind.ravel())
+    types, kind = np.unique(handles(events, "type")[rows], return_inverse=True)
+    every = present(profile.table(host, "event_types"))["name"]
+    backward, forward = _passes([every[int(one)] or "" for one in types])
+    end = start + ints(events, "dur_ps")[rows]
+    kind = kind.ravel()
+    # The same ops run in both passes: those of the backward one are kinds of their own.
+    node = backward[kind]
+    nodes = Spans.from_events(start[node], (end - start)[node])
+    kind = kind + len(types) * (forward[kind] & (nodes.within(start, start + 1) > 0))
+    kinds, kind = np.unique(kind, return_inverse=True)
+    first = kinds < len(types)
+    kinds = kinds % max(len(types), 1)
+    return _Ops(*(start, end, kind.ravel()), backward[kinds], forward[kinds] & first)
+
+
+def _passes(names: list[str]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return which ops PyTorch's graph of gradients names, and which it belongs to."""
+    nodes = [_NODE.match(name) for name in names]
+    differentiated = {_bare(node[1]) for node in nodes if node is not None}
+    return (
+        np.array([node is not None for node in nodes], bool),
+        np.array(
+            [
+                name.startswith(_ATEN) and _bare(name[len(_ATEN) :]) in differentiated
+                for name in names
+            ],
+            bool,
+        ),
+    )
+
+
+def _bare(name: str) -> str:
+    """Return an op's name as both spellings have it: `_log_softmax`, `LogSoftmax`."""
+    return name.replace("_", "").lower()

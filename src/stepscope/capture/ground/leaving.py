@@ -45,6 +45,8 @@ class Leaving:
         self._stored = threading.Event()
         #: The thread that stores because of the signal.
         self._storing: int | None = None
+        #: Signals that a thread blocked before it began to fork.
+        self._forking = threading.local()
 
     @property
     def by_signal(self) -> bool:
@@ -58,7 +60,11 @@ class Leaving:
             self._registered = True
             atexit.register(self._at_exit)
             if hasattr(os, "register_at_fork"):
-                os.register_at_fork(after_in_child=self._in_child)
+                os.register_at_fork(
+                    before=self._hold_signal,
+                    after_in_parent=self._let_signal_through,
+                    after_in_child=self._in_child,
+                )
         self._take_signal()
 
     def come_first(self) -> None:
@@ -94,6 +100,22 @@ class Leaving:
         # Another thread that ended the recording could not; its listener goes now.
         self._give_signal_back()
 
+    def _hold_signal(self) -> None:
+        """Let a SIGTERM wait while this thread forks.
+
+        A child that gets one before it has forgotten our alarm writes into the pipe
+        that it shares with its parent, which would take the signal for its own.
+        """
+        if self._took_signal:
+            self._forking.blocked = signal.pthread_sigmask(
+                signal.SIG_BLOCK, {signal.SIGTERM}
+            )
+
+    def _let_signal_through(self) -> None:
+        blocked = self._forking.__dict__.pop("blocked", None)
+        if blocked is not None:
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+
     def _in_child(self) -> None:
         forked = self._forked
         self._end = self._forked = None
@@ -107,6 +129,7 @@ class Leaving:
         self._give_signal_back()
         if forked is not None:
             forked()
+        self._let_signal_through()
 
     def _take_signal(self) -> None:
         if threading.current_thread() is not threading.main_thread():

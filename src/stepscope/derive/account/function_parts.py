@@ -3,10 +3,10 @@
 Time in a library is that of the program's own function that called it, with the
 library's function told beside. Time is divided along the tree of calls. A function that
 runs around steps is the loop itself: its time is that of the functions it calls. Within
-a step a function that only calls another gives way to it, and one that calls several in
-turn is divided among them; any other keeps its time, with the function to which most of
-it goes told beside. Where no function is the program's own, libraries are told by the
-same rules.
+a step a function that calls several in turn is divided among them, and what one of the
+program's own functions takes, where that is most of its caller's time, is told apart;
+any other keeps its time, with the function to which most of it goes told beside. Where
+no function is the program's own, libraries are told by the same rules.
 
 Definition: docs/where-a-steps-time-goes.md#functions-by-name.
 """
@@ -240,7 +240,7 @@ class _Tree(Frozen, frozen=True, eq=True):
             return self._gives_way(at, self._large(node.calls, least))
         own = self._own_calls(at, least)
         # What a library calls back is the program's own again.
-        return self._gives_way(at, own) if node.is_own else own
+        return self._gives_way(at, own, most=_MOST) if node.is_own else own
 
     def _large(self, calls: Iterable[int], least: float) -> list[int]:
         return [call for call in calls if self.nodes[call].time_ps >= least]
@@ -257,12 +257,18 @@ class _Tree(Frozen, frozen=True, eq=True):
                 waiting += self._large(self.nodes[call].calls, least)
         return found
 
-    def _gives_way(self, at: int, calls: list[int]) -> list[int]:
-        """Return those of some calls among which a function's time is divided."""
+    def _gives_way(self, at: int, calls: list[int], *, most: float = _ALL) -> list[int]:
+        """Return those of some calls among which a function's time is divided.
+
+        Args:
+            at: The function.
+            calls: The functions that it calls.
+            most: The share of its time from which one of them is told apart alone.
+        """
         whole = self.nodes[at].time_ps
         shares = {call: self.nodes[call].time_ps / whole for call in calls}
         pieces = [call for call in calls if shares[call] >= _PIECE]
-        only = max(shares.values(), default=0.0) >= _ALL
+        only = max(shares.values(), default=0.0) >= most
         several = len(pieces) > 1 and sum(shares[it] for it in pieces) >= _TOGETHER
         return pieces if only or several else []
 
