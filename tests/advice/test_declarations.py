@@ -21,6 +21,7 @@ from tests.support.traces.training import (
     scaled,
     together,
 )
+from tests.support.traces.waiting import AT_THE_TIME, decoding, waiting
 
 from stepscope.advice.engine import signals_of
 from stepscope.advice.finding import Finding
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[2]
 #: Names that stand for something in the texts of every rule.
 NAMES = {"passed", "named", "function", "bursts", *Finding.__struct_fields__}
+#: Of a part that waits, and of what another thread is in meanwhile.
+NAMES |= {"sleeper", "elsewhere"}
 #: PyTorch's allocator takes memory.
 TAKEN = ("main", "[memory]", 5.0, 0.0, {"Bytes": 8, "Addr": 1, "Device Type": 0})
 #: A pipeline makes a batch for each step.
@@ -108,10 +111,12 @@ def _bases() -> list[Signals]:
             )
         ),
     )
+    waits = (waiting(), waiting() + decoding(AT_THE_TIME))
     recorded = (RECORDED, ROOT / "tests" / "data" / "gpu" / "torch_healthy")
     return [
         *(signals_of(open_profile(path)) for path in recorded),
         *(signals_of(blueprint.profile(trace)) for trace in traces),
+        *(signals_of(blueprint.profile(blueprint.trace(it))) for it in waits),
     ]
 
 

@@ -1,0 +1,64 @@
+"""Steps that wait for another thread, for the system, or for nobody.
+
+Samples tell functions, and looks at the clocks of threads when each wanted a core.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.support.traces.training import on_host
+
+from stepscope.xspace.samples_line import AWAKE, READ, SYSTEM
+
+STEPS = [10_000.0 * number for number in range(20)]
+AT_THE_TIME = [(begin + 50.0, begin + 3_850.0) for begin in STEPS]
+GET = "$/usr/lib/python3.12/queue.py:154 Queue.get"
+LOADER = "samples beside the steps of loader, 100 a second"
+
+
+def core_time(
+    thread: str, awake: list[tuple[float, float]], *, system: bool = False
+) -> list[Any]:
+    """When a thread wanted a core, of 200 ms; where asleep, maybe in the system."""
+    line = f"core time of {thread}, 100 a second"
+    begins = [0.0, *(end for _, end in awake)]
+    ends = [*(begin for begin, _ in awake), 200_000.0]
+    asleep = [
+        (begin, end) for begin, end in zip(begins, ends, strict=True) if begin < end
+    ]
+    return [
+        (line, READ, 0.0, 200_000.0),
+        *((line, AWAKE, begin, end - begin) for begin, end in awake),
+        *((line, SYSTEM, begin, end - begin) for begin, end in asleep if system),
+    ]
+
+
+def waiting(
+    *, system: bool = False, inner: str | None = None, pool: float = 0.0
+) -> list[Any]:
+    """Of each step of 10 ms `take_batch` sleeps for 3.8, from 50 µs on.
+
+    Args:
+        system: Whether it waits for the system, as for a file.
+        inner: What it calls all that time.
+        pool: For which share of it threads outside of Python compute.
+    """
+    lines = [it for it in on_host(lead_us=4_000.0) if it[1] != "IteratorGetNext"]
+    begins = STEPS
+    for function in ("$/app/train.py:41 take_batch", *([inner] if inner else [])):
+        lines += [("main", function, begin + 50.0, 3_800.0) for begin in begins]
+    awake = [(begin + 3_850.0, begin + 10_050.0) for begin in begins]
+    awake = [(0.0, 50.0), *((begin, min(end, 200_000.0)) for begin, end in awake)]
+    lines += core_time("main", awake, system=system)
+    others = [(begin, begin + pool * (end - begin)) for begin, end in AT_THE_TIME]
+    return lines + core_time("other threads", others if pool else [])
+
+
+def decoding(awake: list[tuple[float, float]]) -> list[Any]:
+    """Thread `loader` is in `decode` while the steps wait."""
+    frames = [
+        (LOADER, "$/app/data.py:7 decode", begin, end - begin)
+        for begin, end in AT_THE_TIME
+    ]
+    return frames + core_time("loader", awake)
