@@ -127,7 +127,7 @@ _WAITS_FOR_THREAD: Final = (
 )
 #: Known only where waiting is what a finding is about.
 _WAITING_LEAD: Final = (
-    ("Waiting holds {waits_for_thread} of the step: {sleeper} while {elsewhere}."),
+    "Waiting holds {waits_for_thread} of the step: {sleeper} while {elsewhere}.",
     (
         "Waiting holds {waits_for_thread} of the step: {sleeper} while other threads "
         "of the program work."
