@@ -204,20 +204,52 @@ def nest(
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
+def _pop(
+    stack_end: cython.longlong[::1], top: cython.longlong, until: cython.longlong
+) -> cython.longlong:
+    while top >= 0 and stack_end[top] <= until:
+        top -= 1
+    return top
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
 def _push(
-    running: cython.longlong[:, ::1],
+    stack_end: cython.longlong[::1],
+    stack_code: cython.longlong[::1],
     top: cython.longlong,
     ends: cython.longlong,
     what: cython.longlong,
 ) -> cython.longlong:
-    while top >= 0 and running[0, top] <= ends:
-        top -= 1
-    top += 1
-    if top >= running.shape[1]:
-        return -1
-    running[0, top] = ends
-    running[1, top] = what
+    top = _pop(stack_end, top, ends) + 1
+    if top >= stack_end.shape[0]:
+        # An empty stack has the top -1.
+        return -2
+    stack_end[top] = ends
+    stack_code[top] = what
     return top
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _queue(
+    queue_end: cython.longlong[::1],
+    queue_code: cython.longlong[::1],
+    tail: cython.longlong,
+    ends: cython.longlong,
+    what: cython.longlong,
+) -> cython.longlong:
+    if tail > 0 and ends <= queue_end[tail - 1]:
+        return tail
+    if tail >= queue_end.shape[0]:
+        return -1
+    queue_end[tail] = ends
+    queue_code[tail] = what
+    return tail + 1
 
 
 @cython.cfunc
@@ -230,10 +262,16 @@ def _flatten(
     sticky: cython.const[cython.uchar][::1],
     begin: cython.longlong,
     end: cython.longlong,
-    running: cython.longlong[:, ::1],
-    out: cython.longlong[:, ::1],
+    stack_end: cython.longlong[::1],
+    stack_code: cython.longlong[::1],
+    queue_end: cython.longlong[::1],
+    queue_code: cython.longlong[::1],
+    out_start: cython.longlong[::1],
+    out_end: cython.longlong[::1],
+    out_code: cython.longlong[::1],
 ) -> cython.longlong:
     row: cython.longlong
+    fresh: cython.int
     starts: cython.longlong
     ends: cython.longlong
     until: cython.longlong
@@ -258,30 +296,30 @@ def _flatten(
             starts = start[row]
             if starts < before or (starts == before and dur[row] > lasted):
                 return -2
-            before = starts
-            lasted = dur[row]
+            before, lasted = starts, dur[row]
             ends = _end(starts, lasted)
         while cursor < starts:
             if head < tail:
-                until = running[2, head]
-                what = running[3, head]
+                until = queue_end[head]
+                what = queue_code[head]
                 head += until <= starts
             else:
-                while top >= 0 and running[0, top] <= cursor:
-                    top -= 1
+                top = _pop(stack_end, top, cursor)
                 if top < 0:
                     break
-                until = running[0, top]
-                what = running[1, top]
-            if what != written or cursor != written_until:
-                if count >= out.shape[1]:
-                    return -1
-                written = what
-                out[0, count] = cursor
-                out[2, count] = what
-                count += 1
+                until = stack_end[top]
+                what = stack_code[top]
+            # Written also where the last segment goes on: no branch to predict.
+            fresh = (what != written) | (cursor != written_until)
+            if count < out_start.shape[0]:
+                out_start[count] = cursor
+                out_code[count] = what
+            elif fresh:
+                return -1
+            count += fresh
+            written = what
             written_until = min(until, starts)
-            out[1, count - 1] = written_until
+            out_end[count - 1] = written_until
             cursor = until
         cursor = starts
         if ends == starts:
@@ -290,16 +328,11 @@ def _flatten(
         if sticky[what]:
             if head == tail:
                 head = tail = 0
-            if head == tail or ends > running[2, tail - 1]:
-                if tail >= running.shape[1]:
-                    return -1
-                running[2, tail] = ends
-                running[3, tail] = what
-                tail += 1
-        elif top < 0 or running[0, top] < ends or running[1, top] != what:
-            top = _push(running, top, ends, what)
-            if top < 0:
-                return -1
+            tail = _queue(queue_end, queue_code, tail, ends, what)
+        else:
+            top = _push(stack_end, stack_code, top, ends, what)
+        if tail < 0 or top < -1:
+            return -1
     return count
 
 
@@ -341,13 +374,36 @@ def flatten(
         or out.shape[0] != 3
     ):
         return BAD_RANGE
+    # One array a row: the kernel then computes no place from two indices.
+    stack_end: cython.longlong[::1] = running[0]
+    stack_code: cython.longlong[::1] = running[1]
+    queue_end: cython.longlong[::1] = running[2]
+    queue_code: cython.longlong[::1] = running[3]
+    out_start: cython.longlong[::1] = out[0]
+    out_end: cython.longlong[::1] = out[1]
+    out_code: cython.longlong[::1] = out[2]
     if not cython.compiled:
         start, dur, code = memoryview(start), memoryview(dur), memoryview(code)
-        sticky, running = memoryview(sticky), memoryview(running)
-        out = memoryview(out)
+        sticky = memoryview(sticky)
+        stack_end, stack_code = memoryview(stack_end), memoryview(stack_code)
+        queue_end, queue_code = memoryview(queue_end), memoryview(queue_code)
+        out_start, out_end = memoryview(out_start), memoryview(out_end)
+        out_code = memoryview(out_code)
     with cython.nogil:
         found: cython.longlong = _flatten(
-            start, dur, code, sticky, begin, end, running, out
+            start,
+            dur,
+            code,
+            sticky,
+            begin,
+            end,
+            stack_end,
+            stack_code,
+            queue_end,
+            queue_code,
+            out_start,
+            out_end,
+            out_code,
         )
     return found
 

@@ -225,10 +225,11 @@ def _difference(
             gap_ends = b_start[j]
             if gap_ends >= ends:
                 break
-            if starts < gap_ends:
-                out[0, count] = starts
-                out[1, count] = gap_ends
-                count += 1
+            # Written even where nothing is left of a; the next interval replaces it.
+            # Processors cannot predict a branch here.
+            out[0, count] = starts
+            out[1, count] = gap_ends
+            count += starts < gap_ends
             starts = b_end[j]
             if starts >= ends:
                 # It may reach into the next interval of a.
