@@ -39,11 +39,11 @@ def steps(step_trace: Any, first: int, last: int) -> int:
     return total
 
 
-def flat(step_trace: Any) -> list[int]:
-    """Resident bytes at the most, after each of eight parts of two million steps."""
+def flat(step_trace: Any, count: int) -> list[int]:
+    """Resident bytes after each of eight parts of so many steps."""
     found = []
     for _ in range(8):
-        for step in range(250_000):
+        for step in range(count // 8):
             with step_trace(step):
                 pass
         pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[1]
@@ -102,7 +102,7 @@ def go_wrong(how: str, step_trace: Any, recorder: Any) -> None:
         fork(step_trace, recorder)
 
 
-def main(logdir: str, how: str) -> None:
+def main(logdir: str, how: str, millions: str = "") -> None:
     recorder: Any = None
     step_trace: Any = contextlib.nullcontext
     if logdir != "-":
@@ -111,7 +111,7 @@ def main(logdir: str, how: str) -> None:
         step_trace = ss.StepTrace
         recorder = ss.flight_recorder(logdir, slower_than=20, hang_s=2)
     if how == "flat":
-        say(flat(step_trace))
+        say(flat(step_trace, int(millions) * 1_000_000))
     elif how == "kill":
         run_until_killed(step_trace)
     else:
