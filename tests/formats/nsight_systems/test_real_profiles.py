@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 from tests.support.traces.kineto import check_all, frame
+from tests.support.traces.nsight import KERNEL
 
 from stepscope.formats.opening import read
 from stepscope.trace.stats import DOUBLE
@@ -111,6 +112,33 @@ def test_sums_are_those_of_sql(
         ~pl.col("type").is_in(others.cast(pl.Int32).to_list())
     )
     assert [(len(events), events["dur_ps"].sum() or None)] == (ranges or [(0, None)])
+
+
+def test_samples_name_the_call_that_sets_the_device_up(
+    shared_profile: Callable[[str], Path], tmp_path: Path
+) -> None:
+    path = shared_profile(JACOBI)
+    trace = read(path)
+    found = rows_of(
+        path,
+        tmp_path,
+        "SELECT DISTINCT start FROM COMPOSITE_EVENTS AS e"
+        " JOIN SAMPLING_CALLCHAINS AS c ON c.id = e.id"
+        " JOIN StringIds AS s ON s.id = c.symbol WHERE s.value = 'cudaSetDevice'"
+        " ORDER BY start",
+    )
+    times = [start for (start,) in found]
+    ((kernel,),) = rows_of(path, tmp_path, f"SELECT min(start) FROM {KERNEL}")  # noqa: S608
+    types = frame(trace, "event_types").with_row_index("type")
+    named = types.filter(pl.col("name").str.ends_with("!cudaSetDevice"))["type"]
+    wanted = named.cast(pl.Int32).to_list()
+    runs = frame(trace, "events").filter(pl.col("type").is_in(wanted))
+    began = frame(trace, "device_activity").filter(kind="kernel")["start_ps"].min()
+    before_ms = ((runs["start_ps"] - began) / 10**9).to_list()
+    ended_ms = ((runs["start_ps"] + runs["dur_ps"] - began) / 10**9).to_list()
+    # Half of the 5 ms between two looks at a stack, on either side.
+    assert min(before_ms) == pytest.approx((times[0] - kernel) / 10**6, abs=3)
+    assert max(ended_ms) == pytest.approx((times[-1] - kernel) / 10**6, abs=3)
 
 
 #: Threads of the program: those that call CUDA, as SQL lists them.

@@ -28,7 +28,7 @@ RUNTIME: Final = "CUPTI_ACTIVITY_KIND_RUNTIME"
 SYNC: Final = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"
 NVTX: Final = "NVTX_EVENTS"
 #: Columns whose texts lie in `StringIds`.
-_IS_ID: Final = re.compile(r"(?<!metric)Name\Z|Id\Z")
+_IS_ID: Final = re.compile(r"(?<!metric)Name\Z|Id\Z|\A(?:symbol|module)\Z")
 
 
 def global_id(process: int = PID, thread: int = 0) -> int:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -118,24 +119,30 @@ def long_stretch_ps(latency_ps: int) -> int:
 
 
 class _Told(Frozen, frozen=True, eq=True):
-    """What functions and ranges tell of a thread, or of all step threads."""
+    """What functions tell of threads; where one fetches, writes, waits or calls.
+
+    Attributes:
+        named: Where functions ran that do not wait for a device, nor call it; in
+            `HostStates` also where ranges of the user show what the thread does.
+        fetching: Where one fetches or makes a batch.
+        writing: Where one writes a checkpoint or a model.
+        waiting: Where one waits for a device.
+        calling: Where one calls a device's runtime.
+    """
 
     named: Spans
     fetching: Spans
     writing: Spans
     waiting: Spans
+    calling: Spans
+
+    def within(self, within: Spans) -> _Told:
+        """Return the part of all that lies in a set."""
+        return _Told(*(within & getattr(self, field) for field in _TOLD))
 
 
-class _Functions(Frozen, frozen=True, eq=True):
-    """When functions ran on one thread: any, those that fetch, write, wait.
-
-    Those that wait for a device are none of the others.
-    """
-
-    all: Spans
-    fetching: Spans
-    writing: Spans
-    waiting: Spans
+_TOLD: Final = _Told.__struct_fields__
+_NOTHING_TOLD: Final = _Told(*(Spans.empty() for _ in _TOLD))
 
 
 #: What programs call their own functions that make or fetch a batch, or write a
@@ -148,9 +155,7 @@ _WRITES: Final = Pattern(r"(?:^|\.)(?:save_|write_)checkpoint\w*$")
 _WRITING: Final = (FunctionPurpose.CHECKPOINT, FunctionPurpose.SUMMARY)
 
 
-def _by_track(
-    frames: FunctionFrames, purposes: FunctionPurposes
-) -> dict[int, _Functions]:
+def _by_track(frames: FunctionFrames, purposes: FunctionPurposes) -> dict[int, _Told]:
     fetching = purposes.purpose == FunctionPurpose.INPUT
     fetching |= _are_named(frames, _FETCHES)
     writing = np.isin(purposes.purpose, _WRITING) | _are_named(frames, _WRITES)
@@ -158,11 +163,13 @@ def _by_track(
     for track in np.unique(frames.track).tolist():
         mine = frames.track == track
         waits = _runs(frames, mine & (purposes.purpose == FunctionPurpose.SYNC))
-        found[track] = _Functions(
-            _runs(frames, mine) - waits,
+        calls = _runs(frames, mine & (purposes.purpose == FunctionPurpose.CALL))
+        found[track] = _Told(
+            _runs(frames, mine) - waits - calls,
             _runs(frames, mine & fetching),
             _runs(frames, mine & writing),
             waits,
+            calls,
         )
     return found
 
@@ -195,11 +202,7 @@ class HostStates(Frozen, frozen=True):
         chores: Ranges named as callbacks, metrics, evaluations or logs.
         between: Where no step's own work goes on.
         dense: Where ops or launches begin in quick succession on the step threads.
-        named: Row of tracks → where a function or a range of the user shows what the
-            thread does.
-        fetching: Row of tracks → where a function fetches or makes a batch.
-        writing: Row of tracks → where a function writes a checkpoint or a model.
-        waiting: Row of tracks → where a function waits for a device.
+        told: Row of tracks → what functions and ranges of the user tell.
         off_core: Row of tracks → where the thread had no core.
     """
 
@@ -210,11 +213,12 @@ class HostStates(Frozen, frozen=True):
     chores: Spans
     between: Spans
     dense: Spans
-    named: dict[int, Spans]
-    fetching: dict[int, Spans]
-    writing: dict[int, Spans]
-    waiting: dict[int, Spans]
+    told: dict[int, _Told]
     off_core: dict[int, Spans]
+
+    def programs(self) -> tuple[int, ...]:
+        """Return those of the threads that run the program."""
+        return tuple(it for it in self.threads if it in self.told)
 
     def claims(self, track: int, within: Spans, of_any_thread: Claims) -> Claims:
         """Return what the state of one launching thread claims of a set, in order.
@@ -225,12 +229,7 @@ class HostStates(Frozen, frozen=True):
             of_any_thread: What `claims_of_any_thread` returns of it.
         """
         active = self.doing(track, within)
-        told = _Told(
-            *(
-                within & sets.get(track, Spans.empty())
-                for sets in (self.named, self.fetching, self.writing, self.waiting)
-            )
-        )
+        told = self.told.get(track, _NOTHING_TOLD).within(within)
         away = self.off_core.get(track, Spans.empty())
         own = self._claims(
             self._only(track, within), told, within, active=active, away=away
@@ -285,7 +284,7 @@ class HostStates(Frozen, frozen=True):
                 state(HostCode.GARBAGE) | state(HostCode.SYSTEM_CALL),
             ),
             ("sync", _union(state, _BLOCKED) | told.waiting),
-            ("host_compute", told.named),
+            ("host_compute", told.named | told.calling),
             ("sync", self._all_away()),
             ("between", self.between),
         )
@@ -333,7 +332,11 @@ class HostStates(Frozen, frozen=True):
                 | (state(HostCode.DISPATCH) - dense),
             ),
             # Earlier claims have all other codes.
-            ("launch", _union(state, _LAUNCHING) | _without(swift, state, _WAITING)),
+            (
+                "launch",
+                _union(state, _LAUNCHING)
+                | _without(swift | told.calling, state, _WAITING),
+            ),
             (
                 "sync",
                 state(HostCode.SYNC)
@@ -347,8 +350,8 @@ class HostStates(Frozen, frozen=True):
     def _told(self, within: Spans) -> _Told:
         return _Told(
             *(
-                _union_within(sets.values(), within)
-                for sets in (self.named, self.fetching, self.writing, self.waiting)
+                _union_within((getattr(it, field) for it in self.told.values()), within)
+                for field in _TOLD
             )
         )
 
@@ -371,11 +374,11 @@ class HostStates(Frozen, frozen=True):
             return Spans.empty()
         sets = self.classes.by_thread.get(track, {})
         told = [spans for code, spans in sets.items() if code not in _FOR_OTHERS]
-        told.append(self.named.get(track, Spans.empty()))
-        return _union_within(told, within)
+        functions = self.told.get(track, _NOTHING_TOLD)
+        return _union_within((*told, functions.named, functions.calling), within)
 
     def _only(self, track: int, within: Spans) -> _State:
-        lines = (track, *self.notes) if track in self.named else (track,)
+        lines = (track, *self.notes) if track in self.programs() else (track,)
         return cache(
             lambda code: Spans.union_of(
                 self.classes.when(line, code, within) for line in lines
@@ -428,7 +431,7 @@ def host_states(
     """
     rows_of = host_classes.rows
     types = handles(events, "type")
-    functions: dict[int, _Functions] = {}
+    functions: dict[int, _Told] = {}
     if not isinstance(function_frames, Unavailable) and not isinstance(
         function_purposes, Unavailable
     ):
@@ -443,7 +446,12 @@ def host_states(
     )
     telling &= ~event_types["name"].is_in(list(marker_names(steps))).to_numpy()
     chore = event_kinds.has(EventFlag.CHORE) & ~event_kinds.has(EventFlag.PYTHON_FRAME)
-    named, chores = {}, []
+    # Of a thread that is not asked, only what its functions are called for counts.
+    told = {
+        track: msgspec.structs.replace(ran, named=Spans.empty())
+        for track, ran in functions.items()
+    }
+    chores = []
     for track in threads:
         rows = rows_of.rows(track)
         mine = types[rows]
@@ -451,8 +459,9 @@ def host_states(
         # The silence of a thread of a pool says nothing of the program.
         if program[track]:
             plain = host_classes.code[rows] == HostCode.NOTHING
-            told = rows_of.spans(rows, telling[mine] & plain)
-            named[track] = told | _of_the_step(functions.get(track), sets)
+            ran = functions.get(track, _NOTHING_TOLD)
+            named = rows_of.spans(rows, telling[mine] & plain) | _of_the_step(ran, sets)
+            told[track] = msgspec.structs.replace(ran, named=named)
         if chore.any():
             chores.append(rows_of.spans(rows, chore[mine]))
     latency_ps = (
@@ -468,18 +477,14 @@ def host_states(
         dense=_dense(
             rows_of, threads, host_classes.code, most_ps=long_stretch_ps(latency_ps)
         ),
-        named=named,
-        fetching={track: ran.fetching for track, ran in functions.items()},
-        writing={track: ran.writing for track, ran in functions.items()},
-        waiting={track: ran.waiting for track, ran in functions.items()},
+        told=told,
         off_core=off_core(tracks, events, event_types, rows_of=rows_of),
     )
 
 
-def _of_the_step(functions: _Functions | None, sets: Mapping[int, Spans]) -> Spans:
+def _of_the_step(functions: _Told, sets: Mapping[int, Spans]) -> Spans:
     """Return when functions ran that no input pipeline called: it works ahead."""
-    ran = Spans.empty() if functions is None else functions.all
-    return ran - sets.get(HostCode.PIPELINE, Spans.empty())
+    return functions.named - sets.get(HostCode.PIPELINE, Spans.empty())
 
 
 def _recording(
@@ -503,7 +508,7 @@ def _threads(
     tracks: pl.DataFrame,
     calling: NDArray[np.bool_],
     classes: HostClasses,
-    functions: Mapping[int, _Functions],
+    functions: Mapping[int, _Told],
 ) -> tuple[list[int], NDArray[np.bool_]]:
     """Return the threads that are asked what they do, and which run the program.
 

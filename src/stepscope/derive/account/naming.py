@@ -198,7 +198,9 @@ class Naming(Frozen, frozen=True):
         if len(tasks):
             found += self.rest(owner, tasks, on_device=False)
             left = left - tasks
-        for track in self.function_tracks if owner in OF_FUNCTIONS else ():
+        # Between the launches of a program without ops its own functions run.
+        told = owner in OF_FUNCTIONS or (owner == "launch" and not self.has_ops)
+        for track in self.function_tracks if told else ():
             if not len(left):
                 break
             named = self._by_functions(track, left)
@@ -551,10 +553,8 @@ def naming(
         passing=passing | event_kinds.has(EventFlag.ALLOCATOR | EventFlag.THREADPOOL),
         system=np.isin(event_kinds.host_class, SYSTEM_CLASSES),
         types=types,
-        has_ops=bool(
-            event_kinds.is_op().any()
-            or event_kinds.has(EventFlag.PYTHON_FRAME | EventFlag.PJIT).any()
-        ),
+        has_ops=(frames is not None and frames.of_python())
+        or bool((event_kinds.is_op() | event_kinds.has(EventFlag.PJIT)).any()),
         threads=threads,
         program=program,
         function_tracks=tuple(

@@ -225,7 +225,8 @@ class _Host(Frozen, frozen=True):
             garbage=garbage,
             collections_seen=bool(seen),
             debugging=_debugging(states, event_types, types),
-            writing=union(HostCode.OUTPUT) | Spans.union_of(states.writing.values()),
+            writing=union(HostCode.OUTPUT)
+            | Spans.union_of(it.writing for it in states.told.values()),
             waiting=waiting,
             for_device=waiting | waits,
             doing=doing - waits,

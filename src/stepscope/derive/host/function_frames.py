@@ -50,6 +50,8 @@ _IN_FILE: Final = (
     Pattern(r"\$(?P<file>.*?):(?P<line>\d+) (?P<function>.*)\Z", re.DOTALL),
     Pattern(r"(?P<file>[^()]*)\((?P<line>\d+)\): (?P<function>.*)\Z", re.DOTALL),
 )
+#: `$solver!main(int, char**)`; the file of a library stands in angle brackets.
+_IN_BINARY: Final = Pattern(r"\$(?P<file>[^!]*)!(?P<function>.*)\Z", re.DOTALL)
 #: `nn.Module: Linear_0`, `<built-in method run_backward of … object at 0x7f…>`.
 _IN_NO_FILE: Final = (
     Pattern(r"nn\.Module: (?P<function>.*)\Z", re.DOTALL),
@@ -121,6 +123,10 @@ class FunctionFrames(Frozen, frozen=True):
         """Return the threads that run a module: the program's file, or an import."""
         modules = [it for it, name in self.names.items() if name.function == _MODULE]
         return frozenset(np.unique(self.track[np.isin(self.type, modules)]).tolist())
+
+    def of_python(self) -> bool:
+        """Return whether Python's functions are among them, not compiled ones alone."""
+        return any(it.file is None or it.line is not None for it in self.names.values())
 
     def function(self, event_type: int) -> str:
         """Return the name of a function."""
@@ -305,6 +311,13 @@ def _parsed(name: str, path: str | None) -> FunctionName:
             return FunctionName(
                 found["function"], file, int(found["line"]), _is_library(file)
             )
+    found = _IN_BINARY.match(name)
+    if found is not None:
+        file = found["file"]
+        is_library = file.startswith("<")
+        return FunctionName(
+            found["function"], file.strip("<>"), None, library=is_library
+        )
     for form in _IN_NO_FILE:
         found = form.match(name)
         if found is not None:

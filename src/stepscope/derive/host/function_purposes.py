@@ -1,7 +1,7 @@
 """`function_purposes`: what functions are called for.
 
-Functions of known libraries that write checkpoints or summaries, fetch a batch or
-compile have that purpose with all that they call.
+Functions of known libraries that write checkpoints or summaries, fetch a batch, compile
+or call a device's runtime have that purpose with all that they call.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ class FunctionPurpose(IntEnum):
     SUMMARY = 3
     COMPILE = 4
     SYNC = 5
+    CALL = 6
 
 
 class _Rule(Frozen, frozen=True, eq=True):
@@ -91,6 +92,9 @@ _RULES: Final = (
     ),
     # The tracer of older versions keeps the file's name alone.
     _Rule(FunctionPurpose.SYNC, r"^(?:api|array)\.py$", r"^block_until_ready$"),
+    # Of compiled programs, whose files have no such ending.
+    _Rule(FunctionPurpose.SYNC, r"(?<!\.py)$", r"^(?:cu|cuda|hip)[A-Z]\w*Synchronize$"),
+    _Rule(FunctionPurpose.CALL, r"(?<!\.py)$", r"^(?:cu|cuda|hip)[A-Z]\w*$"),
 )
 
 

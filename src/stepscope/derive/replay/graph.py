@@ -115,7 +115,7 @@ def step_graph(
         tracks,
         events,
         classes=host_classes,
-        programs=() if isinstance(host_states, Unavailable) else host_states.named,
+        programs=() if isinstance(host_states, Unavailable) else host_states.programs(),
         activities=activities,
     )
     whole = _whole_device(threads, tracks, events, event_types)

@@ -188,15 +188,16 @@ def _named(
 
 
 def _part_words(part: AccountPart) -> str:
-    where = "" if part.file is None else f" ({_file_name(part.file)}:{part.line})"
+    where = "" if part.file is None else f" ({_place(part.file, part.line)})"
     if part.detail in PART_WORDS:
         return f"{PART_WORDS[part.detail]} {part.name}"
     detail = "" if part.detail is None else f", most of it in {part.detail}"
     return f"{part.name}{where}{detail}"
 
 
-def _file_name(path: str) -> str:
-    return path.replace("\\", "/").rpartition("/")[2]
+def _place(path: str, line: int | None) -> str:
+    name = path.replace("\\", "/").rpartition("/")[2]
+    return name if line is None else f"{name}:{line}"
 
 
 def _not_looked_at(overview: OverviewPageResult, width: int) -> list[Line]:

@@ -6,6 +6,7 @@ milliseconds to minutes, where a launch takes microseconds.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -17,6 +18,8 @@ from stepscope.derive.account.host_states import long_stretch_ps
 from stepscope.derive.account.owned_time import account
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.device.launch_facts import launch_facts
+from stepscope.derive.host.function_frames import function_frames
+from stepscope.derive.host.function_purposes import FunctionPurpose, function_purposes
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import HostClass, event_kinds
 from stepscope.derive.step_windows.windows import windows
@@ -24,6 +27,10 @@ from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
 
@@ -46,7 +53,37 @@ class SetUp(Frozen, frozen=True):
     calls: tuple[Part, ...]
 
 
-@signal(account, event_kinds, launch_facts, windows)
+class _Calls(Frozen, frozen=True):
+    """Long calls of a runtime, arrays by call.
+
+    Attributes:
+        start_ps: int64.
+        dur_ps: int64.
+        name: Row of `names`.
+        names: Names of calls.
+    """
+
+    start_ps: NDArray[np.int64]
+    dur_ps: NDArray[np.int64]
+    name: NDArray[np.int32]
+    names: Sequence[str]
+
+    def spans(self) -> Spans:
+        """Return when any of them ran."""
+        return Spans.from_events(self.start_ps, self.dur_ps)
+
+    def held(self, spans: Spans) -> dict[str, int]:
+        """Return how much of a set runs in the calls of each name."""
+        within = spans.within(self.start_ps, self.start_ps + self.dur_ps)
+        by_name = np.bincount(self.name, weights=within)
+        return {
+            self.names[it]: int(by_name[it]) for it in np.flatnonzero(by_name).tolist()
+        }
+
+
+@signal(
+    *(account, event_kinds, function_frames, function_purposes, launch_facts, windows)
+)
 def set_up_signals(profile: ProfileData, _: Thresholds) -> dict[str, SetUp]:
     """Return what each device waits for so, by `host:device`; without any, nothing."""
     found: dict[str, SetUp] = {}
@@ -57,48 +94,71 @@ def set_up_signals(profile: ProfileData, _: Thresholds) -> dict[str, SetUp]:
 
 def _of_host(profile: ProfileData, host: str) -> dict[str, SetUp]:
     owned = profile.derived(host, account)
-    kinds = profile.derived(host, event_kinds)
     facts = profile.derived(host, launch_facts)
     placed = profile.derived(host, windows)
-    events = profile.table(host, "events")
     if (
         isinstance(owned, Unavailable)
-        or isinstance(kinds, Unavailable)
         or isinstance(facts, Unavailable)
         or isinstance(placed, Unavailable)
-        or isinstance(events, Unavailable)
     ):
         return {}
     measured = placed.measured
     if placed.has_steps and measured.height >= _FEW_STEPS:
         return {}
-    types = handles(events, "type")
-    start, dur = ints(events, "start_ps"), ints(events, "dur_ps")
-    long = dur >= long_stretch_ps(facts.latency_ps)
-    rows = np.flatnonzero(long & (kinds.host_class == HostClass.API)[types])
-    calls = Spans.from_events(start[rows], dur[rows])
+    least_ps = long_stretch_ps(facts.latency_ps)
+    calls = (_recorded(profile, host, least_ps), _sampled(profile, host, least_ps))
     begin, end = ints(measured, "start_ps"), ints(measured, "end_ps")
     judged = Spans.from_events(begin, end - begin)
     whole = judged.length_ps
-    if not len(calls) or not whole:
-        return {}
-    names = profile.table(host, "event_types")
     found = {}
     for device in owned.devices:
-        waits = Spans.union_of(device.idle[owner] for owner in _OWNERS) & judged & calls
-        if not len(waits) or isinstance(names, Unavailable):
+        waits = Spans.union_of(device.idle[owner] for owner in _OWNERS) & judged
+        by_name: Counter[str] = Counter()
+        waited_ps = waits.length_ps
+        # What was recorded itself is not taken from samples once more.
+        for some in filter(None, calls):
+            by_name.update(some.held(waits))
+            waits = waits - some.spans()
+        if not by_name:
             continue
-        held = waits.within(start[rows], start[rows] + dur[rows])
-        by_type = np.bincount(types[rows], weights=held).tolist()
-        largest = sorted(range(len(by_type)), key=lambda kind: -by_type[kind])[:SHOWN]
         found[f"{host}:{device.device}"] = SetUp(
-            percent=100 * waits.length_ps / whole,
+            percent=100 * (waited_ps - waits.length_ps) / whole,
             calls=tuple(
-                Part(
-                    name=names["name"][kind], share_percent=100 * by_type[kind] / whole
-                )
-                for kind in largest
-                if by_type[kind]
+                Part(name=name, share_percent=100 * held / whole)
+                for name, held in by_name.most_common(SHOWN)
             ),
         )
     return found
+
+
+def _recorded(profile: ProfileData, host: str, least_ps: int) -> _Calls | None:
+    """Return the long calls that were recorded as events."""
+    kinds = profile.derived(host, event_kinds)
+    events = profile.table(host, "events")
+    names = profile.table(host, "event_types")
+    if (
+        isinstance(kinds, Unavailable)
+        or isinstance(events, Unavailable)
+        or isinstance(names, Unavailable)
+    ):
+        return None
+    types, dur = handles(events, "type"), ints(events, "dur_ps")
+    rows = np.flatnonzero(
+        (dur >= least_ps) & (kinds.host_class == HostClass.API)[types]
+    )
+    return _Calls(
+        ints(events, "start_ps")[rows], dur[rows], types[rows], names["name"].to_list()
+    )
+
+
+def _sampled(profile: ProfileData, host: str, least_ps: int) -> _Calls | None:
+    """Return the long calls that samples of the program's functions found."""
+    frames = profile.derived(host, function_frames)
+    purposes = profile.derived(host, function_purposes)
+    if isinstance(frames, Unavailable) or isinstance(purposes, Unavailable):
+        return None
+    dur = frames.end_ps - frames.start_ps
+    rows = (dur >= least_ps) & (purposes.purpose == FunctionPurpose.CALL)
+    types, name = np.unique(frames.type[rows], return_inverse=True)
+    names = [frames.function(it) for it in types.tolist()]
+    return _Calls(frames.start_ps[rows], dur[rows], name.astype(np.int32), names)

@@ -78,6 +78,10 @@ WANTED: Final = {
     ),
     "OSRT_API": Wanted(("start", "end", "nameId", "globalTid")),
     "SCHED_EVENTS": Wanted(("start", "cpu", "isSchedIn", "globalTid")),
+    "COMPOSITE_EVENTS": Wanted(("id", "start", "globalTid")),
+    "SAMPLING_CALLCHAINS": Wanted(
+        ("id", "symbol", "module", "stackDepth"), ("unresolved",)
+    ),
     "GPU_METRICS": Wanted(("timestamp", "typeId", "metricId"), numbers=("value",)),
     "TARGET_INFO_GPU_METRICS": Wanted(("typeId", "metricId"), texts=("metricName",)),
     **dict.fromkeys(OVERHEADS, Wanted(("start", "end"), ("nameId",))),
@@ -108,6 +112,8 @@ WORK: Final = (
     "NVTX_EVENTS",
     "OSRT_API",
     "SCHED_EVENTS",
+    "COMPOSITE_EVENTS",
+    "SAMPLING_CALLCHAINS",
 )
 
 #: Table → what it holds that its owner may not want to pass on. They are never read.

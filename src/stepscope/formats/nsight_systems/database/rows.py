@@ -42,7 +42,10 @@ _TIMELINE: Final = (
     "OSRT_API",
 )
 #: Columns of numbers that stand for texts.
-_NAMES: Final = ("demangledName", "shortName", "nameId", "textId")
+_NAMES: Final = (
+    *("demangledName", "shortName", "nameId", "textId"),
+    *("symbol", "module"),
+)
 
 
 class Export(Frozen, frozen=True, kw_only=True, eq=True):
@@ -242,6 +245,10 @@ def _strings(
         used = frame
         if table == "ThreadNames":
             used = frame.filter(pl.col("globalTid").is_in(list(threads)))
+        elif "unresolved" in frame.columns:
+            # The text of what has no name is its address; there are very many.
+            named = (pl.col("unresolved") == 0).fill_null(value=True)
+            used = frame.with_columns(pl.when(named).then("symbol").alias("symbol"))
         for column in _NAMES:
             if column in used.columns:
                 wanted.update(used[column].drop_nulls().unique().to_list())

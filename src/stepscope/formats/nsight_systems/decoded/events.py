@@ -35,6 +35,7 @@ class Origin(IntEnum):
     MEMORY = 7  # the driver gave memory of a device to the program, or took it back
     OFF_CORE = 8  # a thread had no core
     COUNTER = 9  # a value of something that changes over time
+    SAMPLE = 10  # a function that looks at a core found there
 
 
 class Said(IntEnum):

@@ -8,6 +8,7 @@ import polars as pl
 
 from stepscope.formats.nsight_systems.database.declared import WORK
 from stepscope.formats.nsight_systems.decoded.beside import beside
+from stepscope.formats.nsight_systems.decoded.cpu_samples import cpu_samples
 from stepscope.formats.nsight_systems.decoded.device_clock import device_clocks, moved
 from stepscope.formats.nsight_systems.decoded.device_work import device_work
 from stepscope.formats.nsight_systems.decoded.events import (
@@ -27,6 +28,7 @@ from stepscope.formats.nsight_systems.decoded.scheduling import (
     turns,
 )
 from stepscope.formats.nsight_systems.decoded.timeline import SECTIONS, build_timeline
+from stepscope.xspace.samples_line import SAMPLES_BASE, SamplesLine
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -51,6 +53,7 @@ _OF_SECTION: Final = {
     SECTIONS[Origin.MEMORY]: ("asynchronous", "memory of the driver"),
     SECTIONS[Origin.OVERHEAD]: ("overhead", "Profiler overhead"),
     SECTIONS[Origin.COUNTER]: ("counters", "Counters"),
+    SECTIONS[Origin.SAMPLE]: ("samples", ""),
 }
 
 
@@ -112,6 +115,10 @@ class Recording:
         self._shown = self._thread_names()
         scheduled = turns(export)
         self.counters = self._counters(scheduled)
+        samples = cpu_samples(
+            export, self.names, threads=self.host.threads, machines=machines
+        )
+        self._sampling_hz = samples.hz
         parts = {
             Origin.RANGE: self.host.ranges,
             Origin.CALL: self.host.calls,
@@ -123,6 +130,7 @@ class Recording:
             Origin.MEMORY: self.memory,
             Origin.OFF_CORE: self._off_core(scheduled),
             Origin.COUNTER: self.counters,
+            Origin.SAMPLE: samples.frame,
         }
         self.timeline: Timeline = build_timeline(
             parts, self.names, main=self.main_process
@@ -231,15 +239,19 @@ class Recording:
         process, thread, section = key["process"], key["id"], key["section"]
         kind, words = _OF_SECTION.get(section, ("thread", "{}"))
         own = process == self.main_process or process is None
+        if kind == "samples":
+            thread -= SAMPLES_BASE
         name = self._shown.get((process, thread), f"thread {thread}")
         return Track(
             plane="/host:CPU" if own else f"/host:CPU [{process}]",
-            name=words.format(name),
+            name=SamplesLine(thread, name, self._sampling_hz).name
+            if kind == "samples"
+            else words.format(name),
             kind=kind,
             derived=None,
             device=None,
             process=process,
-            id=thread,
+            id=key["id"],
         )
 
     def _thread_names(self) -> dict[tuple[int, int], str]:

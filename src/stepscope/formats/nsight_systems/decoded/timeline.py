@@ -24,7 +24,7 @@ __all__ = ["SECTIONS", "TRACK_KEY", "Timeline", "build_timeline"]
 #: No recording lasts so long (26 days); sums of three such times fit 64 bits.
 _LONGEST_NS: Final = 2**61 // PS_PER_NS
 #: Section of a track: threads, streams, waits, memory, ranges that overlap, threads
-#: without a core, overhead, counters.
+#: without a core, overhead, counters, samples of threads.
 SECTIONS: Final = {
     Origin.CALL: 0,
     Origin.RANGE: 0,
@@ -36,6 +36,7 @@ SECTIONS: Final = {
     Origin.OFF_CORE: 5,
     Origin.OVERHEAD: 6,
     Origin.COUNTER: 7,
+    Origin.SAMPLE: 8,
 }
 #: Sections of devices.
 _ON_DEVICE: Final = range(1, 4)

@@ -1,0 +1,239 @@
+"""Samples of processor cores become runs of functions, thread by thread.
+
+A look at a core finds a thread there with its stack. Of a stack the program's own
+functions are kept, outermost first, and below them the call of a device's runtime: what
+happens inside of libraries says little, and much of it has no name. Looks that found no
+function of the program say nothing.
+
+Definition: docs/formats/nsight_systems.md#samples-of-processor-cores.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import IntEnum
+from pathlib import PurePosixPath, PureWindowsPath
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from stepscope.formats.nsight_systems.decoded.events import (
+    EVENT_COLUMNS,
+    Said,
+    process_of,
+    thread_of,
+)
+from stepscope.frozen import Frozen
+from stepscope.units import PS_PER_NS, PS_PER_S
+from stepscope.xspace.samples_line import SAMPLES_BASE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from stepscope.formats.nsight_systems.database.rows import Export
+    from stepscope.formats.nsight_systems.decoded.names import Names
+
+__all__ = ["CpuSamples", "cpu_samples"]
+
+#: Looks further apart than so many periods are not at one run: the thread had no core.
+_APART: Final = 2
+#: Functions of a deeper stack are left out, the innermost first.
+_DEEPEST: Final = 48
+#: Calls that a program makes of the runtime of a device.
+_CALL: Final = re.compile(r"(?:cu|cuda|hip)[A-Z]\w*")
+#: What a vendor links into programs, what runs before their own functions, and what
+#: has no name.
+_NOT_OWN: Final = re.compile(
+    r"(?:lib)?cudart(?:_static_|::)|(?:_start|__libc_start_\w+)\Z|\[|0x[0-9a-f]"
+)
+#: Files whose functions are not the program's own.
+_INTERPRETER: Final = re.compile(r"(?:python|pypy)[\d.]*\w?(?:\.exe)?", re.IGNORECASE)
+_SHARED: Final = re.compile(r"\.(?:so|dll|dylib)\b|^\[", re.IGNORECASE)
+
+
+class _Place(IntEnum):
+    """What a function on a stack is."""
+
+    LIBRARY = 0  # of a library, or what begins a thread, or has no name
+    OWN = 1
+    CALL = 2  # of a device's runtime
+
+
+class CpuSamples(Frozen, frozen=True, kw_only=True, eq=True):
+    """Runs of functions that samples found.
+
+    Attributes:
+        frame: Events, on lines beside those of the threads.
+        hz: How many looks at a running thread a second has; 0 without any.
+    """
+
+    frame: pl.DataFrame
+    hz: float
+
+
+def cpu_samples(
+    export: Export, names: Names, *, threads: Sequence[int], machines: int
+) -> CpuSamples:
+    """Return which functions the program's threads were found in.
+
+    Args:
+        export: The file.
+        names: Numbers of names.
+        threads: Global ids of the threads.
+        machines: Number of machines in the file.
+    """
+    looks = _looks(export, threads)
+    stacks = _stacks(export, names, looks)
+    looks = looks.join(stacks.select("id").unique(), on="id", how="semi")
+    period = _period(looks)
+    if period == 0:
+        return CpuSamples(frame=pl.DataFrame(schema=EVENT_COLUMNS), hz=0.0)
+    looks = looks.with_row_index("look")
+    runs = pl.concat(list(_runs(looks, stacks.join(looks, on="id"), period)))
+    return CpuSamples(
+        frame=runs.select(
+            "start",
+            "dur",
+            process=process_of("globalTid", machines=machines),
+            device=pl.lit(None, pl.Int32),
+            id=SAMPLES_BASE + thread_of("globalTid"),
+            name="name",
+            said=pl.lit(Said.NEITHER.value, pl.UInt8),
+        ),
+        hz=float(f"{PS_PER_S / PS_PER_NS / period:.3g}"),
+    )
+
+
+def _looks(export: Export, threads: Sequence[int]) -> pl.DataFrame:
+    """Return the looks at some threads, thread by thread in order."""
+    rows = export.frame("COMPOSITE_EVENTS").drop_nulls()
+    return (
+        rows.filter(
+            pl.col("globalTid").is_in(list(threads)),
+            # 36 years: twice a difference of two fits 64 bits.
+            pl.col("start").is_between(-(2**60), 2**60),
+        )
+        .unique("id", keep="first", maintain_order=True)
+        .sort("globalTid", "start", maintain_order=True)
+    )
+
+
+def _period(looks: pl.DataFrame) -> int:
+    """Return the usual time between two looks at one thread, in ns; 0 without two."""
+    apart = looks.select(pl.col("start").diff().over("globalTid")).to_series()
+    found = apart.filter(apart > 0).median()
+    return 0 if found is None else int(found)  # type: ignore[arg-type]
+
+
+def _stacks(export: Export, names: Names, looks: pl.DataFrame) -> pl.DataFrame:
+    """Return the functions that looks found: `id`, `at` (outermost 0) and `name`.
+
+    Looks without a function of the program have none.
+    """
+    chains = export.frame("SAMPLING_CALLCHAINS").drop_nulls(["id", "stackDepth"])
+    named = (pl.col("unresolved") == 0).fill_null(value=True)
+    chains = chains.join(looks.select("id"), on="id", how="semi").select(
+        "id",
+        "module",
+        depth="stackDepth",
+        symbol=pl.when(named).then("symbol"),
+    )
+    pairs = chains.select("symbol", "module").unique(maintain_order=True)
+    places = [_place(export, *pair) for pair in pairs.iter_rows()]
+    known = pairs.with_columns(
+        place=pl.Series([place.value for place, _ in places], dtype=pl.UInt8),
+        name=pl.Series([names.number(text) for _, text in places], dtype=pl.Int32),
+    ).filter(pl.col("place") > _Place.LIBRARY)
+    found = chains.join(known, on=["symbol", "module"], nulls_equal=True)
+    own, call = (pl.col("place") == it for it in (_Place.OWN, _Place.CALL))
+    # Functions further out have the larger depth. The outermost call is the program's.
+    calls_at = pl.col("depth").filter(call).max().over("id")
+    return (
+        found.filter(own.any().over("id"))
+        .filter((pl.col("depth") >= calls_at).fill_null(value=True))
+        .sort("id", "depth", descending=[False, True])
+        .select("id", "name", at=pl.int_range(pl.len()).over("id"))
+        .filter(pl.col("at") < _DEEPEST)
+    )
+
+
+def _place(
+    export: Export, symbol: int | None, module: int | None
+) -> tuple[_Place, str]:
+    """Return what a function is, and the name of its events."""
+    function = "" if symbol is None else export.strings.get(symbol, "")
+    path = "" if module is None else export.strings.get(module, "")
+    file = PureWindowsPath(path).name if "\\" in path else PurePosixPath(path).name
+    if _CALL.fullmatch(function):
+        return _Place.CALL, f"$<{file}>!{function}"
+    is_library = _SHARED.search(file) or _INTERPRETER.fullmatch(file) or not file
+    if is_library or not function or _NOT_OWN.match(function):
+        return _Place.LIBRARY, ""
+    return _Place.OWN, f"${file}!{_without_types(function)}"
+
+
+def _without_types(function: str) -> str:
+    """Return `ns::solve<float>` of `void ns::solve<float>(int, float*) const`."""
+    if "operator" in function:
+        return function
+    depth, begin = 0, 0
+    for at, letter in enumerate(function):
+        if letter == "(" and depth == 0 and at > begin:
+            return function[begin:at]
+        if letter in "<(":
+            depth += 1
+        elif letter in ">)":
+            depth -= 1
+        elif letter == " " and depth == 0:
+            begin = at + 1
+    return function
+
+
+def _runs(
+    looks: pl.DataFrame, stacks: pl.DataFrame, period: int
+) -> Iterator[pl.DataFrame]:
+    """Yield runs, the outermost functions first: `globalTid`, `start`, `dur`, `name`.
+
+    What several looks in a row found in one place, below the same callers, is one run.
+    It begins and ends halfway between looks, or half a period beyond the last.
+    """
+    thread, start = looks["globalTid"].to_numpy(), looks["start"].to_numpy()
+    begin, end, changed = _edges(thread, start, period)
+    at, look = stacks["at"].to_numpy(), stacks["look"].to_numpy()
+    name = stacks["name"].to_numpy()
+    for depth in range(int(at.max(initial=-1)) + 1):
+        here = np.full(len(start), -1, np.int32)
+        here[look[at == depth]] = name[at == depth]
+        changed = changed | np.concatenate([[True], here[1:] != here[:-1]])
+        first = np.flatnonzero(changed)
+        last = np.concatenate([first[1:], [len(start)]]) - 1
+        runs = here[first] >= 0
+        first, last = first[runs], last[runs]
+        yield pl.DataFrame(
+            {
+                "globalTid": thread[first],
+                "start": begin[first],
+                "dur": end[last] - begin[first],
+                "name": here[first],
+            }
+        )
+
+
+def _edges(
+    thread: NDArray[np.int64], start: NDArray[np.int64], period: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+    """Return from when until when a look counts, and whether it begins a stretch."""
+    gap = np.diff(start)
+    apart = (np.diff(thread) != 0) | (gap > _APART * period)
+    half = period // 2
+    middle = start[:-1] + gap // 2
+    begin = np.concatenate(
+        [[start[0] - half], np.where(apart, start[1:] - half, middle)]
+    )
+    end = np.concatenate(
+        [np.where(apart, start[:-1] + half, middle), [start[-1] + half]]
+    )
+    return begin, end, np.concatenate([[True], apart])
