@@ -65,6 +65,44 @@ def test_the_leader_stays_while_its_steps_are_recorded() -> None:
     assert counter.ended("a") == 2
 
 
+def counted(calls: Sequence[tuple[str, bool]], *, settled: bool = True) -> list[str]:
+    """What is counted of calls, each with whether it was given back its result."""
+    counter, found = RepeatedCalls(), []
+    for called, carries in calls:
+        if counter.ended(called, carries=carries) is not None:
+            found.append(called)
+        if settled:
+            counter.settle()
+    return found
+
+
+#: A loop that calls a cell for each of four elements, from an initial state.
+_LOOP = [("cell", False), ("cell", True), ("cell", True), ("cell", True)]
+
+
+@pytest.mark.parametrize("settled", [False, True])
+def test_what_begins_anew_in_each_step_of_another_is_its_part(settled: bool) -> None:  # noqa: FBT001 - a parameter of the test
+    calls = [
+        *(*_LOOP, ("update", False)),
+        *(*_LOOP, ("update", True)),
+        *(*_LOOP, ("update", True)),
+    ]
+    found = counted(calls, settled=settled)
+    assert found == ["cell"] * 8 + ["update", "update"]
+
+
+def test_what_goes_on_after_another_has_advanced_a_state_is_no_part() -> None:
+    """As a step does after averages of the weights were updated."""
+    first = [("step", False), ("step", True), ("mean", False)]
+    later = [("step", True), ("step", True), ("mean", True)]
+    assert set(counted([*first, *later, *later, *later])) == {"step"}
+
+
+def test_what_is_called_once_for_each_call_encloses_none() -> None:
+    calls = [("step", False), ("other", False), ("step", True), ("other", True)]
+    assert set(counted([*calls, ("step", False), ("other", True)])) == {"step"}
+
+
 @given(
     logdir=st.text(st.characters(exclude_characters="\0")),
     steps=st.integers(1, 10**9),

@@ -129,8 +129,9 @@ QUIET = {
 }
 
 
-#: A busy machine may slow the window down; what is done then has its own tests.
-UNHURRIED = ("--max-slowdown", "1000")
+#: A busy machine may slow the window down; what is done then has its own tests, and so
+#: have short steps, of which more are recorded unless their number is given.
+UNHURRIED = ("--max-slowdown", "1000", "--steps", "10")
 
 
 class Done(NamedTuple):
@@ -411,6 +412,7 @@ def test_of_a_launcher_only_the_workers_are_recorded(
     command = [interpreter("torch"), "-m", "torch.distributed.run"]
     command += ["--standalone", "--nproc-per-node", "2", "train.py"]
     options = ("--no-report", "--wait-s", str(wait_s), "--record-s", "1")
+    options += ("--steps", "10")
     done = record(tmp_path, *command, options=options, OMP_NUM_THREADS="1")
     assert done.status == 0, done.err
     expected = list(range(11, 21)) if program == LAUNCHED else []

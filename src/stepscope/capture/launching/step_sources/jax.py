@@ -19,7 +19,8 @@ __all__ = ["listen"]
 #: Operations of JAX are jitted functions as well; they are no steps. Those that it
 #: makes of its own for a gradient have the name of no function.
 _LIBRARY: Final = ("jax.", "jaxlib.")
-#: So many of a function's calls are looked at for results that come back to it.
+#: So many of a function's calls are looked at for results that come back to it; where
+#: any did, all of them.
 _LOOKED_AT: Final = 4
 #: So many of the arrays that it returns.
 _ARRAYS: Final = 256
@@ -119,12 +120,13 @@ class _Carried:
     def __init__(self, leaves_of: Callable[[Any], Iterable[Any]]) -> None:
         self._leaves_of = leaves_of
         self._looked: dict[object, int] = {}
+        self._came_back: set[object] = set()
         self._returned: dict[object, dict[int, weakref.ref[Any]]] = {}
 
     def back(self, called: object, arguments: Any, result: Any) -> bool:
         """Return whether an argument of this call is what the last one returned."""
         looked = self._looked.get(called, 0)
-        if looked >= _LOOKED_AT:
+        if looked >= _LOOKED_AT and called not in self._came_back:
             return False
         self._looked[called] = looked + 1
         # Weak references: no array of the program is kept alive.
@@ -133,7 +135,9 @@ class _Carried:
             id(leaf) in before and before[id(leaf)]() is leaf
             for leaf in self._leaves_of(arguments)
         )
-        if looked + 1 < _LOOKED_AT and not found:
+        if found:
+            self._came_back.add(called)
+        if looked + 1 < _LOOKED_AT or called in self._came_back:
             self._returned[called] = {
                 id(leaf): weakref.ref(leaf)
                 for leaf in list(self._leaves_of(result))[:_ARRAYS]
