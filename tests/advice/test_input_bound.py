@@ -8,10 +8,20 @@ import pytest
 from tests.support.traces import blueprint
 
 from stepscope.advice.engine import signals_of as signals_of_profile
-from stepscope.advice.finding import CauseShare, Saving
+from stepscope.advice.finding import CauseShare, Part, Saving
 from stepscope.advice.rules.loading.input_bound import evaluate
-from stepscope.advice.signals.device import DeviceSignals
+from stepscope.advice.signals.device import DeviceSignals, device_signals
+from stepscope.advice.signals.enclosing import function_runs
 from stepscope.advice.signals.input import InputSignals, input_signals
+from stepscope.advice.signals.loading.pipeline import (
+    PipelineSignals,
+    Stage,
+    pipeline_signals,
+)
+from stepscope.advice.signals.loading.python_elements import (
+    PythonElements,
+    python_elements,
+)
 from stepscope.advice.signals.shares import NamedTime
 from stepscope.report.words.findings import lead_sentence
 from stepscope.thresholds import THRESHOLDS
@@ -272,3 +282,108 @@ def test_a_function_that_makes_less_than_half_of_the_batches_is_not_named(
     )
     one = shares(input=3.0, fields={"callers": (making,)})
     assert evaluate(signals_of(one), THRESHOLDS).parts == ()
+
+
+def test_what_is_given_the_batch_is_not_named_as_what_makes_it(
+    signals_of: Any, shares: Any
+) -> None:
+    """Looks that come late find the function that goes on with the batch."""
+    fetching = NamedTime(owner="input", place="inside", name="next", time_ps=36 * MS)
+    late = NamedTime(
+        owner="input", place="inside", name="f", function="micro_step", time_ps=19 * MS
+    )
+    one = shares(device=None, input=3.0, names=[fetching], fields={"callers": (late,)})
+
+    class Runs:
+        def __init__(self, *, runs_the_model: bool) -> None:
+            self.is_the_step = lambda _: runs_the_model
+
+    named = [
+        evaluate(
+            signals_of(
+                one,
+                {
+                    function_runs: {"vm": Runs(runs_the_model=runs)},
+                    device_signals: DeviceSignals(recorded="host_only"),
+                },
+            ),
+            THRESHOLDS,
+        ).parts[0]
+        for runs in (False, True)
+    ]
+    assert [part.function for part in named] == ["micro_step", None]
+
+
+#: A pipeline that makes elements in parallel and ahead, and caches nothing.
+_PARALLEL = PipelineSignals(
+    "vm",
+    tuple(
+        Stage(
+            type=kind,
+            name=kind,
+            depth=depth,
+            percent=percent,
+            runs_per_call=1.0,
+            mean_self_ps=1e9,
+            transparent=False,
+        )
+        for depth, (kind, percent) in enumerate([("Prefetch", 1), ("ParallelMap", 95)])
+    ),
+    own_process=False,
+    absent=None,
+)
+
+
+def test_a_parallel_pipeline_without_a_cache_is_to_get_one_first(
+    signals_of: Any, shares: Any
+) -> None:
+    found = InputSignals(
+        consumer_recorded=True,
+        parallel=True,
+        ahead=True,
+        mean_fetch_ps={},
+        hidden_fetch_ps={},
+    )
+    signals = signals_of(
+        shares(input=3.0), {input_signals: found, pipeline_signals: _PARALLEL}
+    )
+    first, *others = evaluate(signals, THRESHOLDS).actions
+    assert first.code is not None
+    assert ".cache()" in first.code
+    assert not any("Cache" in one.text for one in others)
+
+
+@pytest.mark.parametrize(("percent", "named"), [(49.0, False), (51.0, True)])
+def test_a_function_behind_an_op_is_named_where_it_is_what_a_step_waits_for(
+    signals_of: Any,
+    shares: Any,
+    percent: float,
+    named: bool,  # noqa: FBT001 - a parameter of the test
+) -> None:
+    parse = Part(name="parse", function="parse", file="/app/d.py", share_percent=0.0)
+    elements = {python_elements: {"vm": PythonElements(percent, parse)}}
+    finding = evaluate(signals_of(shares(input=3.0), elements), THRESHOLDS)
+    assert [it.function for it in finding.parts] == (["parse"] if named else [])
+    # It makes a good part of the elements either way.
+    assert "interpreter's lock" in finding.actions[0].text
+
+
+def test_python_behind_ops_is_told_by_what_called_it() -> None:
+    """Ops run on threads of the framework, functions on threads as Python has them."""
+    called = "/opt/lib/python3.12/site-packages/tf/script_ops.py"
+    lines = []
+    for begin in range(0, 100_000, 10_000):
+        lines += [
+            ("main", "train", begin, 9_990.0, {"step_num": begin // 10_000, "_r": 1}),
+            ("main", "IteratorGetNext", begin + 5.0, 6_000.0),
+            ("pool", "EagerPyFunc:EagerPyFunc", begin + 1_005.0, 3_000.0),
+            ("seen", f"{called}(239): FuncRegistry.__call__", begin + 1_010.0, 2_900.0),
+            ("seen", "/app/data.py(6): parse", begin + 1_020.0, 2_800.0),
+            ("seen", "/app/data.py(9): field", begin + 1_030.0, 2_700.0),
+            ("main", "/app/data.py(50): train", begin + 7_000.0, 2_900.0),
+        ]
+    profile = blueprint.profile(blueprint.trace(lines))
+    (found,) = python_elements.compute(profile, THRESHOLDS).values()
+    assert found.percent == pytest.approx(50)
+    assert found.function is not None
+    assert (found.function.name, found.function.line) == ("parse", 6)

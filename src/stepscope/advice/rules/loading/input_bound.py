@@ -15,7 +15,11 @@ from stepscope.advice.item import Item
 from stepscope.advice.judging.owned import OWNED_READS, Owned, owned_finding, shares_of
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.device import device_signals
+from stepscope.advice.signals.enclosing import function_runs
 from stepscope.advice.signals.input import input_signals
+from stepscope.advice.signals.loading.pipeline import pipeline_signals
+from stepscope.advice.signals.loading.practices import missing_practices
+from stepscope.advice.signals.loading.python_elements import python_elements
 from stepscope.advice.verdict import judge
 from stepscope.advice.words import WAITING, Words
 from stepscope.tracer_remedies import RECORD_FETCHES
@@ -107,6 +111,25 @@ _PIECES: Final = (
         "where it does not fit, send it in a narrower type, or use more devices.",
     ),
 )
+#: Where Python makes the elements: threads do not help, for one runs at a time.
+_NATIVE: Final = (
+    Action(
+        cause="fetch",
+        framework="TensorFlow",
+        text="Replace Python in the pipeline by ops of the framework, or run it once, "
+        "before training, and read what it made: it holds the interpreter's lock, so "
+        "calls in parallel take turns.",
+    ),
+)
+_CACHE: Final = (
+    Action(
+        cause="fetch",
+        framework="TensorFlow",
+        text="Nothing is cached: keep what is the same in every epoch, where it fits "
+        "into memory.",
+        code="dataset.map(decode).cache()  # and what is random after it",
+    ),
+)
 #: What remains where elements are made in parallel and ahead.
 _REMAINING: Final = (
     Action(
@@ -180,6 +203,8 @@ _OWNED: Final = Owned(
 )
 #: Where no fetch was recorded and the program is silent before each batch.
 _UNFED: Final = _OWNED._replace(parts={**_OWNED.parts, "unfed": ("unfed",)})
+#: An op that runs for so much of the wait is what it waits for.
+_MOSTLY: Final = 50.0
 #: What the order of events shows is no proof.
 _CIRCUMSTANTIAL: Final = 0.6
 _ITEM: Final = Item(
@@ -220,30 +245,51 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         warn=thresholds.input_warn,
         note=_note(fetching, verdict, hidden=hidden),
         facts=_facts(fetching, shares, verdict, thresholds),
-        parts=_parts(owned, shares),
+        parts=_parts(owned, shares, signals),
         inputs=("account", "host_classes"),
         actions=_actions(
-            fetching,
+            _missing_actions(fetching, shares, signals),
             verdict,
             least=thresholds.input_warn.value,
             pieces=_in_pieces(fetching, shares) is not None,
         )
         if failed
-        else _missing_actions(fetching)
+        else _missing_actions(fetching, shares, signals)
         if hidden
         else (),
     )
 
 
-def _parts(owned: Owned, shares: StepShares) -> tuple[Part, ...]:
+def _parts(owned: Owned, shares: StepShares, signals: Signals) -> tuple[Part, ...]:
     """Return what is waited for, the program's function that makes batches first."""
     parts = shares.parts(*owned.owners)
     making = shares.caller("input")
+    if making is None or _uses_batches(making, shares, signals):
+        making = _behind_op(shares, signals)
     if making is None:
         return parts
     same = (making.function, making.file, making.line)
     rest = (one for one in parts if (one.function, one.file, one.line) != same)
     return (making, *rest)
+
+
+def _behind_op(shares: StepShares, signals: Signals) -> Part | None:
+    """Return the function that an op of the pipeline calls for most of the wait."""
+    found = signals.of(python_elements).get(shares.host)
+    if found is None or found.function is None or found.percent < _MOSTLY:
+        return None
+    share = shares.percent("input") * found.percent / 100
+    return msgspec.structs.replace(found.function, share_percent=share)
+
+
+def _uses_batches(function: Part, shares: StepShares, signals: Signals) -> bool:
+    """Return whether a function runs the model.
+
+    Looks at a stack come late where the interpreter was not free, and then find the
+    function that is given the batch in place of the one that made it.
+    """
+    runs = signals.of(function_runs).get(shares.host)
+    return shares.device is None and runs is not None and runs.is_the_step(function)
 
 
 def _judge(
@@ -268,9 +314,11 @@ def _judge(
 
 
 def _actions(
-    fetching: InputSignals, verdict: Verdict, *, least: float, pieces: bool
+    missing: tuple[Action, ...], verdict: Verdict, *, least: float, pieces: bool
 ) -> tuple[Action, ...]:
     """Return what removes the causes that matter, the larger cause first.
+
+    What the pipeline does not do yet removes waits for a fetch.
 
     A cause matters by itself from a share of `least` percent on.
     """
@@ -280,7 +328,7 @@ def _actions(
         if cause.share_percent < min(largest / 4, least):
             continue
         if cause.cause == "fetch":
-            found += _missing_actions(fetching)
+            found += missing
         elif cause.cause == "transfer" and pieces:
             found += _PIECES
         else:
@@ -295,11 +343,18 @@ def _in_pieces(fetching: InputSignals, shares: StepShares) -> float | None:
     return pieces if pieces >= _MANY_PIECES else None
 
 
-def _missing_actions(fetching: InputSignals) -> tuple[Action, ...]:
+def _missing_actions(
+    fetching: InputSignals, shares: StepShares, signals: Signals
+) -> tuple[Action, ...]:
     """Return what a pipeline does not do yet; where it does all, what remains."""
+    python = signals.of(python_elements).get(shares.host)
+    lacks = missing_practices(signals.of(pipeline_signals), python)
+    native = _NATIVE if "native_code" in lacks else ()
     if not (fetching.parallel and fetching.ahead):
-        return _FETCH
-    return (*_REMAINING, *(one for one in _FETCH if one.framework == "any"))
+        return (*native, *_FETCH)
+    cache = _CACHE if "cache" in lacks else ()
+    rest = tuple(one for one in _FETCH if one.framework == "any" and not cache)
+    return (*native, *cache, *_REMAINING, *rest)
 
 
 def _note(fetching: InputSignals, verdict: Verdict, *, hidden: bool) -> str | None:
@@ -376,4 +431,8 @@ def _device_unseen(signals: Signals, verdict: Verdict) -> Unavailable:
     )
 
 
-RULE: Final = Rule(_ITEM, evaluate, (*OWNED_READS, input_signals))
+RULE: Final = Rule(
+    _ITEM,
+    evaluate,
+    (*OWNED_READS, function_runs, input_signals, pipeline_signals, python_elements),
+)
