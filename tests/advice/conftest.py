@@ -10,6 +10,7 @@ from stepscope.advice.signals.device import DeviceSignals, device_signals
 from stepscope.advice.signals.enclosing import enclosing_functions, function_runs
 from stepscope.advice.signals.input import InputSignals, input_signals
 from stepscope.advice.signals.launch import LaunchSignals, launch_signals
+from stepscope.advice.signals.loading.loader_calls import loader_calls
 from stepscope.advice.signals.loading.pipeline import PipelineSignals, pipeline_signals
 from stepscope.advice.signals.loading.python_elements import python_elements
 from stepscope.advice.signals.precision import PrecisionSignals, precision_signals
@@ -183,6 +184,7 @@ def signals_of(
         asleep: {},
         rare_functions: {},
         frameworks_used: (),
+        loader_calls: {},
         pipeline_signals: PipelineSignals(None, (), own_process=False, absent=None),
         python_elements: {},
         replay_signals: ReplaySignals({}),

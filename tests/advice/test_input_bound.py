@@ -10,9 +10,9 @@ from tests.support.traces import blueprint
 from stepscope.advice.engine import signals_of as signals_of_profile
 from stepscope.advice.finding import CauseShare, Part, Saving
 from stepscope.advice.rules.loading.input_bound import evaluate
-from stepscope.advice.signals.device import DeviceSignals, device_signals
-from stepscope.advice.signals.enclosing import function_runs
+from stepscope.advice.signals.device import DeviceSignals
 from stepscope.advice.signals.input import InputSignals, input_signals
+from stepscope.advice.signals.loading.loader_calls import LoaderCalls, loader_calls
 from stepscope.advice.signals.loading.pipeline import (
     PipelineSignals,
     Stage,
@@ -294,30 +294,62 @@ def test_what_is_given_the_batch_is_not_named_as_what_makes_it(
     )
     one = shares(device=None, input=3.0, names=[fetching], fields={"callers": (late,)})
 
-    class Runs:
-        def __init__(self, *, runs_the_model: bool) -> None:
-            self.is_the_step = lambda _: runs_the_model
-
     named = [
-        evaluate(
-            signals_of(
-                one,
-                {
-                    function_runs: {"vm": Runs(runs_the_model=runs)},
-                    device_signals: DeviceSignals(recorded="host_only"),
-                },
-            ),
-            THRESHOLDS,
-        ).parts[0]
-        for runs in (False, True)
+        evaluate(signals_of(one, {loader_calls: seen}), THRESHOLDS).parts[0]
+        for seen in (
+            {},
+            {"vm": LoaderCalls({("micro_step", None, None): 40.0})},
+            {"vm": LoaderCalls({("micro_step", None, None): 60.0})},
+        )
     ]
-    assert [part.function for part in named] == ["micro_step", None]
+    assert [part.function for part in named] == ["micro_step", None, "micro_step"]
 
 
-#: A pipeline that makes elements in parallel and ahead, and caches nothing.
-_PARALLEL = PipelineSignals(
-    "vm",
-    tuple(
+def test_what_a_loader_calls_is_told_by_who_called_it() -> None:
+    """Looks find one function mostly below the loader, and another mostly beside it."""
+    loader = "/opt/lib/python3.12/site-packages/torch/dataloader.py"
+    lines = []
+    for begin in range(0, 100_000, 10_000):
+        lines += [
+            ("main", "train", begin, 9_990.0, {"step_num": begin // 10_000, "_r": 1}),
+            (
+                "main",
+                f"{loader}(700): _BaseDataLoaderIter.__next__",
+                begin + 5.0,
+                4_000.0,
+            ),
+            ("main", "/app/data.py(6): collate", begin + 10.0, 3_000.0),
+            ("main", "/app/data.py(9): shift", begin + 3_100.0, 800.0),
+            ("main", "/app/data.py(9): shift", begin + 5_000.0, 2_400.0),
+        ]
+    profile = blueprint.profile(blueprint.trace(lines))
+    (found,) = loader_calls.compute(profile, THRESHOLDS).values()
+    assert found.percent["collate", "/app/data.py", 6] == pytest.approx(100)
+    assert found.percent["shift", "/app/data.py", 9] == pytest.approx(25)
+
+
+def test_a_pipeline_that_transforms_nothing_is_not_told_to_do_it_in_parallel(
+    signals_of: Any, shares: Any
+) -> None:
+    kinds = [("Prefetch", 2.0), ("ForeverRepeat", 1.0), ("MemoryCache", 90.0)]
+    found = InputSignals(
+        consumer_recorded=True,
+        parallel=False,
+        ahead=True,
+        mean_fetch_ps={},
+        hidden_fetch_ps={},
+    )
+    signals = signals_of(
+        shares(input=3.0), {input_signals: found, pipeline_signals: stages_of(kinds)}
+    )
+    actions = evaluate(signals, THRESHOLDS).actions
+    assert actions
+    assert not any("num_parallel_calls" in (one.code or "") for one in actions)
+
+
+def stages_of(kinds: list[tuple[str, float]]) -> PipelineSignals:
+    """A pipeline of these stages, from the consumer on, each with its share."""
+    made = tuple(
         Stage(
             type=kind,
             name=kind,
@@ -327,11 +359,9 @@ _PARALLEL = PipelineSignals(
             mean_self_ps=1e9,
             transparent=False,
         )
-        for depth, (kind, percent) in enumerate([("Prefetch", 1), ("ParallelMap", 95)])
-    ),
-    own_process=False,
-    absent=None,
-)
+        for depth, (kind, percent) in enumerate(kinds)
+    )
+    return PipelineSignals("vm", made, own_process=False, absent=None)
 
 
 def test_a_parallel_pipeline_without_a_cache_is_to_get_one_first(
@@ -345,7 +375,11 @@ def test_a_parallel_pipeline_without_a_cache_is_to_get_one_first(
         hidden_fetch_ps={},
     )
     signals = signals_of(
-        shares(input=3.0), {input_signals: found, pipeline_signals: _PARALLEL}
+        shares(input=3.0),
+        {
+            input_signals: found,
+            pipeline_signals: stages_of([("Prefetch", 1.0), ("ParallelMap", 95.0)]),
+        },
     )
     first, *others = evaluate(signals, THRESHOLDS).actions
     assert first.code is not None

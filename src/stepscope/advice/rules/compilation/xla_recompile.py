@@ -52,8 +52,9 @@ _ACTIONS: Final = (
     Action(
         cause="any",
         framework="JAX",
-        text="Call `jax.jit` once, outside the loop; pad inputs to a few sizes, and "
-        "see which argument misses the cache.",
+        text="Call `jax.jit` once, outside the loop; pass numbers that change as "
+        "arrays, not as static arguments; pad inputs to a few sizes, and see which "
+        "argument misses the cache.",
         code="jax.config.update('jax_explain_cache_misses', True)",
     ),
     Action(

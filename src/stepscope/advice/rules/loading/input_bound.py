@@ -15,8 +15,8 @@ from stepscope.advice.item import Item
 from stepscope.advice.judging.owned import OWNED_READS, Owned, owned_finding, shares_of
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.device import device_signals
-from stepscope.advice.signals.enclosing import function_runs
 from stepscope.advice.signals.input import input_signals
+from stepscope.advice.signals.loading.loader_calls import loader_calls
 from stepscope.advice.signals.loading.pipeline import pipeline_signals
 from stepscope.advice.signals.loading.practices import missing_practices
 from stepscope.advice.signals.loading.python_elements import python_elements
@@ -140,6 +140,7 @@ _REMAINING: Final = (
         "give the making more cores.",
     ),
 )
+_MAPS: Final = frozenset({"Map", "FlatMap", "Interleave", "Filter", "Generator"})
 _FETCH: Final = tuple(action for action in _ACTIONS if action.cause == "fetch")
 _NO_FETCH: Final = (
     "No fetch of a batch was recorded, and a typical step is almost wholly accounted "
@@ -264,7 +265,7 @@ def _parts(owned: Owned, shares: StepShares, signals: Signals) -> tuple[Part, ..
     """Return what is waited for, the program's function that makes batches first."""
     parts = shares.parts(*owned.owners)
     making = shares.caller("input")
-    if making is None or _uses_batches(making, shares, signals):
+    if making is None or _is_given_batches(making, shares, signals):
         making = _behind_op(shares, signals)
     if making is None:
         return parts
@@ -282,14 +283,14 @@ def _behind_op(shares: StepShares, signals: Signals) -> Part | None:
     return msgspec.structs.replace(found.function, share_percent=share)
 
 
-def _uses_batches(function: Part, shares: StepShares, signals: Signals) -> bool:
-    """Return whether a function runs the model.
+def _is_given_batches(function: Part, shares: StepShares, signals: Signals) -> bool:
+    """Return whether a loader made batches, and did not call a function for them.
 
     Looks at a stack come late where the interpreter was not free, and then find the
     function that is given the batch in place of the one that made it.
     """
-    runs = signals.of(function_runs).get(shares.host)
-    return shares.device is None and runs is not None and runs.is_the_step(function)
+    seen = signals.of(loader_calls).get(shares.host)
+    return seen is not None and not seen.makes(function)
 
 
 def _judge(
@@ -348,9 +349,14 @@ def _missing_actions(
 ) -> tuple[Action, ...]:
     """Return what a pipeline does not do yet; where it does all, what remains."""
     python = signals.of(python_elements).get(shares.host)
-    lacks = missing_practices(signals.of(pipeline_signals), python)
+    pipeline = signals.of(pipeline_signals)
+    lacks = missing_practices(pipeline, python)
     native = _NATIVE if "native_code" in lacks else ()
-    if not (fetching.parallel and fetching.ahead):
+    # Where nothing is transformed, nothing can be so in parallel.
+    parallel = fetching.parallel or (
+        bool(pipeline.stages) and not any(it.type in _MAPS for it in pipeline.stages)
+    )
+    if not (parallel and fetching.ahead):
         return (*native, *_FETCH)
     cache = _CACHE if "cache" in lacks else ()
     rest = tuple(one for one in _FETCH if one.framework == "any" and not cache)
@@ -434,5 +440,11 @@ def _device_unseen(signals: Signals, verdict: Verdict) -> Unavailable:
 RULE: Final = Rule(
     _ITEM,
     evaluate,
-    (*OWNED_READS, function_runs, input_signals, pipeline_signals, python_elements),
+    (
+        *OWNED_READS,
+        input_signals,
+        loader_calls,
+        pipeline_signals,
+        python_elements,
+    ),
 )

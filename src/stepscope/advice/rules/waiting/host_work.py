@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 __all__ = ["RULE", "changes", "evaluate"]
 
 _OWNER: Final = "host_compute"
+#: What takes this share of a function, in percent, is what the function does.
+_MOSTLY: Final = 50.0
 _OWNED: Final = Owned(
     parts={"functions": (_OWNER,)}, place="inside", host=True, seen=(_OWNER,)
 )
@@ -87,6 +89,43 @@ _RARELY: Final = Action(
     framework="any",
     text="Do it more rarely or on less data, or on another thread, while the next "
     "steps run.",
+)
+#: A function whose time is ops of the framework.
+_RUNS_OPS: Final = (
+    Action(
+        cause="any",
+        framework="PyTorch",
+        text="Run its ops on all tensors at once, in place and without gradients, in "
+        "place of one tensor after the other; copy nothing that is only read, and read "
+        "results back once.",
+        code="torch._foreach_lerp_(averages, weights, 1 - decay)  # one call",
+    ),
+    Action(
+        cause="any",
+        framework="TensorFlow",
+        text="Compile it, so that its ops run as one graph.",
+        code="@tf.function",
+    ),
+    Action(
+        cause="any",
+        framework="JAX",
+        text="Compile it, so that its ops run as one program.",
+        code="work = jax.jit(work)",
+    ),
+)
+_PREDICTS: Final = (
+    Action(
+        cause="any",
+        framework="any",
+        text="Call the model itself: each `predict` builds an input pipeline and "
+        "traces functions anew, which pays for many batches and not for one.",
+        code="model(x, training=False)",
+    ),
+    Action(
+        cause="any",
+        framework="any",
+        text="Predict for many inputs at once, where they are known.",
+    ),
 )
 _ONCE: Final = Action(
     cause="any",
@@ -301,12 +340,14 @@ def _work(part: Part, runs: FunctionRuns | None, shares: StepShares) -> _Work:
     if runs is None:
         return _Work(part, own, None, is_model=False, is_step=True)
     whole = 100 * sum(runs.times_ps(part)) / max(shares.total_ps, 1)
+    # A model that is asked what to do next is not trained meanwhile.
+    predicts = runs.mostly_predicts(part)
     return _Work(
         msgspec.structs.replace(part, share_percent=max(own, whole)),
         own,
         runs,
-        is_model=runs.calls_the_model(part),
-        is_step=runs.is_the_step(part),
+        is_model=not predicts and runs.calls_the_model(part),
+        is_step=not predicts and runs.is_the_step(part),
     )
 
 
@@ -427,8 +468,20 @@ def _of_one_function(
         found,
         saving_ms=saving,
         explained_by=_of_ops(signals, shares, whole, thresholds),
-        actions=(_RARELY, *found.actions) if rare else found.actions,
+        actions=_actions_for(work, found.actions, rare=rare),
     )
+
+
+def _actions_for(
+    work: _Work, others: tuple[Action, ...], *, rare: bool
+) -> tuple[Action, ...]:
+    """Return what to do about a function: by what it does, and how often."""
+    runs = work.runs
+    if runs is not None and runs.mostly_predicts(work.part):
+        return _PREDICTS
+    if runs is not None and runs.ops_percent(work.part) >= _MOSTLY:
+        return (_RARELY, *_RUNS_OPS) if rare else (*_RUNS_OPS, _RARELY)
+    return (_RARELY, *others) if rare else others
 
 
 def changes(signals: Signals, thresholds: Thresholds) -> tuple[Change, ...]:

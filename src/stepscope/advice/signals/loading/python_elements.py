@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.advice.finding import Part
+from stepscope.advice.signals.loading.loader_calls import called_by
 from stepscope.advice.signals.signal import signal
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.host.function_frames import function_frames
@@ -17,8 +18,6 @@ from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
 
@@ -89,8 +88,8 @@ def _function(profile: ProfileData, host: str) -> Part | None:
         kind for kind, name in frames.names.items() if name.function == _CALLED_BY_OP
     ]
     mine = np.isin(frames.type, own)
-    outermost = mine & ~_below(mine, frames.parent)
-    outermost &= _below(np.isin(frames.type, by_op), frames.parent)
+    outermost = mine & ~called_by(mine, frames.parent)
+    outermost &= called_by(np.isin(frames.type, by_op), frames.parent)
     rows = pl.DataFrame(
         {
             "type": frames.type[outermost],
@@ -108,14 +107,3 @@ def _function(profile: ProfileData, host: str) -> Part | None:
         line=name.line,
         share_percent=0.0,
     )
-
-
-def _below(chosen: NDArray[np.bool_], parent: NDArray[np.int32]) -> NDArray[np.bool_]:
-    """Return which frames some others called, by whatever way."""
-    found = np.zeros(len(chosen), np.bool_)
-    called = parent >= 0
-    while True:
-        more = called & (chosen | found)[parent]
-        if (more == found).all():
-            return found
-        found = more
