@@ -426,3 +426,20 @@ def test_an_update_by_ops_that_began_before_a_look_is_found() -> None:
     found = findings(lines, devices=None)["host.work"]
     assert (found.status, found.parts[0].name) == ("fail", "update")
     assert "_foreach_" in (found.actions[0].code or "")
+
+
+def test_what_a_compiled_step_calls_back_is_named_with_the_time_of_the_op() -> None:
+    """A step: 6 ms in an op, on another thread, which looks find half of the time."""
+    jax = "/opt/lib/python3.12/site-packages/jax/_src/callback.py"
+    lines = on_host(lead_us=7_000.0)
+    for begin in [line[2] for line in lines if line[1] == "train"]:
+        called = ("pool", "pure_callback.1", begin + 100.0, 6_000.0)
+        stack = (f"{jax}(79): pure_callback_impl", "/app/net.py(2): look_up")
+        lines += [
+            ("main", *called[1:]),
+            *(("seen", name, begin + 3_100.0, 3_000.0) for name in stack),
+        ]
+    found = findings(lines, devices=None)["host.work"]
+    assert (found.status, found.parts[0].name) == ("fail", "look_up")
+    assert found.parts[0].share_percent == pytest.approx(60, abs=0.1)
+    assert "jax.numpy" in found.actions[0].text

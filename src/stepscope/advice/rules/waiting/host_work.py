@@ -30,6 +30,7 @@ from stepscope.advice.signals.enclosing import enclosing_functions, function_run
 from stepscope.advice.signals.launches.eager import eager_signals
 from stepscope.advice.signals.launches.small import small_ops
 from stepscope.advice.signals.running.asleep import asleep
+from stepscope.advice.signals.running.callbacks import called_back
 from stepscope.advice.signals.vocabulary import PLAIN, frameworks_used
 from stepscope.advice.verdict import promise_of
 from stepscope.advice.words import WAITING, Words
@@ -111,6 +112,15 @@ _RUNS_OPS: Final = (
         framework="JAX",
         text="Compile it, so that its ops run as one program.",
         code="work = jax.jit(work)",
+    ),
+)
+_CALLED_BACK: Final = (
+    Action(
+        cause="any",
+        framework="JAX",
+        text="Write in `jax.numpy` what the callback computes, so that it is compiled "
+        "with the step, or compute it before the step and pass it: the compiled step "
+        "waits for Python.",
     ),
 )
 _PREDICTS: Final = (
@@ -249,6 +259,7 @@ class _Work(NamedTuple):
         runs: When functions ran; None where only its own time is known.
         is_model: Whether the ops of the model are called from it.
         is_step: Whether the model is run by it, or while it waits.
+        is_called_back: Whether an op of the compiled step calls it.
     """
 
     part: Part
@@ -256,6 +267,7 @@ class _Work(NamedTuple):
     runs: FunctionRuns | None
     is_model: bool
     is_step: bool
+    is_called_back: bool = False
 
 
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
@@ -326,7 +338,22 @@ def _functions(signals: Signals, shares: StepShares) -> tuple[_Work, ...]:
     if caller is not None and not any(_is_same(caller, part) for part in own):
         # What it does itself may be too little to be told.
         own.append(msgspec.structs.replace(caller, share_percent=0.0))
-    return tuple(_work(part, runs, shares) for part in own)
+    called = signals.of(called_back).get(shares.host)
+    others = (part for part in own if called is None or not _is_same(called, part))
+    return (
+        *(_work(part, runs, shares) for part in others),
+        # What an op of the step calls is no step, whatever runs beside it.
+        *(
+            _Work(
+                *(one, one.share_percent, None),
+                is_model=False,
+                is_step=True,
+                is_called_back=True,
+            )
+            for one in (called,)
+            if one is not None
+        ),
+    )
 
 
 def _is_same(one: Part, other: Part) -> bool:
@@ -477,6 +504,8 @@ def _actions_for(
 ) -> tuple[Action, ...]:
     """Return what to do about a function: by what it does, and how often."""
     runs = work.runs
+    if work.is_called_back:
+        return (*_CALLED_BACK, *others)
     if runs is not None and runs.mostly_predicts(work.part):
         return _PREDICTS
     if runs is not None and runs.ops_percent(work.part) >= _MOSTLY:
@@ -530,7 +559,7 @@ RULE: Final = Rule(
     evaluate,
     (
         *(*OWNED_READS, enclosing_functions, function_runs),
-        *(eager_signals, small_ops, frameworks_used, asleep),
+        *(eager_signals, small_ops, frameworks_used, asleep, called_back),
     ),
     changes,
 )

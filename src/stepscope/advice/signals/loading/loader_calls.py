@@ -7,19 +7,18 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stepscope.advice.signals.signal import signal
+from stepscope.derive.host.called_below import called_by
 from stepscope.derive.host.function_frames import function_frames
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from stepscope.advice.finding import Part
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
 
-__all__ = ["LoaderCalls", "called_by", "loader_calls"]
+__all__ = ["LoaderCalls", "loader_calls"]
 
 #: How PyTorch's loader is asked for its next batch.
 _FETCH: Final = Pattern(r"DataLoaderIter\.__next__$")
@@ -66,19 +65,6 @@ def loader_calls(profile: ProfileData, _: Thresholds) -> dict[str, LoaderCalls]:
             }
         )
     return found
-
-
-def called_by(
-    chosen: NDArray[np.bool_], parent: NDArray[np.int32]
-) -> NDArray[np.bool_]:
-    """Return which frames some others called, by whatever way."""
-    found = np.zeros(len(chosen), np.bool_)
-    called = parent >= 0
-    while True:
-        more = called & (chosen | found)[parent]
-        if (more == found).all():
-            return found
-        found = more
 
 
 #: Percent.

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-import polars as pl
 
 from stepscope.advice.finding import Part
-from stepscope.advice.signals.loading.loader_calls import called_by
 from stepscope.advice.signals.signal import signal
 from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.host.called_below import called_most
 from stepscope.derive.host.function_frames import function_frames
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.step_time.host_classes import host_classes
 from stepscope.frozen import Frozen
+from stepscope.patterns import Pattern
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -26,8 +26,7 @@ __all__ = ["PythonElements", "python_elements"]
 #: TensorFlow's ops that call Python: `tf.py_function`, `tf.numpy_function`.
 _OPS: Final = r"(?:^|[:/])(?:Eager)?PyFunc(?:Stateless)?$"
 #: What they call first.
-_CALLED_BY_OP: Final = "FuncRegistry.__call__"
-_MODULE: Final = "<module>"
+_CALLED_BY_OP: Final = Pattern(r"^FuncRegistry\.__call__$")
 
 
 class PythonElements(Frozen, frozen=True):
@@ -72,34 +71,12 @@ def python_elements(profile: ProfileData, _: Thresholds) -> dict[str, PythonElem
 
 
 def _function(profile: ProfileData, host: str) -> Part | None:
-    """Return the outermost function of the program that such ops called most.
-
-    The framework's threads have names of their own, so it is told by who called it.
-    """
     frames = profile.derived(host, function_frames)
     if isinstance(frames, Unavailable):
         return None
-    own = [
-        kind
-        for kind, name in frames.names.items()
-        if name.library is False and name.function != _MODULE
-    ]
-    by_op = [
-        kind for kind, name in frames.names.items() if name.function == _CALLED_BY_OP
-    ]
-    mine = np.isin(frames.type, own)
-    outermost = mine & ~called_by(mine, frames.parent)
-    outermost &= called_by(np.isin(frames.type, by_op), frames.parent)
-    rows = pl.DataFrame(
-        {
-            "type": frames.type[outermost],
-            "time": (frames.end_ps - frames.start_ps)[outermost],
-        }
-    )
-    if not rows.height:
+    name = called_most(frames, _CALLED_BY_OP)
+    if name is None:
         return None
-    summed = rows.group_by("type").agg(pl.col("time").sum()).sort("time", "type")
-    name = frames.names[int(summed["type"][-1])]
     return Part(
         name=name.function,
         function=name.function,
