@@ -16,6 +16,7 @@ from stepscope.capture.launching.command import resolve
 from stepscope.capture.launching.notes import Note, read_notes, write_note
 from stepscope.capture.launching.outcome import describe, keep_the_best
 from stepscope.capture.launching.plan import VARIABLE, RunPlan
+from stepscope.capture.launching.step_sources import jax as jax_calls
 from stepscope.capture.launching.stepping.repeated_calls import RepeatedCalls
 from stepscope.errors import BadUsage
 
@@ -101,6 +102,28 @@ def test_what_goes_on_after_another_has_advanced_a_state_is_no_part() -> None:
 def test_what_is_called_once_for_each_call_encloses_none() -> None:
     calls = [("step", False), ("other", False), ("step", True), ("other", True)]
     assert set(counted([*calls, ("step", False), ("other", True)])) == {"step"}
+
+
+class Array:
+    """What a jitted function takes and returns."""
+
+
+def flattened(tree: object) -> list[object]:
+    if not isinstance(tree, tuple):
+        return [tree]
+    return [leaf for part in tree for leaf in flattened(part)]
+
+
+def test_a_state_is_followed_for_as_long_as_it_comes_back() -> None:
+    carried = jax_calls._Carried(flattened)
+    state, found = (Array(), Array()), []
+    for number in range(12):
+        # The sixth call begins anew; each returns a loss and a state.
+        given = (Array(), Array()) if number == 6 else state
+        result = (Array(), (Array(), given[1]))
+        found.append(carried.back("step", (given, Array()), result))
+        state = result[1]
+    assert found == [False, *[True] * 5, False, *[True] * 5]
 
 
 @given(
