@@ -65,6 +65,21 @@ for _ in range(int(sys.argv[1])):
 print(f"{float(state['w'].sum()):.9e}")
 sys.exit(int(sys.argv[2]))
 """
+JAX_CELLS = """
+import sys, jax, jax.numpy as jnp
+@jax.jit
+def cell(h, w): return jnp.tanh(h * 0.5 + w)
+@jax.jit
+def update(w, h): return w + 0.1 * h
+w = jnp.zeros(4)
+for _ in range(int(sys.argv[1])):
+    h = jnp.zeros(4)
+    for _ in range(4):
+        h = cell(h, w)
+    w = update(w, h)
+print(f"{float(w.sum()):.9e}")
+sys.exit(int(sys.argv[2]))
+"""
 TF_FUNCTION = """
 import sys, tensorflow as tf
 tf.random.set_seed(0)
@@ -118,6 +133,7 @@ PROGRAMS = {
     "torch": ("torch", TORCH, "optimizer"),
     "gan": ("torch", GAN, "optimizer"),
     "jax": ("jax", JAX, "calls of train_step"),
+    "jax_cells": ("jax", JAX_CELLS, "calls of update"),
     "tf_function": ("tensorflow", TF_FUNCTION, "tf.function train_step"),
     "keras": ("tensorflow", KERAS, "Keras fit"),
     "keras_loop": ("tensorflow", KERAS_LOOP, "updates of the optimizer"),
