@@ -22,6 +22,7 @@ from stepscope.advice.signals.loading.practices import missing_practices
 from stepscope.advice.signals.loading.python_elements import python_elements
 from stepscope.advice.verdict import judge
 from stepscope.advice.words import WAITING, Words
+from stepscope.patterns import Pattern
 from stepscope.tracer_remedies import RECORD_FETCHES
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_US
@@ -130,6 +131,15 @@ _CACHE: Final = (
         code="dataset.map(decode).cache()  # and what is random after it",
     ),
 )
+#: Where nothing is transformed, nothing can be so in parallel.
+_HANDED_OVER: Final = (
+    Action(
+        cause="fetch",
+        framework="any",
+        text="The pipeline transforms nothing and fetches ahead, and its batches still "
+        "come late: see which other work takes the host's cores, and send fewer bytes.",
+    ),
+)
 #: What remains where elements are made in parallel and ahead.
 _REMAINING: Final = (
     Action(
@@ -140,7 +150,8 @@ _REMAINING: Final = (
         "give the making more cores.",
     ),
 )
-_MAPS: Final = frozenset({"Map", "FlatMap", "Interleave", "Filter", "Generator"})
+#: Stages that work on elements; others read them, keep them or hand them over.
+_WORKS: Final = Pattern(r"Map|Interleave|Filter|Generator|Scan|Zip|Shuffle")
 _FETCH: Final = tuple(action for action in _ACTIONS if action.cause == "fetch")
 _NO_FETCH: Final = (
     "No fetch of a batch was recorded, and a typical step is almost wholly accounted "
@@ -352,11 +363,10 @@ def _missing_actions(
     pipeline = signals.of(pipeline_signals)
     lacks = missing_practices(pipeline, python)
     native = _NATIVE if "native_code" in lacks else ()
-    # Where nothing is transformed, nothing can be so in parallel.
-    parallel = fetching.parallel or (
-        bool(pipeline.stages) and not any(it.type in _MAPS for it in pipeline.stages)
-    )
-    if not (parallel and fetching.ahead):
+    stages = pipeline.stages
+    if stages and fetching.ahead and not any(_WORKS.search(it.type) for it in stages):
+        return _HANDED_OVER
+    if not (fetching.parallel and fetching.ahead):
         return (*native, *_FETCH)
     cache = _CACHE if "cache" in lacks else ()
     rest = tuple(one for one in _FETCH if one.framework == "any" and not cache)
