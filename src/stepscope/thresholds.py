@@ -430,7 +430,7 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
         0.10, "ratio", "ours", "free share of the capacity from which its pieces matter"
     )
     leak_steps: Threshold = _of(
-        10, "count", "ours", "steps from which on growth can be told from noise"
+        9, "count", "ours", "steps from which on growth can be told from noise"
     )
     leak_growth: Threshold = _of(
         0.1, "percent", "ours", "share of the capacity that a step adds: a leak"

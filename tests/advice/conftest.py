@@ -10,10 +10,14 @@ from stepscope.advice.signals.device import DeviceSignals, device_signals
 from stepscope.advice.signals.enclosing import enclosing_functions, function_runs
 from stepscope.advice.signals.input import InputSignals, input_signals
 from stepscope.advice.signals.launch import LaunchSignals, launch_signals
+from stepscope.advice.signals.loading.loader_calls import loader_calls
+from stepscope.advice.signals.loading.pipeline import PipelineSignals, pipeline_signals
+from stepscope.advice.signals.loading.python_elements import python_elements
 from stepscope.advice.signals.precision import PrecisionSignals, precision_signals
 from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.replay import ReplaySignals, replay_signals
 from stepscope.advice.signals.running.asleep import asleep
+from stepscope.advice.signals.running.callbacks import called_back
 from stepscope.advice.signals.running.rare_functions import rare_functions
 from stepscope.advice.signals.several.communication import communication_signals
 from stepscope.advice.signals.shares import (
@@ -179,8 +183,12 @@ def signals_of(
         enclosing_functions: {},
         function_runs: {},
         asleep: {},
+        called_back: {},
         rare_functions: {},
         frameworks_used: (),
+        loader_calls: {},
+        pipeline_signals: PipelineSignals(None, (), own_process=False, absent=None),
+        python_elements: {},
         replay_signals: ReplaySignals({}),
     }
     by_name: dict[str, Signal[Any]] = {

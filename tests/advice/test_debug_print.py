@@ -135,3 +135,15 @@ def test_the_search_for_anomalies_is_found_by_its_checks() -> None:
 
 def test_one_check_in_a_step_is_no_search() -> None:
     assert findings(searched(checks=1), devices=None)["debug.print"].status == "pass"
+
+
+def test_the_function_that_a_callback_calls_is_named() -> None:
+    lines = on_host(pause=f"{CALLBACK}.1", pause_us=20_000.0)
+    lines += [
+        ("main", "$/app/train.py:8 histogram", begin + 100.0, 19_800.0)
+        for _, name, begin, *_ in list(lines)
+        if name == f"{CALLBACK}.1"
+    ]
+    finding = findings(lines)["debug.print"]
+    assert finding.parts[0].function == "histogram"
+    assert lead_sentence(finding).endswith("most of it in `histogram` (train.py:8).")

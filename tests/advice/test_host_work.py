@@ -390,3 +390,56 @@ def test_what_a_thread_beside_the_steps_does_is_none_of_theirs() -> None:
         it: one.status for it, one in before.items()
     }
     assert after["host.work"].parts == before["host.work"].parts
+
+
+def test_a_model_that_is_asked_in_each_step_is_not_trained_meanwhile() -> None:
+    """`predict` runs ops of the model, and is no step of it."""
+    keras = "/opt/lib/python3.12/site-packages/keras/src/trainer.py"
+    lines = on_host(lead_us=4_000.0)
+    begins = [line[2] for line in lines if line[1] == "train"]
+    for begin in begins:
+        lines += [
+            ("main", "/app/agent.py(12): act", begin + 50.0, 9_900.0),
+            ("main", f"{keras}(521): TensorFlowTrainer.predict", begin + 60.0, 9_800.0),
+        ]
+    found = findings(lines, devices=None)["host.work"]
+    assert (found.status, found.parts[0].name) == ("fail", "act")
+    assert found.actions[0].code == "model(x, training=False)"
+
+
+def test_an_update_by_ops_that_began_before_a_look_is_found() -> None:
+    """A step: 3 ms of the model, then 6.6 ms of one op; looks find the last 5 ms."""
+    looks = "samples of main, 1000 a second"
+    lines = [line for line in on_host() if not line[1].startswith("model/")]
+    for begin in [line[2] for line in lines if line[1] == "train"]:
+        for at, op in enumerate(("addmm", "relu", "_softmax")):
+            node = f"{op.strip('_').title()}Backward0"
+            start = begin + 50.0 + 1_000.0 * at
+            lines += [
+                ("main", f"aten::{op}", start, 490.0),
+                ("main", node, start + 500.0, 490.0),
+            ]
+        lines += [
+            ("main", "aten::mul", begin + 3_200.0, 6_600.0),
+            (looks, "$/app/train.py:10 update", begin + 4_900.0, 5_000.0),
+        ]
+    found = findings(lines, devices=None)["host.work"]
+    assert (found.status, found.parts[0].name) == ("fail", "update")
+    assert "_foreach_" in (found.actions[0].code or "")
+
+
+def test_what_a_compiled_step_calls_back_is_named_with_the_time_of_the_op() -> None:
+    """A step: 6 ms in an op, on another thread, which looks find half of the time."""
+    jax = "/opt/lib/python3.12/site-packages/jax/_src/callback.py"
+    lines = on_host(lead_us=7_000.0)
+    for begin in [line[2] for line in lines if line[1] == "train"]:
+        called = ("pool", "pure_callback.1", begin + 100.0, 6_000.0)
+        stack = (f"{jax}(79): pure_callback_impl", "/app/net.py(2): look_up")
+        lines += [
+            ("main", *called[1:]),
+            *(("seen", name, begin + 3_100.0, 3_000.0) for name in stack),
+        ]
+    found = findings(lines, devices=None)["host.work"]
+    assert (found.status, found.parts[0].name) == ("fail", "look_up")
+    assert found.parts[0].share_percent == pytest.approx(60, abs=0.1)
+    assert "jax.numpy" in found.actions[0].text

@@ -8,10 +8,20 @@ import pytest
 from tests.support.traces import blueprint
 
 from stepscope.advice.engine import signals_of as signals_of_profile
-from stepscope.advice.finding import CauseShare, Saving
+from stepscope.advice.finding import CauseShare, Part, Saving
 from stepscope.advice.rules.loading.input_bound import evaluate
 from stepscope.advice.signals.device import DeviceSignals
 from stepscope.advice.signals.input import InputSignals, input_signals
+from stepscope.advice.signals.loading.loader_calls import LoaderCalls, loader_calls
+from stepscope.advice.signals.loading.pipeline import (
+    PipelineSignals,
+    Stage,
+    pipeline_signals,
+)
+from stepscope.advice.signals.loading.python_elements import (
+    PythonElements,
+    python_elements,
+)
 from stepscope.advice.signals.shares import NamedTime
 from stepscope.report.words.findings import lead_sentence
 from stepscope.thresholds import THRESHOLDS
@@ -272,3 +282,141 @@ def test_a_function_that_makes_less_than_half_of_the_batches_is_not_named(
     )
     one = shares(input=3.0, fields={"callers": (making,)})
     assert evaluate(signals_of(one), THRESHOLDS).parts == ()
+
+
+def test_what_is_given_the_batch_is_not_named_as_what_makes_it(
+    signals_of: Any, shares: Any
+) -> None:
+    """Looks that come late find the function that goes on with the batch."""
+    fetching = NamedTime(owner="input", place="inside", name="next", time_ps=36 * MS)
+    late = NamedTime(
+        owner="input", place="inside", name="f", function="micro_step", time_ps=19 * MS
+    )
+    one = shares(device=None, input=3.0, names=[fetching], fields={"callers": (late,)})
+
+    named = [
+        evaluate(signals_of(one, {loader_calls: seen}), THRESHOLDS).parts[0]
+        for seen in (
+            {},
+            {"vm": LoaderCalls({("micro_step", None, None): 40.0})},
+            {"vm": LoaderCalls({("micro_step", None, None): 60.0})},
+        )
+    ]
+    assert [part.function for part in named] == ["micro_step", None, "micro_step"]
+
+
+def test_what_a_loader_calls_is_told_by_who_called_it() -> None:
+    """Looks find one function mostly below the loader, and another mostly beside it."""
+    loader = "/opt/lib/python3.12/site-packages/torch/dataloader.py"
+    lines = []
+    for begin in range(0, 100_000, 10_000):
+        lines += [
+            ("main", "train", begin, 9_990.0, {"step_num": begin // 10_000, "_r": 1}),
+            (
+                "main",
+                f"{loader}(700): _BaseDataLoaderIter.__next__",
+                begin + 5.0,
+                4_000.0,
+            ),
+            ("main", "/app/data.py(6): collate", begin + 10.0, 3_000.0),
+            ("main", "/app/data.py(9): shift", begin + 3_100.0, 800.0),
+            ("main", "/app/data.py(9): shift", begin + 5_000.0, 2_400.0),
+        ]
+    profile = blueprint.profile(blueprint.trace(lines))
+    (found,) = loader_calls.compute(profile, THRESHOLDS).values()
+    assert found.percent["collate", "/app/data.py", 6] == pytest.approx(100)
+    assert found.percent["shift", "/app/data.py", 9] == pytest.approx(25)
+
+
+def test_a_pipeline_that_transforms_nothing_is_not_told_to_do_it_in_parallel(
+    signals_of: Any, shares: Any
+) -> None:
+    kinds = [("Prefetch", 2.0), ("ForeverRepeat", 1.0), ("MemoryCache", 90.0)]
+    found = InputSignals(
+        consumer_recorded=True,
+        parallel=False,
+        ahead=True,
+        mean_fetch_ps={},
+        hidden_fetch_ps={},
+    )
+    signals = signals_of(
+        shares(input=3.0), {input_signals: found, pipeline_signals: stages_of(kinds)}
+    )
+    (action,) = evaluate(signals, THRESHOLDS).actions
+    assert "transforms nothing" in action.text
+
+
+def stages_of(kinds: list[tuple[str, float]]) -> PipelineSignals:
+    """A pipeline of these stages, from the consumer on, each with its share."""
+    made = tuple(
+        Stage(
+            type=kind,
+            name=kind,
+            depth=depth,
+            percent=percent,
+            runs_per_call=1.0,
+            mean_self_ps=1e9,
+            transparent=False,
+        )
+        for depth, (kind, percent) in enumerate(kinds)
+    )
+    return PipelineSignals("vm", made, own_process=False, absent=None)
+
+
+def test_a_parallel_pipeline_without_a_cache_is_to_get_one_first(
+    signals_of: Any, shares: Any
+) -> None:
+    found = InputSignals(
+        consumer_recorded=True,
+        parallel=True,
+        ahead=True,
+        mean_fetch_ps={},
+        hidden_fetch_ps={},
+    )
+    signals = signals_of(
+        shares(input=3.0),
+        {
+            input_signals: found,
+            pipeline_signals: stages_of([("Prefetch", 1.0), ("ParallelMap", 95.0)]),
+        },
+    )
+    first, *others = evaluate(signals, THRESHOLDS).actions
+    assert first.code is not None
+    assert ".cache()" in first.code
+    assert not any("Cache" in one.text for one in others)
+
+
+@pytest.mark.parametrize(("percent", "named"), [(49.0, False), (51.0, True)])
+def test_a_function_behind_an_op_is_named_where_it_is_what_a_step_waits_for(
+    signals_of: Any,
+    shares: Any,
+    percent: float,
+    named: bool,  # noqa: FBT001 - a parameter of the test
+) -> None:
+    parse = Part(name="parse", function="parse", file="/app/d.py", share_percent=0.0)
+    elements = {python_elements: {"vm": PythonElements(percent, parse)}}
+    finding = evaluate(signals_of(shares(input=3.0), elements), THRESHOLDS)
+    assert [it.function for it in finding.parts] == (["parse"] if named else [])
+    # It makes a good part of the elements either way.
+    assert "interpreter's lock" in finding.actions[0].text
+
+
+def test_python_behind_ops_is_told_by_what_called_it() -> None:
+    """Ops run on threads of the framework, functions on threads as Python has them."""
+    called = "/opt/lib/python3.12/site-packages/tf/script_ops.py"
+    lines = []
+    for begin in range(0, 100_000, 10_000):
+        lines += [
+            ("main", "train", begin, 9_990.0, {"step_num": begin // 10_000, "_r": 1}),
+            ("main", "IteratorGetNext", begin + 5.0, 6_000.0),
+            ("pool", "EagerPyFunc:EagerPyFunc", begin + 1_005.0, 3_000.0),
+            ("seen", f"{called}(239): FuncRegistry.__call__", begin + 1_010.0, 2_900.0),
+            ("seen", "/app/data.py(6): parse", begin + 1_020.0, 2_800.0),
+            ("seen", "/app/data.py(9): field", begin + 1_030.0, 2_700.0),
+            ("main", "/app/data.py(50): train", begin + 7_000.0, 2_900.0),
+        ]
+    profile = blueprint.profile(blueprint.trace(lines))
+    (found,) = python_elements.compute(profile, THRESHOLDS).values()
+    assert found.percent == pytest.approx(50)
+    assert found.function is not None
+    assert (found.function.name, found.function.line) == ("parse", 6)

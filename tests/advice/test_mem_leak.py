@@ -61,7 +61,7 @@ def test_growth_that_does_not_go_on_is_none(signals_of: Any, grown: list[Any]) -
 
 def test_too_few_steps_cannot_tell(signals_of: Any) -> None:
     for memories in (
-        use(*[60 * at for at in range(9)]),
+        use(*[60 * at for at in range(8)]),
         use(*[60 * at for at in range(12)], capacity_bytes=None),
         told(),
     ):

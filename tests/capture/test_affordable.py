@@ -129,6 +129,7 @@ def windowed(
     steps: int,
     recorded: int = 6,
     max_s: float = 1e9,
+    least_s: float = 0.0,
     loop: Loop | None = None,
     settle: Callable[[], None] | None = None,
 ) -> Note:
@@ -142,6 +143,7 @@ def windowed(
         skip_steps=5,
         steps=recorded,
         max_s=max_s,
+        least_s=least_s,
         max_slowdown=1.0,
         python_tracer_level=1,
         python_sampling_hz=0.0,
@@ -329,3 +331,19 @@ def test_a_window_ends_with_the_step_that_ends_after_its_time(tmp_path: Path) ->
     loop.longer_after, loop.longer_s = 0, 6.0
     note = windowed(tmp_path, lambda _: 0.1, steps=20, max_s=10.0, loop=loop)
     assert (note.first, note.last) == (6, 8)
+
+
+def test_a_window_of_short_steps_lasts_its_least_time(tmp_path: Path) -> None:
+    """Steps of 1/64 s; step 6 does not count, and 0.25 s are sixteen more."""
+    note = windowed(tmp_path, lambda _: 2**-6, steps=60, least_s=0.25)
+    assert (note.first, note.last) == (6, 22)
+
+
+def test_steps_that_take_as_long_as_that_are_as_many_as_asked(tmp_path: Path) -> None:
+    note = windowed(tmp_path, lambda _: 0.125, steps=60, least_s=0.25)
+    assert (note.first, note.last) == (6, 11)
+
+
+def test_there_is_an_end_to_steps_that_take_no_time(tmp_path: Path) -> None:
+    note = windowed(tmp_path, lambda _: 0.0, steps=1100, least_s=0.25)
+    assert (note.first, note.last) == (6, 1005)

@@ -26,8 +26,9 @@ def test_batches_are_counted_from_one_and_both_ends_belong(
     assert parse_window(given) == BatchWindow(*expected, seconds=None)
 
 
-def test_left_out_it_skips_ten_and_takes_ten_or_ten_seconds() -> None:
-    assert parse_window(None) == BatchWindow(first=11, last=20, seconds=10.0)
+def test_left_out_it_skips_ten_and_takes_ten_within_bounds_of_time() -> None:
+    expected = BatchWindow(first=11, last=20, seconds=10.0, least_s=0.4)
+    assert parse_window(None) == expected
 
 
 @pytest.mark.parametrize("given", [0, "0", (0, 0), "0,0"])

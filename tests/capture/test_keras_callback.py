@@ -358,6 +358,23 @@ def test_the_default_ends_after_ten_seconds(
     assert found.steps() == [11, 12, 13, 14]
 
 
+def test_the_default_lasts_two_fifths_of_a_second_at_least(
+    keras: types.ModuleType,
+    recordings: list[Recorded],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Batches of 1/32 s: thirteen of them are the first that take as long."""
+    clock = [0.0]
+    monkeypatch.setattr(callbacks.time, "monotonic", lambda: clock[0])
+
+    def train(_batch: int) -> None:
+        clock[0] += 2**-5
+
+    keras.Model().fit(40, callbacks.ProfilerCallback("logs"), on_batch=train)
+    (found,) = recordings
+    assert found.steps() == list(range(11, 24))
+
+
 @pytest.mark.parametrize("window", ["15,10", "ten", -1])
 @pytest.mark.usefixtures("keras")
 def test_a_range_that_is_none_fails_before_any_training(window: Any) -> None:

@@ -34,6 +34,10 @@ print("trained", sys.argv[1:])
 """
 
 
+#: Of steps as short as these more would be recorded.
+TEN = ("--steps", 10)
+
+
 class Done(NamedTuple):
     """What became of a program under `stepscope run`."""
 
@@ -97,11 +101,22 @@ def annotations_of(run: Run) -> list[str]:
 
 @pytest.mark.usefixtures("folder")
 def test_ten_steps_are_skipped_and_ten_recorded() -> None:
-    done = run(script(MARKED), 40, report=True)
+    done = run(script(MARKED), 40, options=TEN, report=True)
     assert done.status == 0
     (recorded,) = done.runs
     assert steps_of(recorded) == list(range(110, 120))
     assert "steps 11 to 20" in done.err
+
+
+@pytest.mark.usefixtures("folder")
+def test_more_are_recorded_where_ten_are_over_in_an_instant() -> None:
+    # On a busy machine fewer fit into that time, but those that were asked for.
+    done = run(script(MARKED), 60)
+    (recorded,) = done.runs
+    found = steps_of(recorded)
+    assert found == list(range(110, 110 + len(found)))
+    assert len(found) >= 10
+    assert f"steps 11 to {10 + len(found)};" in done.err
 
 
 @pytest.mark.usefixtures("folder")
@@ -184,16 +199,17 @@ def test_the_exit_status_is_the_programs_own(ending: str, steps: int) -> None:
 @pytest.mark.usefixtures("folder")
 def test_modules_and_code_are_programs_too() -> None:
     script(MARKED, "trainer.py")
-    assert run("-m", "trainer", 30).out == "trained ['30']\n"
+    assert run("-m", "trainer", 30, options=TEN).out == "trained ['30']\n"
     assert run("-c", "print('code')").out == "code\n"
-    assert run(sys.executable, "trainer.py", 30).out == "trained ['30']\n"
+    done = run(sys.executable, "trainer.py", 30, options=TEN)
+    assert done.out == "trained ['30']\n"
     assert sorted(len(steps_of(found)) for found in runs_here()) == [0, 10, 10]
 
 
 @pytest.mark.usefixtures("folder")
 def test_a_python_child_of_any_command_is_recorded() -> None:
     script(MARKED)
-    done = run("sh", "-c", f"{sys.executable} program.py 30; exit 5")
+    done = run("sh", "-c", f"{sys.executable} program.py 30; exit 5", options=TEN)
     assert done.status == 5
     (recorded,) = done.runs
     assert steps_of(recorded) == list(range(110, 120))
@@ -269,7 +285,7 @@ while not list(Path("stepscope-logs").rglob("*.xplane.pb")):
 time.sleep(0.5)
 """
     text = f"{wait}{MARKED}"
-    done = run(script(text), 30, options=("--wait-s", 0.1, "--record-s", 0.2))
+    done = run(script(text), 30, options=("--wait-s", 0.1, "--record-s", 0.2, *TEN))
     (recorded,) = done.runs
     assert len(recorded.hosts) == 1
     assert steps_of(recorded) == list(range(110, 120))

@@ -16,6 +16,7 @@ from stepscope.capture.launching.command import resolve
 from stepscope.capture.launching.notes import Note, read_notes, write_note
 from stepscope.capture.launching.outcome import describe, keep_the_best
 from stepscope.capture.launching.plan import VARIABLE, RunPlan
+from stepscope.capture.launching.step_sources import jax as jax_calls
 from stepscope.capture.launching.stepping.repeated_calls import RepeatedCalls
 from stepscope.errors import BadUsage
 
@@ -63,6 +64,66 @@ def test_the_leader_stays_while_its_steps_are_recorded() -> None:
     counter.settle()
     assert [counter.ended("b") for _ in range(5)] == [None] * 5
     assert counter.ended("a") == 2
+
+
+def counted(calls: Sequence[tuple[str, bool]], *, settled: bool = True) -> list[str]:
+    """What is counted of calls, each with whether it was given back its result."""
+    counter, found = RepeatedCalls(), []
+    for called, carries in calls:
+        if counter.ended(called, carries=carries) is not None:
+            found.append(called)
+        if settled:
+            counter.settle()
+    return found
+
+
+#: A loop that calls a cell for each of four elements, from an initial state.
+_LOOP = [("cell", False), ("cell", True), ("cell", True), ("cell", True)]
+
+
+@pytest.mark.parametrize("settled", [False, True])
+def test_what_begins_anew_in_each_step_of_another_is_its_part(settled: bool) -> None:  # noqa: FBT001 - a parameter of the test
+    calls = [
+        *(*_LOOP, ("update", False)),
+        *(*_LOOP, ("update", True)),
+        *(*_LOOP, ("update", True)),
+    ]
+    found = counted(calls, settled=settled)
+    assert found == ["cell"] * 8 + ["update", "update"]
+
+
+def test_what_goes_on_after_another_has_advanced_a_state_is_no_part() -> None:
+    """As a step does after averages of the weights were updated."""
+    first = [("step", False), ("step", True), ("mean", False)]
+    later = [("step", True), ("step", True), ("mean", True)]
+    assert set(counted([*first, *later, *later, *later])) == {"step"}
+
+
+def test_what_is_called_once_for_each_call_encloses_none() -> None:
+    calls = [("step", False), ("other", False), ("step", True), ("other", True)]
+    assert set(counted([*calls, ("step", False), ("other", True)])) == {"step"}
+
+
+class Array:
+    """What a jitted function takes and returns."""
+
+
+def flattened(tree: object) -> list[object]:
+    if not isinstance(tree, tuple):
+        return [tree]
+    return [leaf for part in tree for leaf in flattened(part)]
+
+
+def test_a_state_is_followed_for_as_long_as_it_comes_back() -> None:
+    carried = jax_calls._Carried(flattened)
+    state, found = (Array(), Array()), []
+    for number in range(12):
+        # The sixth call begins anew; each returns a loss and a state.
+        given = (Array(), Array()) if number == 6 else state
+        result = (Array(), (Array(), given[1]))
+        found.append(carried.back("step", (given, Array()), result))
+        state = result[1]
+    assert found == [False, *[True] * 5, False, *[True] * 5]
 
 
 @given(

@@ -179,6 +179,8 @@ def test_xprof_analyses_the_steps_of_pytorch_on_a_cpu(how: str, tmp_path: Path) 
             "stepscope",
             "run",
             "--no-report",
+            "--steps",
+            "10",
             "--",
             python,
             program,

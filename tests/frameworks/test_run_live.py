@@ -65,6 +65,21 @@ for _ in range(int(sys.argv[1])):
 print(f"{float(state['w'].sum()):.9e}")
 sys.exit(int(sys.argv[2]))
 """
+JAX_CELLS = """
+import sys, jax, jax.numpy as jnp
+@jax.jit
+def cell(h, w): return jnp.tanh(h * 0.5 + w)
+@jax.jit
+def update(w, h): return w + 0.1 * h
+w = jnp.zeros(4)
+for _ in range(int(sys.argv[1])):
+    h = jnp.zeros(4)
+    for _ in range(4):
+        h = cell(h, w)
+    w = update(w, h)
+print(f"{float(w.sum()):.9e}")
+sys.exit(int(sys.argv[2]))
+"""
 TF_FUNCTION = """
 import sys, tensorflow as tf
 tf.random.set_seed(0)
@@ -118,6 +133,7 @@ PROGRAMS = {
     "torch": ("torch", TORCH, "optimizer"),
     "gan": ("torch", GAN, "optimizer"),
     "jax": ("jax", JAX, "calls of train_step"),
+    "jax_cells": ("jax", JAX_CELLS, "calls of update"),
     "tf_function": ("tensorflow", TF_FUNCTION, "tf.function train_step"),
     "keras": ("tensorflow", KERAS, "Keras fit"),
     "keras_loop": ("tensorflow", KERAS_LOOP, "updates of the optimizer"),
@@ -129,8 +145,9 @@ QUIET = {
 }
 
 
-#: A busy machine may slow the window down; what is done then has its own tests.
-UNHURRIED = ("--max-slowdown", "1000")
+#: A busy machine may slow the window down; what is done then has its own tests, and so
+#: have short steps, of which more are recorded unless their number is given.
+UNHURRIED = ("--max-slowdown", "1000", "--steps", "10")
 
 
 class Done(NamedTuple):
@@ -411,6 +428,7 @@ def test_of_a_launcher_only_the_workers_are_recorded(
     command = [interpreter("torch"), "-m", "torch.distributed.run"]
     command += ["--standalone", "--nproc-per-node", "2", "train.py"]
     options = ("--no-report", "--wait-s", str(wait_s), "--record-s", "1")
+    options += ("--steps", "10")
     done = record(tmp_path, *command, options=options, OMP_NUM_THREADS="1")
     assert done.status == 0, done.err
     expected = list(range(11, 21)) if program == LAUNCHED else []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
+from stepscope.capture.ground.options import LEAST_WINDOW_S
 from stepscope.errors import BadUsage
 
 __all__ = ["DEFAULT_WINDOW", "BatchWindow", "parse_window"]
@@ -20,15 +21,20 @@ class BatchWindow(NamedTuple):
         last: The last one.
         seconds: Recording ends after so long even if `last` was not reached; None
             means that it does not.
+        least_s: Recording goes on after `last` until so long.
     """
 
     first: int
     last: int
     seconds: float | None = None
+    least_s: float = 0.0
 
 
-#: The first ten batches compile and warm up; a few steps say what many would.
-DEFAULT_WINDOW: Final = BatchWindow(first=11, last=20, seconds=10.0)
+#: The first ten batches compile and warm up; a few steps say what many would, unless
+#: all of them are over in an instant.
+DEFAULT_WINDOW: Final = BatchWindow(
+    first=11, last=20, seconds=10.0, least_s=LEAST_WINDOW_S
+)
 
 
 def parse_window(profile_batch: object) -> BatchWindow | None:

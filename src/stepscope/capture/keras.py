@@ -12,7 +12,7 @@ import time
 import warnings
 from typing import TYPE_CHECKING, Any, Final
 
-from stepscope.capture.batch_window import parse_window
+from stepscope.capture.batch_window import BatchWindow, parse_window
 from stepscope.capture.ground.annotate import Trace
 from stepscope.capture.ground.tracebacks import NO_FRAME
 from stepscope.capture.recording.session import Session
@@ -64,6 +64,7 @@ class ProfilerCallback:
     #: The recording under way, and when it ends at the latest.
     _session: Session | None
     _ends_at: float
+    _began_at: float
 
     def __new__(cls, *_args: object, **_kwargs: object) -> Self:
         """Make it a callback of the Keras that the program imported.
@@ -87,7 +88,8 @@ class ProfilerCallback:
             logdir: Log directory; the run is stored below it.
             profile_batch: Batches to record: `"10,15"`, `(10, 15)`, or one number. 0
                 records nothing and only marks steps. Left out, the first ten are
-                skipped and ten are recorded, or as many as run in ten seconds.
+                skipped and ten are recorded: more where these take less than 0.4 s,
+                fewer where they take more than ten seconds.
             options: What to record of them.
 
         Raises:
@@ -166,7 +168,7 @@ class ProfilerCallback:
         self._tests = 0
         self._started = False
         self._session = None
-        self._ends_at = 0.0
+        self._ends_at = self._began_at = 0.0
 
     def _batches_of_execution(self, batch: int) -> int:
         count = getattr(self._trained_model, "steps_per_execution", None)
@@ -203,14 +205,20 @@ class ProfilerCallback:
         if window is None:
             return
         if self._session is not None:
-            if first > window.last or time.monotonic() >= self._ends_at:
+            if time.monotonic() >= self._ends_at or self._is_enough(window, first):
                 self._stop()
         elif not self._started and last >= window.first and first <= window.last:
             self._start(window.seconds)
 
     def _stop_after_window(self) -> None:
-        if self._window is not None and self._next_batch > self._window.last:
+        if self._window is not None and self._is_enough(self._window, self._next_batch):
             self._stop()
+
+    def _is_enough(self, window: BatchWindow, next_batch: int) -> bool:
+        """Return whether the recording ends before a batch."""
+        if next_batch <= window.last:
+            return False
+        return time.monotonic() >= self._began_at + window.least_s
 
     def _start(self, seconds: float | None) -> None:
         self._started = True
@@ -220,7 +228,8 @@ class ProfilerCallback:
             warnings.warn(f"stepscope records nothing: {error}", stacklevel=2)
             return
         limit = float("inf") if seconds is None else seconds
-        self._ends_at = time.monotonic() + limit
+        self._began_at = time.monotonic()
+        self._ends_at = self._began_at + limit
 
     def _stop(self) -> None:
         session, self._session = self._session, None

@@ -40,6 +40,7 @@ _OWN: Final = 0.6
 #: A node of PyTorch's graph of gradients, and the op that it is of.
 _NODE: Final = Pattern(r"^(?:autograd::engine::\w+: )?([A-Za-z]\w*)Backward\d*$")
 _ATEN: Final = "aten::"
+_PREDICT: Final = Pattern(r"Trainer\.predict$")
 
 
 @signal(account, function_frames, windows)
@@ -120,13 +121,15 @@ class _Ops(Frozen, frozen=True):
     forward: NDArray[np.bool_]
 
     def mostly_in(self, spans: Spans) -> NDArray[np.bool_]:
-        """Return of each kind whether at least half of its ops begin within a set."""
-        begun = spans.within(self.start_ps, self.start_ps + 1) > 0
-        every = np.bincount(self.kind)
-        return 2 * np.bincount(self.kind, weights=begun) >= every
+        """Return of each kind whether at least half of its time lies within a set."""
+        # An op of no length counts too.
+        length = self.end_ps - self.start_ps + 1
+        held = spans.within(self.start_ps, self.end_ps + 1)
+        every = np.bincount(self.kind, weights=length)
+        return 2 * np.bincount(self.kind, weights=held) >= every
 
     def are_of(self, spans: Spans) -> bool:
-        """Return whether most kinds mostly begin within a set.
+        """Return whether most kinds mostly run within a set.
 
         By kinds, since one of them may run any number of times. Where gradients are
         computed the model is what has them: most of them, and most of the ops that
@@ -138,7 +141,7 @@ class _Ops(Frozen, frozen=True):
         return _most(inside[self.forward]) and _most(inside[self.backward])
 
     def are_partly_of(self, spans: Spans) -> bool:
-        """Return whether a pass of the model, or all of it, begins within a set."""
+        """Return whether a pass of the model, or all of it, runs within a set."""
         inside = self.mostly_in(spans)
         if not self.forward.any():
             return _most(inside)
@@ -192,6 +195,22 @@ class FunctionRuns(Frozen, frozen=True):
         """
         return Quiet(self._calls(part), self.threads, effect_ms)
 
+    def ops_percent(self, part: Part) -> float:
+        """Return in how much of a function's time ops run, as far as it calls them."""
+        calls, ops = self._calls(part), self.called
+        running = Spans.from_events(ops.start_ps, ops.end_ps - ops.start_ps)
+        return 100 * (running & calls).length_ps / max(calls.length_ps, 1)
+
+    def mostly_predicts(self, part: Part) -> bool:
+        """Return whether Keras's `predict` takes at least half of a function's time."""
+        kinds = [
+            kind
+            for kind, name in self.frames.names.items()
+            if name.library and _PREDICT.search(name.function)
+        ]
+        seen = self._seen(part)
+        return bool(kinds) and 2 * (self._of(kinds) & seen).length_ps >= seen.length_ps
+
     def _calls(self, part: Part) -> Spans:
         """Return when a function ran, with all that it calls.
 
@@ -235,6 +254,9 @@ class FunctionRuns(Frozen, frozen=True):
             if (name.function, name.file, name.line)
             == (part.function, part.file, part.line)
         ]
+        return self._of(kinds)
+
+    def _of(self, kinds: list[int]) -> Spans:
         mine = np.isin(self.frames.type, kinds)
         mine &= np.isin(self.frames.track, self.tracks)
         start = self.frames.start_ps[mine]

@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 from stepscope.errors import BadUsage
 
-__all__ = ["ProfilerOptions"]
+__all__ = ["LEAST_WINDOW_S", "ProfilerOptions"]
 
 _LEVELS: Final = {
     "host_tracer_level": 3,
@@ -20,6 +20,9 @@ _MOST_HZ: Final = 100.0
 _MOST_SAMPLES_HZ: Final = 1000.0
 #: A file that holds less would not hold one flush.
 _LEAST_BYTES: Final = 2**20
+#: A window lasts so long where nobody says how many steps it has: functions are looked
+#: at a hundred times a second, and a few looks say little.
+LEAST_WINDOW_S: Final = 0.4
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -28,6 +28,8 @@ class RunPlan(NamedTuple):
         notes: Folder where each process says what it recorded.
         skip_steps: Steps that are counted but not recorded.
         steps: Steps that are recorded then.
+        least_s: Shortest recording of steps after the first one: where `steps` are over
+            before, it goes on with more.
         max_s: Longest recording of steps after the first one: it ends with the step
             that ends later.
         wait_s: Without steps: seconds before recording begins.
@@ -46,6 +48,7 @@ class RunPlan(NamedTuple):
     notes: str
     skip_steps: int = 10
     steps: int = 10
+    least_s: float = 0.0
     max_s: float = 10.0
     wait_s: float = 15.0
     record_s: float = 5.0
@@ -72,6 +75,7 @@ class RunPlan(NamedTuple):
         least = {
             "skip_steps": 0.0,
             "steps": 1.0,
+            "least_s": 0.0,
             "max_s": 0.0,
             "wait_s": 0.0,
             "record_s": 0.001,

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from stepscope.capture.ground.affordable import Control, StepCost, lowered
 from stepscope.capture.ground.leaving import leaving
+from stepscope.capture.launching.extent import Extent
 from stepscope.capture.launching.harmless import say, silence
 from stepscope.capture.launching.notes import (
     Note,
@@ -102,16 +103,12 @@ class Window:
         self._within_step = False
         self._begun = 0
         self._ended = 0
-        self._first: int | None = None
-        self._last_step = plan.last_step
+        self._extent = Extent(plan)
         self._now_s = now_s
         self._cost = StepCost(plan.max_slowdown)
         #: When the step began that is under way; None before the first.
         self._step_began_s: float | None = None
         self._cost_from = 0
-        #: When the window opened, and when its second step began.
-        self._opened_at_s = 0.0
-        self._second_began_s = -1.0
         self._start_s = self._stop_s = 0.0
         self._control: Control | None = None
         self._is_acquitted = False
@@ -181,7 +178,7 @@ class Window:
             self._note_cost(max(1, first - 1 - self._cost_from))
             within = self.phase is Phase.STEPS
             control = self._control
-            closes = within and self._is_enough(first)
+            closes = within and self._extent.is_enough(first, self._now_s())
             opens = not within and control is None and last > self.plan.skip_steps
             doubts = within and not closes and self._is_too_much()
             judges = control is not None and control.is_over
@@ -218,7 +215,7 @@ class Window:
             self.mark.leave()
             if not may_close or self.phase is not Phase.STEPS:
                 return
-            if self._is_enough(self._begun + 1):
+            if self._extent.is_enough(self._begun + 1, self._now_s()):
                 self.close()
 
     def step_was_none(self, batches: int) -> None:
@@ -233,13 +230,19 @@ class Window:
             self._cost = StepCost(self.plan.max_slowdown)
             self._step_began_s = None
             self._control = None
-            if self.phase is Phase.COMPARED:
+            self._extent = Extent(self.plan)
+            if self.phase in {Phase.COMPARED, Phase.STEPS}:
                 self.phase = Phase.WATCHED
             if self.phase is Phase.WATCHED and self._ended:
                 self.mark.forget()
                 self._drop()
                 self.phase = Phase.IDLE
                 self.watch()
+
+    def ends_with(self, step: int) -> bool:
+        """Return whether it is sure that a step that has begun is its last one."""
+        is_open = self.phase is Phase.STEPS
+        return is_open and self._extent.ends_with(step, self._now_s())
 
     @property
     def is_by_time(self) -> bool:
@@ -309,8 +312,7 @@ class Window:
         self._session = None
         self.mark.forget()
         self._begun = self._ended = 0
-        self._first = None
-        self._last_step = self.plan.last_step
+        self._extent = Extent(self.plan)
         self._cost = StepCost(self.plan.max_slowdown)
         self._step_began_s = None
         self._control = None
@@ -366,8 +368,7 @@ class Window:
             self._begin(options)
             self._start_s = self._now_s() - before_s
             self.phase = Phase.STEPS
-            self._first = first
-            self._opened_at_s = self._now_s()
+            self._extent.opens(first, self._now_s())
             self._cost.begins()
 
     def _note_cost(self, batches: int) -> None:
@@ -382,8 +383,7 @@ class Window:
             self._cost.before(step_s)
         else:
             self._cost.within(step_s)
-            if self._second_began_s < self._opened_at_s:
-                self._second_began_s = self._now_s()
+            self._extent.step_ended(self._now_s())
 
     def _is_too_much(self) -> bool:
         """Return whether recorded steps may take too long; not asked twice."""
@@ -399,10 +399,10 @@ class Window:
         if self._session is None:
             return
         with self._alone():
-            recorded = max(2, first - (self._first or first))
+            recorded = max(2, first - (self._extent.first or first))
             # From the second step to the end on the device. Devices may work on the
             # first one in that time too: where they were waited for, they did.
-            all_s = self._now_s() - self._second_began_s
+            all_s = self._now_s() - self._extent.second_began_s
             of_first_s = min(waited_s, all_s / recorded)
             recorded_s = (all_s - of_first_s) / (recorded - 1)
             self._options = self._session.options
@@ -440,16 +440,8 @@ class Window:
             self._cost.compare_with(control.steps_s)
         # What was recorded until here is replaced.
         self._open_steps(first, options)
-        self._last_step = first + self.plan.steps - 1
+        self._extent.begins_anew(first)
         return True
-
-    def _is_enough(self, next_step: int) -> bool:
-        if next_step > self._last_step:
-            return True
-        if self._second_began_s < self._opened_at_s:
-            # The first step may take long because profilers are set up in it.
-            return False
-        return self._now_s() - self._second_began_s >= self.plan.max_s
 
     def _note_ended(self, last: int) -> None:
         before, self._ended = self._ended, last
@@ -530,7 +522,7 @@ class Window:
         *,
         python_calls: bool = False,
     ) -> None:
-        first = 1 if how == "early" and self._ended else self._first
+        first = 1 if how == "early" and self._ended else self._extent.first
         self._noted = Note(
             process=os.getpid(),
             program=program_name(),

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import click
 
+from stepscope.capture.ground.options import LEAST_WINDOW_S
+
 __all__ = ["run"]
 
 _DEFAULT_LOGDIR = "stepscope-logs"
+_STEPS = 10
 
 
 @click.command(
@@ -31,7 +34,12 @@ _DEFAULT_LOGDIR = "stepscope-logs"
     help="Steps before recording begins.",
 )
 @click.option(
-    "--steps", default=10, show_default=True, metavar="N", help="Steps to record."
+    "--steps",
+    default=None,
+    type=int,
+    show_default=f"{_STEPS}, and more until {LEAST_WINDOW_S:g} s have passed",
+    metavar="N",
+    help="Steps to record.",
 )
 @click.option(
     "--max-s",
@@ -108,7 +116,7 @@ def run(
     command: tuple[str, ...],
     logdir: str,
     skip_steps: int,
-    steps: int,
+    steps: int | None,
     max_s: float,
     wait_s: float,
     record_s: float,
@@ -137,7 +145,8 @@ def run(
     plan = running.planned(
         logdir,
         skip_steps=skip_steps,
-        steps=steps,
+        steps=_STEPS if steps is None else steps,
+        least_s=LEAST_WINDOW_S if steps is None else 0.0,
         max_s=max_s,
         wait_s=wait_s,
         record_s=record_s,

@@ -52,8 +52,9 @@ _ACTIONS: Final = (
     Action(
         cause="any",
         framework="JAX",
-        text="Call `jax.jit` once, outside the loop; pad inputs to a few sizes, and "
-        "see which argument misses the cache.",
+        text="Call `jax.jit` once, outside the loop; pass numbers that change as "
+        "arrays, not as static arguments; pad inputs to a few sizes, and see which "
+        "argument misses the cache.",
         code="jax.config.update('jax_explain_cache_misses', True)",
     ),
     Action(
@@ -72,13 +73,13 @@ _ACTIONS: Final = (
 _AGAIN: Final = (
     (
         "Compiling goes on after the first steps, called from {function}: {late} of "
-        "their time, in {in_steps} steps."
+        "the later ones' time, in {in_steps} of {later_steps}."
     ),
     (
-        "Compiling goes on after the first steps: {late} of their time, most of it "
-        "{named}, in {in_steps} steps."
+        "Compiling goes on after the first steps: {late} of the later ones' time, most "
+        "of it {named}, in {in_steps} of {later_steps}."
     ),
-    "Compiling goes on after the first steps: {late} of their time.",
+    "Compiling goes on after the first steps: {late} of the later ones' time.",
 )
 _WORDS: Final = Words(
     passed="nothing is compiled again",
@@ -213,14 +214,15 @@ def _facts(
     repeated: int,
 ) -> tuple[Fact, ...]:
     reason = next((one.reason for one in functions if one.reason), None)
+    later = max(len(shares.window_ps) - FIRST_STEPS, 0)
     return (
         Fact(
             name="late",
             value=late_percent,
             unit="percent",
-            note=f"of the {max(len(shares.window_ps) - FIRST_STEPS, 0)} judged steps "
-            f"after the first {FIRST_STEPS}",
+            note=f"of the {later} judged steps after the first {FIRST_STEPS}",
         ),
+        Fact(name="later_steps", value=later, unit="count"),
         Fact(
             name="in_steps",
             value=functions[0].steps if functions else repeated,

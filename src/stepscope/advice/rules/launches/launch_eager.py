@@ -43,8 +43,9 @@ _ACTIONS: Final = (
     Action(
         cause="any",
         framework="JAX",
-        text="Compile the whole step, its update of the weights included.",
-        code="train_step = jax.jit(train_step)",
+        text="Compile the whole step, its update of the weights included, with the "
+        "loops in it.",
+        code="jax.jit(train_step)  # for h in xs: jax.lax.scan(cell, h, xs)",
     ),
     Action(
         cause="any",
@@ -64,12 +65,13 @@ _ONE_BY_ONE: Final = (
         "own time; getting from one to the next takes {value} of the time."
     ),
     (
-        "Ops run one by one outside a compiled function, called from {function}: "
-        "{per_step} in a step; getting from one to the next takes {value} of the time."
+        "Ops and small functions run one by one, each a compiled call of its own, "
+        "called from {function}: {per_step} in a step; getting from one to the next "
+        "takes {value} of the time."
     ),
     (
-        "Ops run one by one outside a compiled function: {per_step} in a step; getting "
-        "from one to the next takes {value} of the time."
+        "Ops and small functions run one by one, each a compiled call of its own: "
+        "{per_step} in a step; getting from one to the next takes {value} of the time."
     ),
 )
 _WORDS: Final = Words(

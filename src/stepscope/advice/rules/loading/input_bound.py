@@ -16,8 +16,13 @@ from stepscope.advice.judging.owned import OWNED_READS, Owned, owned_finding, sh
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.device import device_signals
 from stepscope.advice.signals.input import input_signals
+from stepscope.advice.signals.loading.loader_calls import loader_calls
+from stepscope.advice.signals.loading.pipeline import pipeline_signals
+from stepscope.advice.signals.loading.practices import missing_practices
+from stepscope.advice.signals.loading.python_elements import python_elements
 from stepscope.advice.verdict import judge
 from stepscope.advice.words import WAITING, Words
+from stepscope.patterns import Pattern
 from stepscope.tracer_remedies import RECORD_FETCHES
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_US
@@ -107,6 +112,34 @@ _PIECES: Final = (
         "where it does not fit, send it in a narrower type, or use more devices.",
     ),
 )
+#: Where Python makes the elements: threads do not help, for one runs at a time.
+_NATIVE: Final = (
+    Action(
+        cause="fetch",
+        framework="TensorFlow",
+        text="Replace Python in the pipeline by ops of the framework, or run it once, "
+        "before training, and read what it made: it holds the interpreter's lock, so "
+        "calls in parallel take turns.",
+    ),
+)
+_CACHE: Final = (
+    Action(
+        cause="fetch",
+        framework="TensorFlow",
+        text="Nothing is cached: keep what is the same in every epoch, where it fits "
+        "into memory.",
+        code="dataset.map(decode).cache()  # and what is random after it",
+    ),
+)
+#: Where nothing is transformed, nothing can be so in parallel.
+_HANDED_OVER: Final = (
+    Action(
+        cause="fetch",
+        framework="any",
+        text="The pipeline transforms nothing and fetches ahead, and its batches still "
+        "come late: see which other work takes the host's cores, and send fewer bytes.",
+    ),
+)
 #: What remains where elements are made in parallel and ahead.
 _REMAINING: Final = (
     Action(
@@ -117,6 +150,8 @@ _REMAINING: Final = (
         "give the making more cores.",
     ),
 )
+#: Stages that work on elements; others read them, keep them or hand them over.
+_WORKS: Final = Pattern(r"Map|Interleave|Filter|Generator|Scan|Zip|Shuffle")
 _FETCH: Final = tuple(action for action in _ACTIONS if action.cause == "fetch")
 _NO_FETCH: Final = (
     "No fetch of a batch was recorded, and a typical step is almost wholly accounted "
@@ -180,6 +215,8 @@ _OWNED: Final = Owned(
 )
 #: Where no fetch was recorded and the program is silent before each batch.
 _UNFED: Final = _OWNED._replace(parts={**_OWNED.parts, "unfed": ("unfed",)})
+#: An op that runs for so much of the wait is what it waits for.
+_MOSTLY: Final = 50.0
 #: What the order of events shows is no proof.
 _CIRCUMSTANTIAL: Final = 0.6
 _ITEM: Final = Item(
@@ -220,30 +257,51 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         warn=thresholds.input_warn,
         note=_note(fetching, verdict, hidden=hidden),
         facts=_facts(fetching, shares, verdict, thresholds),
-        parts=_parts(owned, shares),
+        parts=_parts(owned, shares, signals),
         inputs=("account", "host_classes"),
         actions=_actions(
-            fetching,
+            _missing_actions(fetching, shares, signals),
             verdict,
             least=thresholds.input_warn.value,
             pieces=_in_pieces(fetching, shares) is not None,
         )
         if failed
-        else _missing_actions(fetching)
+        else _missing_actions(fetching, shares, signals)
         if hidden
         else (),
     )
 
 
-def _parts(owned: Owned, shares: StepShares) -> tuple[Part, ...]:
+def _parts(owned: Owned, shares: StepShares, signals: Signals) -> tuple[Part, ...]:
     """Return what is waited for, the program's function that makes batches first."""
     parts = shares.parts(*owned.owners)
     making = shares.caller("input")
+    if making is None or _is_given_batches(making, shares, signals):
+        making = _behind_op(shares, signals)
     if making is None:
         return parts
     same = (making.function, making.file, making.line)
     rest = (one for one in parts if (one.function, one.file, one.line) != same)
     return (making, *rest)
+
+
+def _behind_op(shares: StepShares, signals: Signals) -> Part | None:
+    """Return the function that an op of the pipeline calls for most of the wait."""
+    found = signals.of(python_elements).get(shares.host)
+    if found is None or found.function is None or found.percent < _MOSTLY:
+        return None
+    share = shares.percent("input") * found.percent / 100
+    return msgspec.structs.replace(found.function, share_percent=share)
+
+
+def _is_given_batches(function: Part, shares: StepShares, signals: Signals) -> bool:
+    """Return whether a loader made batches, and did not call a function for them.
+
+    Looks at a stack come late where the interpreter was not free, and then find the
+    function that is given the batch in place of the one that made it.
+    """
+    seen = signals.of(loader_calls).get(shares.host)
+    return seen is not None and not seen.makes(function)
 
 
 def _judge(
@@ -268,9 +326,11 @@ def _judge(
 
 
 def _actions(
-    fetching: InputSignals, verdict: Verdict, *, least: float, pieces: bool
+    missing: tuple[Action, ...], verdict: Verdict, *, least: float, pieces: bool
 ) -> tuple[Action, ...]:
     """Return what removes the causes that matter, the larger cause first.
+
+    What the pipeline does not do yet removes waits for a fetch.
 
     A cause matters by itself from a share of `least` percent on.
     """
@@ -280,7 +340,7 @@ def _actions(
         if cause.share_percent < min(largest / 4, least):
             continue
         if cause.cause == "fetch":
-            found += _missing_actions(fetching)
+            found += missing
         elif cause.cause == "transfer" and pieces:
             found += _PIECES
         else:
@@ -295,11 +355,22 @@ def _in_pieces(fetching: InputSignals, shares: StepShares) -> float | None:
     return pieces if pieces >= _MANY_PIECES else None
 
 
-def _missing_actions(fetching: InputSignals) -> tuple[Action, ...]:
+def _missing_actions(
+    fetching: InputSignals, shares: StepShares, signals: Signals
+) -> tuple[Action, ...]:
     """Return what a pipeline does not do yet; where it does all, what remains."""
+    python = signals.of(python_elements).get(shares.host)
+    pipeline = signals.of(pipeline_signals)
+    lacks = missing_practices(pipeline, python)
+    native = _NATIVE if "native_code" in lacks else ()
+    stages = pipeline.stages
+    if stages and fetching.ahead and not any(_WORKS.search(it.type) for it in stages):
+        return _HANDED_OVER
     if not (fetching.parallel and fetching.ahead):
-        return _FETCH
-    return (*_REMAINING, *(one for one in _FETCH if one.framework == "any"))
+        return (*native, *_FETCH)
+    cache = _CACHE if "cache" in lacks else ()
+    rest = tuple(one for one in _FETCH if one.framework == "any" and not cache)
+    return (*native, *cache, *_REMAINING, *rest)
 
 
 def _note(fetching: InputSignals, verdict: Verdict, *, hidden: bool) -> str | None:
@@ -376,4 +447,14 @@ def _device_unseen(signals: Signals, verdict: Verdict) -> Unavailable:
     )
 
 
-RULE: Final = Rule(_ITEM, evaluate, (*OWNED_READS, input_signals))
+RULE: Final = Rule(
+    _ITEM,
+    evaluate,
+    (
+        *OWNED_READS,
+        input_signals,
+        loader_calls,
+        pipeline_signals,
+        python_elements,
+    ),
+)

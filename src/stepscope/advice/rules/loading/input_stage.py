@@ -12,6 +12,8 @@ from stepscope.advice.item import Item
 from stepscope.advice.rule import Rule
 from stepscope.advice.rules.loading import input_bound
 from stepscope.advice.signals.loading.pipeline import pipeline_signals
+from stepscope.advice.signals.loading.practices import missing_practices
+from stepscope.advice.signals.loading.python_elements import python_elements
 from stepscope.advice.signals.ranges import SHOWN
 from stepscope.advice.words import Words
 from stepscope.unavailable import Unavailable
@@ -19,28 +21,11 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stepscope.advice.signals.loading.pipeline import PipelineSignals, Stage
+    from stepscope.advice.signals.loading.pipeline import Stage
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
 
 __all__ = ["RULE", "evaluate"]
-
-_READERS: Final = frozenset(
-    {
-        *("TFRecord", "SSTable", "RecordIO", "ArrayRecord", "TextLine"),
-        *("FixedLengthRecord", "LMDB", "CSV"),
-    }
-)
-_PARALLEL_READERS: Final = frozenset({"ParallelInterleave", "LegacyParallelInterleave"})
-_PYTHON: Final = frozenset({"Generator", "GeneratorDatasetOp", "PyFunc"})
-#: A stage or practice that takes this share of a batch's time is worth its change.
-_MUCH: Final = 30.0
-_PYTHON_MUCH: Final = 20.0
-#: What is done after the prefetch is no matter below this share.
-_LATE: Final = 5.0
-#: A function that is called so often per batch, and works so briefly, is mostly calls.
-_OFTEN: Final = 8
-_BRIEF_PS: Final = 50_000_000
 
 #: Practice that is missing → what to do, in the order of the guide.
 _ACTIONS: Final = (
@@ -148,10 +133,10 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         return _ITEM.cannot_tell(waits.unavailable or _NO_WAIT)
     if waits.status == "pass" and waits.note != "hidden":
         return _ITEM.not_applicable(_NO_WAIT)
-    found = signals.of(pipeline_signals)
+    found, python = signals.of(pipeline_signals), signals.of(python_elements)
     if not found.stages and not found.own_process:
         return _ITEM.cannot_tell(found.absent or _NO_WAIT)
-    missing = _missing(found)
+    missing = missing_practices(found, python.get(found.host or ""))
     slowest = _by_share(found.stages)
     return _ITEM.finding(
         "fail",
@@ -181,51 +166,6 @@ def _by_share(stages: Sequence[Stage]) -> list[Stage]:
     return sorted(telling, key=lambda one: -one.percent)
 
 
-def _missing(found: PipelineSignals) -> tuple[str, ...]:
-    """Return the practices that the pipeline lacks, in the order of the guide."""
-    stages = found.stages
-    if not stages:
-        return ("workers",)
-    types = {one.type for one in stages}
-    share = {one.type: 0.0 for one in stages}
-    for one in stages:
-        share[one.type] += one.percent
-    reading = sum(share[it] for it in types & _READERS)
-    mapping = share.get("Map", 0.0)
-    tests = (
-        ("prefetch", _not_ahead(stages)),
-        ("parallel_read", reading >= _MUCH and not types & _PARALLEL_READERS),
-        ("parallel_map", mapping >= _MUCH),
-        ("vectorise", _calls_mostly(stages)),
-        ("native_code", sum(share[it] for it in types & _PYTHON) >= _PYTHON_MUCH),
-    )
-    lacking = tuple(name for name, holds in tests if holds)
-    made = reading + mapping + share.get("ParallelMap", 0.0)
-    cached = ("cache",) if made >= _MUCH and "Cache" not in types else ()
-    if lacking:
-        return (*lacking, *cached)
-    waiting = share.get("Prefetch", 0.0) >= _MUCH
-    return ("upstream" if waiting else "cheaper", *cached)
-
-
-def _not_ahead(stages: Sequence[Stage]) -> bool:
-    """Return whether a part of each batch is made only when it is asked for."""
-    ahead = [one.depth for one in stages if one.type == "Prefetch"]
-    late = sum(one.percent for one in stages if not ahead or one.depth < min(ahead))
-    return late >= _LATE
-
-
-def _calls_mostly(stages: Sequence[Stage]) -> bool:
-    """Return whether a map is called often per batch, for little work each time."""
-    return any(
-        one.type in {"Map", "ParallelMap"}
-        and one.runs_per_call >= _OFTEN
-        and one.mean_self_ps < _BRIEF_PS
-        and one.percent >= _MUCH
-        for one in stages
-    )
-
-
 _NO_WAIT: Final = Unavailable(
     code="NO_SAMPLES",
     reason="The steps do not wait for their data.",
@@ -233,4 +173,4 @@ _NO_WAIT: Final = Unavailable(
 )
 
 
-RULE: Final = Rule(_ITEM, evaluate, (*input_bound.RULE.reads, pipeline_signals))
+RULE: Final = Rule(_ITEM, evaluate, (*input_bound.RULE.reads,))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from stepscope.advice.finding import Action, Fact, Finding
+from stepscope.advice.finding import Action, Fact, Finding, Part
 from stepscope.advice.item import Item
 from stepscope.advice.judging.owned import (
     OWNED_READS,
@@ -23,6 +23,7 @@ from stepscope.advice.signals.running.debugging import anomaly_checks, blocking_
 from stepscope.advice.words import WAITING, Words
 
 if TYPE_CHECKING:
+    from stepscope.advice.signals.shares import StepShares
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
 
@@ -54,8 +55,9 @@ _ACTIONS: Final = (
         cause="debugging",
         framework="JAX",
         text="Take `jax.debug.print` and `jax.debug.callback` out of the compiled "
-        "step, and switch `jax_debug_nans` off.",
-        code='jax.config.update("jax_debug_nans", False)',
+        "step: return what they look at, and look at it every n-th step. Switch "
+        "`jax_debug_nans` off.",
+        code="if step % 100 == 0: record(jax.device_get(values))",
     ),
     Action(
         cause="anomaly",
@@ -65,6 +67,10 @@ _ACTIONS: Final = (
     ),
 )
 _HELD: Final = (
+    (
+        "{title}: {share_percent} of the time, {ms_per_step} a step; most of it in "
+        "{function}."
+    ),
     "{title}: {share_percent} of the time, {ms_per_step} a step; most of it {named}.",
     "{title}: {share_percent} of the time, {ms_per_step} a step.",
     "{title}: {share_percent} of the time.",
@@ -145,6 +151,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
             Fact(name="blocking", value=calls, unit="percent"),
             Fact(name="checks", value=checks or None, unit="count"),
         ),
+        parts=_parts(shares),
         inputs=("account", "account_parts", "correlation"),
         actions=tuple(one for one in _ACTIONS if one.cause in causes),
     )
@@ -164,6 +171,17 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         actions=tuple(one for one in _ACTIONS if one.cause in because),
     )
     return msgspec.structs.replace(made, title=_TITLES[note])
+
+
+def _parts(shares: StepShares) -> tuple[Part, ...]:
+    """Return what holds the steps up, the program's own callback first."""
+    parts = shares.parts("debugging")
+    called = None if shares.device is not None else shares.caller("host_compute")
+    held = shares.percent("debugging")
+    # It has to be most of the time, or it may be any other function of the step.
+    if called is None or 2 * shares.percent("host_compute") > 3 * held:
+        return parts
+    return (called, *parts) if 2 * called.share_percent > held else parts
 
 
 _TITLES: Final = {

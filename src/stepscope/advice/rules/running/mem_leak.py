@@ -186,7 +186,7 @@ def _slope(step: NDArray[np.float64], use: NDArray[np.float64]) -> tuple[float, 
 
 _FEW: Final = Unavailable(
     code="NO_STEPS",
-    reason="Memory has to be seen over at least ten whole steps, with its size.",
+    reason="Memory has to be seen over at least nine whole steps, with its size.",
     remedy="Record more steps, of a program whose allocator reports.",
 )
 

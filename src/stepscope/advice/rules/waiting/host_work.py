@@ -30,6 +30,7 @@ from stepscope.advice.signals.enclosing import enclosing_functions, function_run
 from stepscope.advice.signals.launches.eager import eager_signals
 from stepscope.advice.signals.launches.small import small_ops
 from stepscope.advice.signals.running.asleep import asleep
+from stepscope.advice.signals.running.callbacks import called_back
 from stepscope.advice.signals.vocabulary import PLAIN, frameworks_used
 from stepscope.advice.verdict import promise_of
 from stepscope.advice.words import WAITING, Words
@@ -47,6 +48,8 @@ if TYPE_CHECKING:
 __all__ = ["RULE", "changes", "evaluate"]
 
 _OWNER: Final = "host_compute"
+#: What takes this share of a function, in percent, is what the function does.
+_MOSTLY: Final = 50.0
 _OWNED: Final = Owned(
     parts={"functions": (_OWNER,)}, place="inside", host=True, seen=(_OWNER,)
 )
@@ -87,6 +90,52 @@ _RARELY: Final = Action(
     framework="any",
     text="Do it more rarely or on less data, or on another thread, while the next "
     "steps run.",
+)
+#: A function whose time is ops of the framework.
+_RUNS_OPS: Final = (
+    Action(
+        cause="any",
+        framework="PyTorch",
+        text="Run its ops on all tensors at once, in place and without gradients, in "
+        "place of one tensor after the other; copy nothing that is only read, and read "
+        "results back once.",
+        code="torch._foreach_lerp_(averages, weights, 1 - decay)  # one call",
+    ),
+    Action(
+        cause="any",
+        framework="TensorFlow",
+        text="Compile it, so that its ops run as one graph.",
+        code="@tf.function",
+    ),
+    Action(
+        cause="any",
+        framework="JAX",
+        text="Compile it, so that its ops run as one program.",
+        code="work = jax.jit(work)",
+    ),
+)
+_CALLED_BACK: Final = (
+    Action(
+        cause="any",
+        framework="JAX",
+        text="Write in `jax.numpy` what the callback computes, so that it is compiled "
+        "with the step, or compute it before the step and pass it: the compiled step "
+        "waits for Python.",
+    ),
+)
+_PREDICTS: Final = (
+    Action(
+        cause="any",
+        framework="any",
+        text="Call the model itself: each `predict` builds an input pipeline and "
+        "traces functions anew, which pays for many batches and not for one.",
+        code="model(x, training=False)",
+    ),
+    Action(
+        cause="any",
+        framework="any",
+        text="Predict for many inputs at once, where they are known.",
+    ),
 )
 _ONCE: Final = Action(
     cause="any",
@@ -210,6 +259,7 @@ class _Work(NamedTuple):
         runs: When functions ran; None where only its own time is known.
         is_model: Whether the ops of the model are called from it.
         is_step: Whether the model is run by it, or while it waits.
+        is_called_back: Whether an op of the compiled step calls it.
     """
 
     part: Part
@@ -217,6 +267,7 @@ class _Work(NamedTuple):
     runs: FunctionRuns | None
     is_model: bool
     is_step: bool
+    is_called_back: bool = False
 
 
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
@@ -287,7 +338,22 @@ def _functions(signals: Signals, shares: StepShares) -> tuple[_Work, ...]:
     if caller is not None and not any(_is_same(caller, part) for part in own):
         # What it does itself may be too little to be told.
         own.append(msgspec.structs.replace(caller, share_percent=0.0))
-    return tuple(_work(part, runs, shares) for part in own)
+    called = signals.of(called_back).get(shares.host)
+    others = (part for part in own if called is None or not _is_same(called, part))
+    return (
+        *(_work(part, runs, shares) for part in others),
+        # What an op of the step calls is no step, whatever runs beside it.
+        *(
+            _Work(
+                *(one, one.share_percent, None),
+                is_model=False,
+                is_step=True,
+                is_called_back=True,
+            )
+            for one in (called,)
+            if one is not None
+        ),
+    )
 
 
 def _is_same(one: Part, other: Part) -> bool:
@@ -301,12 +367,14 @@ def _work(part: Part, runs: FunctionRuns | None, shares: StepShares) -> _Work:
     if runs is None:
         return _Work(part, own, None, is_model=False, is_step=True)
     whole = 100 * sum(runs.times_ps(part)) / max(shares.total_ps, 1)
+    # A model that is asked what to do next is not trained meanwhile.
+    predicts = runs.mostly_predicts(part)
     return _Work(
         msgspec.structs.replace(part, share_percent=max(own, whole)),
         own,
         runs,
-        is_model=runs.calls_the_model(part),
-        is_step=runs.is_the_step(part),
+        is_model=not predicts and runs.calls_the_model(part),
+        is_step=not predicts and runs.is_the_step(part),
     )
 
 
@@ -427,8 +495,22 @@ def _of_one_function(
         found,
         saving_ms=saving,
         explained_by=_of_ops(signals, shares, whole, thresholds),
-        actions=(_RARELY, *found.actions) if rare else found.actions,
+        actions=_actions_for(work, found.actions, rare=rare),
     )
+
+
+def _actions_for(
+    work: _Work, others: tuple[Action, ...], *, rare: bool
+) -> tuple[Action, ...]:
+    """Return what to do about a function: by what it does, and how often."""
+    runs = work.runs
+    if work.is_called_back:
+        return (*_CALLED_BACK, *others)
+    if runs is not None and runs.mostly_predicts(work.part):
+        return _PREDICTS
+    if runs is not None and runs.ops_percent(work.part) >= _MOSTLY:
+        return (_RARELY, *_RUNS_OPS) if rare else (*_RUNS_OPS, _RARELY)
+    return (_RARELY, *others) if rare else others
 
 
 def changes(signals: Signals, thresholds: Thresholds) -> tuple[Change, ...]:
@@ -477,7 +559,7 @@ RULE: Final = Rule(
     evaluate,
     (
         *(*OWNED_READS, enclosing_functions, function_runs),
-        *(eager_signals, small_ops, frameworks_used, asleep),
+        *(eager_signals, small_ops, frameworks_used, asleep, called_back),
     ),
     changes,
 )

@@ -8,7 +8,6 @@ from stepscope._core import recorder
 from stepscope.capture.ground import annotate
 from stepscope.capture.launching.counting import MARKED
 from stepscope.capture.launching.harmless import harmless
-from stepscope.capture.launching.window import Phase
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -81,8 +80,7 @@ class _OwnSteps:
         number = self.counter.begins(MARKED)
         if number is None:
             return
-        is_last = window.phase is Phase.STEPS and number >= window.plan.last_step
-        if is_last or window.beginnings != before:
+        if window.ends_with(number) or window.beginnings != before:
             heard.enter_again(self)
 
     def _ends(self, heard: _Heard) -> None:

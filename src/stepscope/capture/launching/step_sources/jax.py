@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import weakref
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from stepscope.capture.ground.tracebacks import NO_FRAME
 from stepscope.capture.launching.harmless import harmless
@@ -19,10 +19,16 @@ __all__ = ["listen"]
 #: Operations of JAX are jitted functions as well; they are no steps. Those that it
 #: makes of its own for a gradient have the name of no function.
 _LIBRARY: Final = ("jax.", "jaxlib.")
-#: So many of a function's calls are looked at for results that come back to it.
+#: So many of a function's calls are looked at for results that come back to it, and so
+#: many where any did: by then a window has been recorded.
 _LOOKED_AT: Final = 4
+_FOLLOWED: Final = 2000
 #: So many of the arrays that it returns.
 _ARRAYS: Final = 256
+#: So many that came back are looked for from then on.
+_PLACES: Final = 8
+#: Where in a result an array was, and the array.
+_Kept: TypeAlias = "tuple[int, Callable[[], object]]"
 
 
 def listen(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
@@ -119,24 +125,42 @@ class _Carried:
     def __init__(self, leaves_of: Callable[[Any], Iterable[Any]]) -> None:
         self._leaves_of = leaves_of
         self._looked: dict[object, int] = {}
-        self._returned: dict[object, dict[int, weakref.ref[Any]]] = {}
+        #: Where in a result its arrays were that came back.
+        self._came_back: dict[object, frozenset[int]] = {}
+        self._returned: dict[object, dict[int, _Kept]] = {}
 
     def back(self, called: object, arguments: Any, result: Any) -> bool:
         """Return whether an argument of this call is what the last one returned."""
         looked = self._looked.get(called, 0)
-        if looked >= _LOOKED_AT:
-            return False
+        comes_back = called in self._came_back
+        if looked >= (_FOLLOWED if comes_back else _LOOKED_AT):
+            return comes_back
         self._looked[called] = looked + 1
-        # Weak references: no array of the program is kept alive.
         before = self._returned.pop(called, {})
-        found = any(
-            id(leaf) in before and before[id(leaf)]() is leaf
-            for leaf in self._leaves_of(arguments)
-        )
-        if looked + 1 < _LOOKED_AT and not found:
-            self._returned[called] = {
-                id(leaf): weakref.ref(leaf)
-                for leaf in list(self._leaves_of(result))[:_ARRAYS]
-                if type(leaf).__weakrefoffset__
-            }
-        return found
+        # Once it is known which come back, one of them shows that the state goes on.
+        wanted = 1 if comes_back else _PLACES
+        back: list[int] = []
+        for leaf in self._leaves_of(arguments) if before else ():
+            kept = before.get(id(leaf))
+            if kept is not None and kept[1]() is leaf:
+                back.append(kept[0])
+                if len(back) == wanted:
+                    break
+        if back and not comes_back:
+            self._came_back[called] = frozenset(back)
+        if looked + 1 < _LOOKED_AT or called in self._came_back:
+            self._returned[called] = self._kept(called, result)
+        return bool(back)
+
+    def _kept(self, called: object, result: Any) -> dict[int, _Kept]:
+        """Return where in a result its arrays are, by identity.
+
+        Weak references: no array of the program is kept alive.
+        """
+        leaves = list(self._leaves_of(result))
+        places = self._came_back.get(called, range(min(len(leaves), _ARRAYS)))
+        return {
+            id(leaves[place]): (place, weakref.ref(leaves[place]))
+            for place in places
+            if place < len(leaves) and type(leaves[place]).__weakrefoffset__
+        }

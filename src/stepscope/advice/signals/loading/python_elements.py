@@ -1,0 +1,86 @@
+"""Elements of an input pipeline that a function of Python makes, behind an op."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from stepscope.advice.finding import Part
+from stepscope.advice.signals.signal import signal
+from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.host.called_below import called_most
+from stepscope.derive.host.function_frames import function_frames
+from stepscope.derive.intervals.spans import Spans
+from stepscope.derive.step_time.host_classes import host_classes
+from stepscope.frozen import Frozen
+from stepscope.patterns import Pattern
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from stepscope.derive.profile_data import ProfileData
+    from stepscope.thresholds import Thresholds
+
+__all__ = ["PythonElements", "python_elements"]
+
+#: TensorFlow's ops that call Python: `tf.py_function`, `tf.numpy_function`.
+_OPS: Final = r"(?:^|[:/])(?:Eager)?PyFunc(?:Stateless)?$"
+#: What they call first.
+_CALLED_BY_OP: Final = Pattern(r"^FuncRegistry\.__call__$")
+
+
+class PythonElements(Frozen, frozen=True):
+    """Ops that call Python while a step waits for its batch.
+
+    Attributes:
+        percent: The share of the waits in which such an op runs.
+        function: The program's function that was seen most within them; None where
+            none was seen. It has no share: brief calls are seldom found by a look.
+    """
+
+    percent: float
+    function: Part | None
+
+
+@signal(function_frames, host_classes)
+def python_elements(profile: ProfileData, _: Thresholds) -> dict[str, PythonElements]:
+    """Return what is known of such ops, of the hosts that wait for a batch."""
+    found = {}
+    for host in profile.hosts:
+        classes = profile.derived(host, host_classes)
+        events, types = (profile.table(host, it) for it in ("events", "event_types"))
+        if (
+            isinstance(classes, Unavailable)
+            or isinstance(events, Unavailable)
+            or isinstance(types, Unavailable)
+            or not len(classes.input_wait)
+        ):
+            continue
+        calls = types["name"].str.contains(_OPS).fill_null(value=False)
+        rows = np.flatnonzero(calls.to_numpy()[handles(events, "type")])
+        if len(rows):
+            spans = Spans.from_events(
+                ints(events, "start_ps")[rows], ints(events, "dur_ps")[rows]
+            )
+            waits = classes.input_wait
+            found[host] = PythonElements(
+                100 * (spans & waits).length_ps / waits.length_ps,
+                _function(profile, host),
+            )
+    return found
+
+
+def _function(profile: ProfileData, host: str) -> Part | None:
+    frames = profile.derived(host, function_frames)
+    if isinstance(frames, Unavailable):
+        return None
+    name = called_most(frames, _CALLED_BY_OP)
+    if name is None:
+        return None
+    return Part(
+        name=name.function,
+        function=name.function,
+        file=name.file,
+        line=name.line,
+        share_percent=0.0,
+    )
