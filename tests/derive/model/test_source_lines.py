@@ -111,6 +111,17 @@ def test_samples_need_not_nest_with_ops() -> None:
     }
 
 
+def test_a_file_of_a_framework_is_a_library_s_where_its_path_was_cut() -> None:
+    files = ("torch/nn/linear.py", "threading.py", "/home/someone/train.py", "net.py")
+    lines = [
+        ("main", f"{file}(3): call", 10 * number, 5)
+        for number, file in enumerate(files)
+    ]
+    times = line_times(found(lines)).drop_nulls("file")
+    known = dict(zip(times["file"], times["library"], strict=True))
+    assert known == dict(zip(files, (True, True, False, None), strict=True))
+
+
 def test_without_launch_calls_no_function_has_a_device_time() -> None:
     assert in_us(line_times(found(LINES, launches=False))) == {
         (1, "main"): [50, 100, None, None],

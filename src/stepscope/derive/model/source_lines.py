@@ -19,7 +19,9 @@ from stepscope._core.nesting import inherit
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.intervals.nesting import nest_subset
 from stepscope.derive.intervals.spans import Spans
+from stepscope.derive.model.program_places import LIBRARY
 from stepscope.frozen import Frozen
+from stepscope.patterns import Pattern
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -49,6 +51,7 @@ LINE_TIMES: Final[dict[str, pl.DataType]] = {
     "device_ps": pl.Int64(),
     "total_device_ps": pl.Int64(),
 }
+_FRAMEWORK: Final = Pattern(LIBRARY)
 _TIMES: Final = ("host_ps", "total_host_ps", "device_ps", "total_device_ps")
 _NONE: Final = np.int32(-1)
 
@@ -229,8 +232,8 @@ def line_times(
     rows = rows.select(*LINE_TIMES).filter(some | pl.col("file").is_null())
     if found.launches_known or not len(spent):
         return rows
-    exact = pl.col("function").is_null()
-    return rows.with_columns(pl.when(exact).then(name) for name in _TIMES[2:])
+    of_line = pl.col("function").is_null()
+    return rows.with_columns(pl.when(of_line).then(name) for name in _TIMES[2:])
 
 
 class _Lines:
@@ -283,10 +286,15 @@ def _functions(
         if name.file is not None and name.line is not None:
             number[type_] = lines.number(
                 (name.file, name.line, name.function),
-                library=name.library,
+                library=_is_library(name.file) or name.library,
                 event=events[type_],
             )
     return _runs(frames.track, frames.start_ps, frames.end_ps, number[frames.type])
+
+
+def _is_library(file: str) -> bool:
+    """Return whether a path of which the beginning was left out is a library's."""
+    return _FRAMEWORK.search(f"{file}:") is not None
 
 
 def _host_ops(

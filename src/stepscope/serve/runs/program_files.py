@@ -100,12 +100,12 @@ class ProgramFiles:
             several = ", ".join(sorted(one.shown for one in matching)[:3])
             return _without(
                 f"{len(matching)} files fit this name as well as each other ({several})"
-                ". Name the directory of the right one alone with --source."
+                ". Name the directory of the right one alone with `--source`."
             )
         if not matching:
             more = "" if self._is_whole else " as far as they were looked through"
             return _without(
-                f"no Python file of the directories given with --source fits{more}. "
+                f"No Python file of the directories given with `--source` fits{more}. "
                 "Name the directory of the program that was recorded."
             )
         found = matching[0]
@@ -203,7 +203,7 @@ def _entries(root: Path) -> Iterator[os.DirEntry[str] | None]:
 def _matching(name: str, listed: dict[str, list[_Candidate]]) -> list[_Candidate]:
     """Return the files whose path has the longest common end with a name."""
     path = posixpath.normpath(name.replace("\\", "/"))
-    parts = tuple(part for part in path.split("/") if part)
+    parts = tuple(part for part in path.split("/") if part not in {"", ".."})
     if not parts or not parts[-1].endswith(_SUFFIX):
         return []
     candidates = listed.get(parts[-1], [])
