@@ -173,6 +173,16 @@ def test_a_hostile_profile_reaches_no_other_file(
     assert found.reason
 
 
+def test_a_directory_whose_name_is_no_text_is_shown_by_its_bytes(
+    tmp_path: Path, project: Path
+) -> None:
+    odd = project / os.fsdecode(b"odd\xff")
+    odd.mkdir()
+    (odd / "core.py").write_text("own = 1\n")
+    with site_of(tmp_path, "core.py", source=(str(project),)) as site:
+        assert asked(site, "core.py")["path"] == "mine/odd\\udcff/core.py"
+
+
 def test_a_link_within_the_directories_is_shown(project: Path) -> None:
     (project / "same.py").symlink_to(project / "src" / "train.py")
     files = ProgramFiles([str(project)])

@@ -147,7 +147,9 @@ class ProgramFiles:
         if real.suffix != _SUFFIX or not self._holds(real):
             return None
         shown = Path(root.name, path.relative_to(root)).as_posix()
-        return _Candidate(shown, real, path.parts)
+        # A name may hold bytes that are not text.
+        told = shown.encode("utf-8", "backslashreplace").decode()
+        return _Candidate(told, real, path.parts)
 
     def _holds(self, real: Path) -> bool:
         return any(real.is_relative_to(root) for root in self._roots)
