@@ -51,6 +51,17 @@ def test_axe_finds_nothing(page: str, view: View, axe: str) -> None:
         assert violations(view, axe) == []
 
 
+@pytest.mark.parametrize("run", ["jax", "compiled"])
+def test_axe_finds_nothing_beside_the_text_of_the_program(
+    run: str, view: View, axe: str
+) -> None:
+    view.go("model_views", run=run, view="source")
+    assert view.page.locator("table.source").count() == (run == "jax")
+    for theme in PAPER:
+        switch(view, theme)
+        assert violations(view, axe) == []
+
+
 def test_axe_finds_nothing_where_there_is_nothing_to_show(view: View, axe: str) -> None:
     for page in (
         "kernel_stats",

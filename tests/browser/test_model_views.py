@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.support.sites.browser import PROGRAMS
 
 if TYPE_CHECKING:
     from tests.support.sites.browser import Server
@@ -82,6 +83,58 @@ def test_ranges_of_the_program_and_one_closely(view: View, server: Server) -> No
     view.page.get_by_role("button", name="All annotations").click()
     view.settle()
     assert "op" not in view.fragment
+
+
+def test_lines_have_their_time_beside_the_text(view: View, server: Server) -> None:
+    view.go("model_views", run="jax", view="source")
+    rows = server.show("jax", TOOL)["data"]["source"]
+    lines = {row["line"]: row for row in rows if row["file"]}
+    assert len(lines) == 3
+    text = (PROGRAMS / "record_jax.py").read_text("utf-8").split("\n")
+    shown = view.page.locator("table.source tbody tr")
+    assert shown.count() == len(text)
+    costliest = max(lines.values(), key=lambda row: row["self_us"])
+    for number, row in lines.items():
+        cells = shown.nth(number - 1)
+        assert cells.locator("code").text_content() == text[number - 1]
+        heat = cells.locator("td.barred").first
+        said = float(heat.inner_text().replace(",", ""))
+        assert said == pytest.approx(row["self_us"], abs=0.51)
+        width = heat.evaluate("(one) => one.style.getPropertyValue('--length')")
+        share = 100 * row["self_us"] / costliest["self_us"]
+        assert float(width.removesuffix("%")) == pytest.approx(share)
+    assert shown.locator("td.barred").count() == 2 * len(lines)
+    view.page.get_by_role("button", name="As a table").click()
+    view.settle()
+    assert view.check_tables({"source": rows}, TOOL) == {"source": len(rows)}
+
+
+def test_a_line_is_reached_and_left_for_its_op_by_keyboard(view: View) -> None:
+    view.go("model_views", run="jax", view="source")
+    first = view.page.locator("main .controls button", has_text="Line ").first
+    number = first.inner_text().split(":")[0].removeprefix("Line ")
+    first.focus()
+    view.page.keyboard.press("Enter")
+    focused = view.page.evaluate("document.activeElement.id")
+    assert focused == f"line-{number}"
+    assert view.page.locator(f"#{focused}").is_visible()
+    view.page.keyboard.press("Enter")
+    view.settle()
+    assert view.fragment["page"] == "framework_op_stats"
+    assert view.page.get_by_role("region", name="Op in detail").count() == 1
+
+
+def test_without_the_text_lines_are_a_table_and_the_reason_is_said(
+    view: View, server: Server
+) -> None:
+    view.go("model_views", run="compiled", view="source")
+    assert "--source" in view.page.locator("main .summary").inner_text()
+    assert view.page.locator("table.source").count() == 0
+    rows = server.show("compiled", TOOL)["data"]["source"]
+    assert view.check_tables({"source": rows}, TOOL) == {"source": len(rows)}
+    view.page.locator("main tbody tr").first.press("Enter")
+    view.settle()
+    assert view.fragment["page"] == "framework_op_stats"
 
 
 def test_scopes_are_nested_as_wide_as_their_cost(view: View, server: Server) -> None:

@@ -165,6 +165,7 @@ SURFACE = {
         "--host",
         "--port",
         "--kernels",
+        "--source",
         "--capture",
         "--capture-token",
     },

@@ -42,6 +42,7 @@ from stepscope.derive.memory.replay import memory_replay
 from stepscope.derive.memory.silent_devices import unrecorded_devices
 from stepscope.derive.model.annotation_calls import annotation_calls
 from stepscope.derive.model.kernel_places import kernel_places
+from stepscope.derive.model.source_lines import source_lines
 from stepscope.derive.model.work import model_charges
 from stepscope.derive.ops.costs import host_op_costs, op_costs
 from stepscope.derive.ops.database import device_ops, host_ops
@@ -167,7 +168,7 @@ TOOLS: Final[tuple[Tool, ...]] = (
         "Model views",
         model_views.Options,
         model_views.analyse,
-        (annotation_calls, model_charges),
+        (annotation_calls, model_charges, source_lines),
     ),
 )
 

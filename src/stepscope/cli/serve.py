@@ -16,6 +16,7 @@ from stepscope.errors import BadUsage
 from stepscope.serve.app import App
 from stepscope.serve.listening import listen
 from stepscope.serve.pages import page_files
+from stepscope.serve.runs.program_files import ProgramFiles
 from stepscope.serve.runs.source import source_of
 from stepscope.serve.runs.store import Store
 from stepscope.serve.security import policy_for
@@ -43,6 +44,7 @@ def answer(
     host: str,
     port: int,
     kernels: str | None = None,
+    source: tuple[str, ...] = (),
     capture: tuple[str, ...] = (),
     capture_token: str | None = None,
 ) -> int:
@@ -50,6 +52,7 @@ def answer(
     if kernels is not None:
         # A table that cannot be read is said here, not run by run in a browser.
         read_kernels(kernels)
+    program = ProgramFiles(source) if source else None
     store = Store(source_of(logdir), kernels=kernels)
     captures = _captures(store, logdir, capture, capture_token) if capture else None
     server = listen(host, port, _not_yet)
@@ -60,6 +63,7 @@ def answer(
             page_files(),
             policy=policy,
             captures=captures,
+            program=program,
             packed=policy.token is not None,
         )
         try:

@@ -56,6 +56,7 @@ from stepscope.derive.memory.silent_devices import unrecorded_devices
 from stepscope.derive.model.annotation_calls import annotation_calls
 from stepscope.derive.model.kernel_places import kernel_places
 from stepscope.derive.model.program_places import program_places
+from stepscope.derive.model.source_lines import source_lines
 from stepscope.derive.model.work import model_charges, model_work
 from stepscope.derive.names.event_kinds import event_kinds
 from stepscope.derive.ops.costs import host_op_costs, op_costs
@@ -157,6 +158,7 @@ DERIVATIONS: Final[tuple[Callable[..., object], ...]] = (
     annotation_calls,
     program_places,
     kernel_places,
+    source_lines,
     model_work,
     model_charges,
     step_graph,

@@ -28,6 +28,7 @@ from stepscope.serve.errors import Refused
 from stepscope.serve.parameters import HIDDEN_OPTIONS, Parameters
 from stepscope.serve.runs import answers, gaps, two_runs
 from stepscope.serve.runs.answers import SCHEMA, TableQuestion, ToolQuestion
+from stepscope.serve.runs.program_files import ProgramText
 from stepscope.serve.runs.store import Lane, Question
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from stepscope.serve.pages import File
     from stepscope.serve.recorder import Capturing
     from stepscope.serve.runs.opened import Opened
+    from stepscope.serve.runs.program_files import ProgramFiles
     from stepscope.serve.runs.store import Entry, Store
     from stepscope.serve.security import Policy
 
@@ -55,6 +57,7 @@ __all__ = [
     "reload",
     "report",
     "runs",
+    "source",
     "status",
     "table",
     "tool",
@@ -69,6 +72,10 @@ _MOST_ROWS: Final = 20_000
 _PAGE_ROWS: Final = 200
 #: A row number that no table reaches.
 _FURTHEST: Final = 2**53
+_NO_TEXT: Final = (
+    "`stepscope serve LOGDIR --source DIR` shows the text of the program's files that "
+    "lie in DIR; TensorBoard shows none."
+)
 _LONGEST_QUERY: Final = 16 * 2**10
 _LONGEST_BODY: Final = 64 * 2**10
 #: Smaller answers are not worth compressing.
@@ -259,6 +266,25 @@ def report(asked: Asked) -> Response:
     )
 
 
+def source(asked: Asked) -> Response:
+    """Answer with the text of one of the program's files, or why it is not shown."""
+    given, store = asked.given, asked.store
+    run, hosts, file = given.text("run"), given.texts("hosts"), given.text("file")
+    given.end()
+    entry = store.entry(run)
+    named = store.answer(
+        entry,
+        ("source", hosts),
+        lambda opened: answers.program_files(opened, hosts),
+    )
+    if file is None or file not in msgspec.json.decode(named):
+        raise Refused(404, "unknown_file", "file: no line of this name has a time")
+    text = ProgramText(reason=_NO_TEXT)
+    if asked.program is not None:
+        text = asked.program.text(file, recorded_unix_s=entry.run.unix_s)
+    return json_response({"schema": SCHEMA, "file": file, **msgspec.to_builtins(text)})
+
+
 def reload(asked: Asked) -> Response:
     """Look at the log directory again, now."""
     asked.given.end()
@@ -280,6 +306,7 @@ ROUTES: Final = (
     Route("/data/explain", explain),
     Route("/data/findings", findings),
     Route("/data/report", report),
+    Route("/data/source", source),
     Route("/data/reload", reload, changes=True),
     *capturing.ROUTES,
     *timeline.ROUTES,
@@ -308,6 +335,7 @@ class App:
         files: The files of the page.
         policy: Who may ask; None inside a server that decides that itself.
         captures: What records running programs; None where nothing does.
+        program: The program's files; None where they are not shown.
         packed: Whether to compress answers for clients that accept it: not worth it
             between programs of one machine.
     """
@@ -319,6 +347,7 @@ class App:
         *,
         policy: Policy | None = None,
         captures: Capturing | None = None,
+        program: ProgramFiles | None = None,
         packed: bool = False,
     ) -> None:
         self.store = store
@@ -326,6 +355,7 @@ class App:
         self._files = files
         self._policy = policy
         self._captures = captures
+        self._program = program
         self._packed = packed
 
     def __call__(
@@ -384,6 +414,7 @@ class App:
             self._salt,
             _AHEAD,
             self._captures,
+            self._program,
         )
         answer: Response = route.answer(asked, **names)
         return answer

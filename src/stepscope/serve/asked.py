@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from stepscope.serve.parameters import Parameters
     from stepscope.serve.recorder import Capturing
     from stepscope.serve.runs.opened import Opened
+    from stepscope.serve.runs.program_files import ProgramFiles
     from stepscope.serve.runs.store import Entry, Lane, Question, Store
 
 __all__ = ["JSON", "Asked", "Route", "digest", "json_response"]
@@ -38,6 +39,7 @@ class Asked(NamedTuple):
             are valid only while this process runs.
         ahead: Questions that are likely to be asked next about a run.
         captures: What records running programs; None where nothing does.
+        program: The program's files; None where they are not shown.
     """
 
     request: Request
@@ -46,6 +48,7 @@ class Asked(NamedTuple):
     salt: str
     ahead: Sequence[Question] = ()
     captures: Capturing | None = None
+    program: ProgramFiles | None = None
 
     def about_a_run(
         self,

@@ -160,6 +160,8 @@ def test_columns_are_chosen_by_the_names_of_the_api() -> None:
         "annotation",
         "code",
         "unannotated_device_us",
+        # Its columns are not selected.
+        *("source", "source.device_us", "source.total_device_us"),
     }
 
 

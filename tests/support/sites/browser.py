@@ -42,12 +42,15 @@ ASKED_FOR = {
     "sequential_map": DATA / "tf_cpu/sequential_map",
     "requests": DATA / "tf_cpu/inference",
     "busy_gpu": DATA / "gpu/torch_healthy",
+    "compiled": DATA / "gpu/jax_healthy",
 }
 #: Runs that are profiles of others, where there are any.
 OF_OTHERS = {
     "starved": PROFILES / "gpu_tf/t4_starved",
     "launch_bound": PROFILES / "gpu_tf/turing_launch_bound",
 }
+#: Where the program of the run "jax" lies.
+PROGRAMS = DATA / "record"
 #: Would run if any name were ever taken for markup.
 MARKUP = '<img src=x onerror="hostile()">'
 SCRIPT = "<script>hostile()</script>"
@@ -211,9 +214,9 @@ def serving(folder: Path, *options: str, **environment: str) -> Iterator[str]:
 
 @contextmanager
 def whole_server(folder: Path) -> Iterator[Server]:
-    """A server over all runs."""
+    """A server over all runs, which knows the program of one of them."""
     fill(folder)
-    with serving(folder) as address:
+    with serving(folder, "--source", str(PROGRAMS)) as address:
         with urllib.request.urlopen(f"{address}data/runs") as answer:  # noqa: S310 - loopback
             runs = msgspec.json.decode(answer.read())["runs"]
         yield Server(address, folder, {each["name"]: each["id"] for each in runs})

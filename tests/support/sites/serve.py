@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from stepscope.serve.recorder import Capturing
+    from stepscope.serve.runs.program_files import ProgramFiles
 
 #: Long ago, so that the files count as written.
 OLD = 1_700_000_000
@@ -117,6 +118,7 @@ def running(
     limits: Limits | None = None,
     policy: Callable[[int], Policy | None] | None = None,
     captures: Callable[[Store], Capturing] | None = None,
+    program: ProgramFiles | None = None,
     **options: Any,
 ) -> Iterator[Site]:
     store = Store(source_of(str(logdir)), **options)
@@ -127,6 +129,7 @@ def running(
         page_files(),
         policy=policy(server.port) if policy else chosen,
         captures=captures(store) if captures else None,
+        program=program,
     )
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()

@@ -1,6 +1,7 @@
 // Shares as bars, or as a pie for those who want one: names and numbers stand beside both.
 import { signal } from "@preact/signals";
 
+import type { Row } from "../data/made/types";
 import { number, percent } from "../format";
 import { Name } from "../parts/name";
 import { link, type State } from "../state/url";
@@ -13,6 +14,10 @@ export interface Slice {
   /** Everything without a slice of its own. */
   rest?: boolean;
 }
+
+/** Rows of a tool as slices by one of their times. */
+export const slicesOf = (rows: Row[], time: string): Slice[] =>
+  rows.map((each) => ({ label: String(each.name), value: Number(each[time]), percent: Number(each.percent) }));
 
 /** One choice for all charts of shares. */
 const round = signal(false);
@@ -42,13 +47,7 @@ function Pie({ title, slices, unit, inTrace }: Props) {
           {round.value ? "As bars" : "As a pie"}
         </button>
       }
-      table={
-        <Twin
-          caption={title}
-          head={["Name", unit, "Share"]}
-          rows={slices.map((each) => [each.label, number(each.value), percent(each.percent)])}
-        />
-      }
+      table={<Twin caption={title} head={["Name", unit, "Share"]} rows={slices.map((each) => [each.label, number(each.value), percent(each.percent)])} />}
     >
       <div class="pie">
         {round.value && <svg viewBox={`${-RADIUS - 2} ${-RADIUS - 2} ${2 * RADIUS + 4} ${2 * RADIUS + 4}`} aria-hidden="true">

@@ -24,6 +24,9 @@ export interface Column {
   bar?: boolean;
 }
 
+/** More of a column, or its name alone, with its heading after a colon. */
+export type Columns = (Column | string)[];
+
 interface Props {
   tool: string;
   table?: string;
@@ -31,7 +34,7 @@ interface Props {
   /** What a row is, in the plural. */
   caption: string;
   /** Those shown at first, in order; all when absent. The reader may choose others. */
-  columns?: Column[];
+  columns?: Columns;
   sort?: string;
   descending?: boolean;
   /** A row was chosen, by click or Enter. */
@@ -119,11 +122,17 @@ function idleOf({ columns, rows, matching }: TableAnswer): Set<string> {
 const PHONE = "(max-width: 500px)";
 const namesFirst = (all: string[]) => [...new Set([all.find((name) => /name$/.test(name)) ?? all[0]!, ...all])];
 
+export function toColumn(each: Column | string): Column {
+  const [name, title] = typeof each === "string" ? each.split(": ") : [];
+  return typeof each === "string" ? { name: name!, ...(title && { title }) } : each;
+}
+
 function Filled(props: Shown) {
   const { value } = props;
-  const known = new Map((props.columns ?? []).map((each) => [each.name, each]));
+  const asked = (props.columns ?? value.columns.map(({ name }) => name)).map(toColumn);
+  const known = new Map(asked.map((each) => [each.name, each]));
   const idle = idleOf(value);
-  const first = (props.columns ?? value.columns).map((each) => each.name).filter((name) => !idle.has(name));
+  const first = asked.map(({ name }) => name).filter((name) => !idle.has(name));
   const names = (props.kept.columns ?? (matchMedia(PHONE).matches ? namesFirst(first) : first)).filter((name) => value.columns.some((c) => c.name === name));
   const columns = names.map((name) => known.get(name) ?? { name });
   if (value.total === 0) return <p>No {props.caption}.</p>;
@@ -242,7 +251,7 @@ function Heading({ column, kept, tool, table, value, onArrange }: Shown & { colu
 
 const isNumber = (type: string) => type === "integer" || type === "number";
 
-function Line(props: Shown & { row: Cell[]; columns: Column[]; reached: boolean }) {
+function Line(props: Omit<Shown, "columns"> & { row: Cell[]; columns: Column[]; reached: boolean }) {
   const { row, columns, value, onChoose, reached } = props;
   const place = new Map(value.columns.map((each, index) => [each.name, index]));
   const cells = Object.fromEntries(value.columns.map(({ name }, k) => [name, row[k] ?? null]));

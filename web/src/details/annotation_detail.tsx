@@ -1,5 +1,6 @@
 // One range of the program looked at closely: its calls, its steps, and what it holds.
 import { DataTable } from "../charts/table";
+import type { Options } from "../data/client";
 import type { AnnotationDetailResult } from "../data/made/types";
 import { ms, number } from "../format";
 import { Card } from "../parts/fact";
@@ -12,12 +13,7 @@ const TABLES = {
   kernels: "What it launched",
 } as const;
 
-interface Props {
-  data: AnnotationDetailResult;
-  options: Record<string, string | string[] | undefined>;
-}
-
-export function AnnotationDetail({ data, options }: Props) {
+export function AnnotationDetail({ data, options }: { data: AnnotationDetailResult; options: Options }) {
   const { detail } = data;
   const tables = Object.keys(TABLES) as (keyof typeof TABLES)[];
   return (
@@ -45,6 +41,4 @@ export function AnnotationDetail({ data, options }: Props) {
   );
 }
 
-function time(us: number | null): string {
-  return ms(us === null ? null : us / 1000);
-}
+const time = (us: number | null) => ms(us && us / 1000);

@@ -1,6 +1,6 @@
 // Op stats: shares of self time on host and device, and one row for each op.
-import { LargestPie } from "../charts/pie";
-import { DataTable, type Column } from "../charts/table";
+import { LargestPie, slicesOf } from "../charts/pie";
+import { DataTable, type Columns } from "../charts/table";
 import type { FrameworkOpStatsResult, Pie } from "../data/made/types";
 import { ms, number } from "../format";
 import { ToolPage, useAround } from "../parts/tool";
@@ -8,13 +8,10 @@ import { reasonFor, Value } from "../parts/value";
 import { change, state } from "../state/url";
 import { OpDetail } from "../details/op_detail";
 
-const COLUMNS: Column[] = [
-  { name: "rank" },
-  { name: "total_self_time_us", bar: true },
-  ...[
-    "device_self_percent", "host_self_percent", "name", "type", "host_or_device", "occurrences", "total_time_us",
-    "avg_time_us", "avg_self_time_us", "device_cumulative_percent", "host_cumulative_percent",
-  ].map((name) => ({ name })),
+const COLUMNS: Columns = [
+  "rank", { name: "total_self_time_us", bar: true }, "device_self_percent", "host_self_percent", "name", "type",
+  "host_or_device", "occurrences", "total_time_us", "avg_time_us", "avg_self_time_us", "device_cumulative_percent",
+  "host_cumulative_percent",
 ];
 
 const PIES: [keyof FrameworkOpStatsResult["pies"], string][] = [
@@ -92,11 +89,7 @@ function Shares(props: { title: string; field: string; pie: Pie | null; idle: bo
       title={props.title}
       unit="Self time (µs)"
       inTrace={props.field.endsWith("by_op") ? (op) => ({ op }) : undefined}
-      slices={slices.map((each) => ({
-        label: String(each.name),
-        value: Number(each.self_time_us),
-        percent: Number(each.percent),
-      }))}
+      slices={slicesOf(slices, "self_time_us")}
     />
   );
 }

@@ -19,13 +19,7 @@ export function InferenceProfile() {
           <ul class="cards">
             <Card field="request_count" title="Requests" exact={data.request_count} />
             {PERCENTILES.map(([name, title]) => (
-              <Card
-                key={name}
-                title={`Latency, ${title.toLowerCase()}`}
-                field={`latency_ms.${name}`}
-                exact={data.latency_ms[name]}
-                shown={ms(data.latency_ms[name])}
-              />
+              <Card key={name} title={`Latency, ${title.toLowerCase()}`} field={`latency_ms.${name}`} exact={data.latency_ms[name]} shown={ms(data.latency_ms[name])} />
             ))}
             <Card name="Requests per second" field="throughput_per_s" title="Throughput" exact={data.throughput_per_s} />
           </ul>
@@ -38,10 +32,9 @@ export function InferenceProfile() {
               table="by_batch_size"
               caption="batch sizes"
               columns={[
-                { name: "batch_size" },
-                { name: "requests" },
+                "batch_size", "requests",
                 ...["p50", "p90", "p95", "p99", "max", "mean"].map((name) => ({ name: `latency_ms.${name}`, bar: true })),
-                { name: "per_item_ms" },
+                "per_item_ms",
               ]}
             />
           </section>

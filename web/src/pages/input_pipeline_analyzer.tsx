@@ -8,6 +8,7 @@ import type { InputPipelineResult, InputStep } from "../data/made/types";
 import { INPUT_KINDS } from "../data/made/words";
 import { counted, ms, percent, us } from "../format";
 import { Card } from "../parts/fact";
+import { Pick } from "../parts/pick";
 import { ToolPage, useAround } from "../parts/tool";
 import { reasonFor, Value } from "../parts/value";
 import { change, link, state } from "../state/url";
@@ -75,6 +76,7 @@ function Summary({ data }: { data: InputPipelineResult }) {
 }
 
 const WAITING = "waiting";
+const PARTS = { all: "all categories", [WAITING]: "waiting against working" };
 
 /** Two parts instead of all: what waits for input, and the rest of the step. */
 function parts(step: InputStep): Record<string, number> {
@@ -89,14 +91,7 @@ function DeviceSide({ data }: { data: InputPipelineResult }) {
       <Chart
         title="Device side: step time by step"
         controls={
-          <select
-            aria-label="Parts shown"
-            value={state.value.view ?? "all"}
-            onChange={(event) => change({ view: event.currentTarget.value })}
-          >
-            <option value="all">all categories</option>
-            <option value={WAITING}>waiting against working</option>
-          </select>
+          <Pick label="Parts shown" value={state.value.view ?? "all"} of={PARTS} onPick={(view) => change({ view })} />
         }
         table={<DataTable tool="input_pipeline_analyzer" table="steps" caption="steps" />}
       >
@@ -129,10 +124,7 @@ function Range({ data }: { data: InputPipelineResult }) {
           table="steps"
           caption="steps"
           columns={[
-            { name: "step" },
-            { name: "input_percent_avg", title: "Average of devices (%)" },
-            { name: "input_percent_min", title: "Least (%)" },
-            { name: "input_percent_max", title: "Most (%)" },
+            "step", "input_percent_avg: Average of devices (%)", "input_percent_min: Least (%)", "input_percent_max: Most (%)",
           ]}
         />
       }
@@ -193,12 +185,7 @@ function HostSide({ data }: { data: InputPipelineResult }) {
           caption="input ops"
           columns={[
             { name: "self_time_us", bar: true },
-            { name: "self_time_percent" },
-            { name: "name", title: "Input op" },
-            { name: "category" },
-            { name: "count" },
-            { name: "total_time_us" },
-            { name: "total_time_percent" },
+            "self_time_percent", "name: Input op", "category", "count", "total_time_us", "total_time_percent",
           ]}
         />
       </details>

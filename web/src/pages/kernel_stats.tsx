@@ -1,53 +1,34 @@
 // GPU kernels: which take the time, with what geometry, and whether they use Tensor Cores.
-import { LargestPie } from "../charts/pie";
-import { DataTable, type Column } from "../charts/table";
+import { LargestPie, slicesOf } from "../charts/pie";
+import { DataTable, type Columns } from "../charts/table";
 import { ms, number } from "../format";
 import { Pick } from "../parts/pick";
 import { ToolPage } from "../parts/tool";
 import { Value } from "../parts/value";
 import { change, link, state } from "../state/url";
 
-const COLUMNS: Column[] = [
-  { name: "rank" },
-  { name: "total_us", bar: true },
-  { name: "device_time_percent" },
-  { name: "kernel_name" },
-  { name: "op_name", title: "Op that launched it" },
-  ...["occurrences", "avg_us", "min_us", "max_us"].map((name) => ({ name })),
-  { name: "registers", title: "Registers per thread" },
-  { name: "shared_memory_bytes" },
-  { name: "block_dim", title: "Block dimension" },
-  { name: "grid_dim", title: "Grid dimension" },
-  ...["occupancy_percent", "occupancy_limiter"].map((name) => ({ name })),
-  { name: "tensor_core_eligible", title: "Op eligible for Tensor Cores" },
-  { name: "uses_tensor_core", title: "Kernel uses Tensor Cores" },
+const COLUMNS: Columns = [
+  "rank", { name: "total_us", bar: true }, "device_time_percent", "kernel_name", "op_name: Op that launched it",
+  "occurrences", "avg_us", "min_us", "max_us", "registers: Registers per thread", "shared_memory_bytes",
+  "block_dim: Block dimension", "grid_dim: Grid dimension", "occupancy_percent", "occupancy_limiter",
+  "tensor_core_eligible: Op eligible for Tensor Cores", "uses_tensor_core: Kernel uses Tensor Cores",
 ];
 
 /** What Nsight Compute measured, where its table was given. */
-const MEASURED_COLUMNS: Column[] = [
-  { name: "bound" },
-  { name: "compute_percent" },
-  { name: "memory_percent" },
-  { name: "achieved_occupancy_percent" },
-  { name: "load_sectors_per_request" },
-  { name: "bank_conflict_percent" },
-  { name: "stall_reason" },
-  { name: "match_confidence" },
+const MEASURED_COLUMNS: Columns = [
+  "bound", "compute_percent", "memory_percent", "achieved_occupancy_percent", "load_sectors_per_request",
+  "bank_conflict_percent", "stall_reason", "match_confidence",
 ];
 
-const PAIR_COLUMNS: Column[] = [...COLUMNS.slice(0, 8), { name: "launch_shapes" }, ...COLUMNS.slice(-2)];
+const PAIR_COLUMNS: Columns = [...COLUMNS.slice(0, 8), "launch_shapes", ...COLUMNS.slice(-2)];
 
 const TABLES: Record<string, string> = { rows: "by kernel, op and geometry", by_pair: "by kernel and op" };
 const MEASURED_TABLES: Record<string, string> = { measured: "measured by Nsight Compute", nvidia_rules: "NVIDIA's rules" };
 
-const LAUNCH_COLUMNS: Column[] = ["rank", "kernel_name", "ops", "found", "launches", "measured_us", "grid_dim", "block_dim"].map(
-  (name) => ({ name }),
-);
-const NVIDIA_COLUMNS: Column[] = ["kernel_name", "op_name", "rule", "kind", "speedup_percent", "text", "launches"].map((name) => ({
-  name,
-}));
+const LAUNCH_COLUMNS: Columns = ["rank", "kernel_name", "ops", "found", "launches", "measured_us", "grid_dim", "block_dim"];
+const NVIDIA_COLUMNS: Columns = ["kernel_name", "op_name", "rule", "kind", "speedup_percent", "text", "launches"];
 
-function columnsOf(table: string, measured: boolean): Column[] {
+function columnsOf(table: string, measured: boolean): Columns {
   if (table === "measured") return LAUNCH_COLUMNS;
   if (table === "nvidia_rules") return NVIDIA_COLUMNS;
   if (table === "by_pair") return PAIR_COLUMNS;
@@ -73,11 +54,7 @@ export function KernelStats() {
               title="Kernels with the highest total time"
               unit="Total time (µs)"
               inTrace={(kernel) => ({ kernel })}
-              slices={data.pie.map((each) => ({
-                label: String(each.name),
-                value: Number(each.total_us),
-                percent: Number(each.percent),
-              }))}
+              slices={slicesOf(data.pie, "total_us")}
             />
             <p>
               <Pick label="One row" value={table} of={tables} onPick={(by) => change({ by })} />

@@ -52,12 +52,7 @@ function Memories({ data, options }: { data: MemoryProfileResult; options: Recor
           columns={[
             { name: "allocation_bytes", title: "Allocation size", show: inColumn, bar: true },
             { name: "requested_bytes", title: "Requested size", show: inColumn },
-            { name: "op_name" },
-            { name: "occurrences" },
-            { name: "region_type" },
-            { name: "data_type" },
-            { name: "tensor_shape", title: "Shape" },
-            { name: "source", title: "Line of the program" },
+            "op_name", "occurrences", "region_type", "data_type", "tensor_shape: Shape", "source: Line of the program",
           ]}
         />
       </section>
@@ -77,10 +72,7 @@ function Lines({ id, options }: { id: string; options: Record<string, string> })
         options={options}
         columns={[
           { name: "allocation_bytes", title: "Allocation size", show: inColumn, bar: true },
-          { name: "share_percent", title: "Share" },
-          { name: "source", title: "Line of the program" },
-          { name: "occurrences" },
-          { name: "stacks" },
+          "share_percent: Share", "source: Line of the program", "occurrences", "stacks",
         ]}
       />
     </section>
@@ -92,6 +84,7 @@ const inColumn = (cell: Cell, largest: number | null) => size(Number(cell), larg
 function Summary({ id, memory }: { id: string; memory: Memory }) {
   const of = `memories.${id}`;
   const { peak, peak_heap_lifetime_bytes: lifetime } = memory;
+  const shared = peak?.fragmentation ?? null;
   return (
     <>
       <ul class="cards">
@@ -109,12 +102,7 @@ function Summary({ id, memory }: { id: string; memory: Memory }) {
             <Line title="Stack reservation" field={`${of}.peak.stack_bytes`} exact={peak?.stack_bytes ?? null} shown={size(peak?.stack_bytes)} />
             <Line title="Heap allocation" field={`${of}.peak.heap_bytes`} exact={peak?.heap_bytes ?? null} shown={size(peak?.heap_bytes)} />
             <Line title="Free memory" field={`${of}.peak.free_bytes`} exact={peak?.free_bytes ?? null} shown={size(peak?.free_bytes)} />
-            <Line
-              title="Fragmentation (lower is better)"
-              field={`${of}.peak.fragmentation`}
-              exact={peak?.fragmentation ?? null}
-              shown={percent(peak?.fragmentation == null ? null : 100 * peak.fragmentation)}
-            />
+            <Line title="Fragmentation (lower is better)" field={`${of}.peak.fragmentation`} exact={shared} shown={percent(shared && 100 * shared)} />
           </tbody>
         </table>
       </section>
@@ -162,13 +150,7 @@ function Timeline({ id, memory }: { id: string; memory: Memory }) {
           />
         )
       }
-      table={
-        <DataTable
-          tool="memory_profile"
-          table={`memories.${id}.timeline`}
-          caption="allocations and deallocations"
-        />
-      }
+      table={<DataTable tool="memory_profile" table={`memories.${id}.timeline`} caption="allocations and deallocations" />}
     >
       <ul class="legend">
         {levels.map(({ label, token }) => (

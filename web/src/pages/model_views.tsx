@@ -5,6 +5,7 @@ import { Icicle } from "../charts/icicle";
 import { Tree, type TreeNode } from "../charts/tree";
 import { DataTable } from "../charts/table";
 import { Chart, Twin } from "../charts/twin";
+import type { Options } from "../data/client";
 import type { AnnotationDetailResult, ModelViewsResult, Row } from "../data/made/types";
 import { heading, ms, number, percent, size, us } from "../format";
 import { Pick } from "../parts/pick";
@@ -12,12 +13,14 @@ import { ToolPage } from "../parts/tool";
 import { Value } from "../parts/value";
 import { change, link, state } from "../state/url";
 import { AnnotationDetail } from "../details/annotation_detail";
+import { SourceLines } from "../details/source_lines";
 
-const VIEWS: Record<string, string> = {
+const VIEWS = {
   scope: "by name scope",
   graph: "by graph",
   op: "by op type",
-  code: "by source line",
+  code: "by line and its callers",
+  source: "by source line",
   annotation: "by annotation",
 };
 const PRESETS: Record<string, string> = {
@@ -32,7 +35,7 @@ const COLUMNS = ["total_us", "percent", "self_us", "total_device_us", "occurrenc
 /** Columns of the ranges that the program named. */
 const RANGES = ["total_us", "percent", "self_us", "total_device_us", "device_us", "device_busy_us", "occurrences", "launches", "step_us"];
 
-type View = "scope" | "graph" | "op" | "code" | "annotation";
+type View = keyof typeof VIEWS;
 
 export function ModelViews() {
   const view = (state.value.view && state.value.view in VIEWS ? state.value.view : "scope") as View;
@@ -50,7 +53,7 @@ export function ModelViews() {
     <>
       <Controls view={view} />
       <ToolPage tool="model_views" what="cost by name scope, op type, source line and annotation" options={options}>
-        {(data) => <Filled data={data} view={view} options={options} />}
+        {(data) => <Filled data={data} view={data.view as View} options={options} />}
       </ToolPage>
     </>
   );
@@ -89,19 +92,16 @@ function Typed(props: { label: string; value: string; onType: (value: string) =>
   );
 }
 
-function Filled(props: { data: ModelViewsResult; view: View; options: Record<string, string | string[] | undefined> }) {
-  const { data, view, options } = props;
+function Filled({ data, view, options }: { data: ModelViewsResult; view: View; options: Options }) {
   const ranges = view === "annotation";
   const columns = ranges ? RANGES : COLUMNS;
+  if (view === "source") return <SourceLines data={data} options={options} />;
   const choose = { scope: chooseScope, annotation: chooseRange }[view as string];
   return (
     <>
       {ranges ? <OfRanges data={data} /> : data[view].length > 0 && <OfCosts data={data} />}
       {ranges && "detail" in data && <AnnotationDetail data={data as AnnotationDetailResult} options={options} />}
-      <Chart
-        title={`Cost ${VIEWS[view]}`}
-        table={<DataTable tool="model_views" table={view} caption="nodes" options={options} />}
-      >
+      <Chart title={`Cost ${VIEWS[view]}`} table={<DataTable tool="model_views" table={view} caption="nodes" options={options} />}>
         {data[view].length === 0 ? (
           <p>Nothing of this kind was recorded, or nothing that the choices above let through.</p>
         ) : (
@@ -175,7 +175,7 @@ function OfRanges({ data }: { data: ModelViewsResult }) {
     <p>
       Time of the host's clock in the ranges that the program named, and of the device work that was launched there. Launched in none of
       them:{" "}
-      <Value field="unannotated_device_us" title="Device time outside of all ranges" exact={outside} shown={ms(outside === null ? null : outside / 1000)} />
+      <Value field="unannotated_device_us" title="Device time outside of all ranges" exact={outside} shown={ms(outside && outside / 1000)} />
       .
     </p>
   );

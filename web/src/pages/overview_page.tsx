@@ -178,11 +178,8 @@ function TopOps({ data }: { data: OverviewPageResult }) {
         caption="operations"
         inTrace={(row) => ({ op: String(row.name) })}
         columns={[
-          { name: "rank" },
-          { name: "self_time_us", bar: true },
-          { name: "self_time_percent" },
-          { name: "name", title: "Operation" },
-          ...["category", "cumulative_percent", "occurrences", "tensor_core_eligible", "tensor_core_used"].map((name) => ({ name })),
+          "rank", { name: "self_time_us", bar: true }, "self_time_percent", "name: Operation",
+          "category", "cumulative_percent", "occurrences", "tensor_core_eligible", "tensor_core_used",
         ]}
       />
       <a href={link({ page: "framework_op_stats" })}>All operations</a>

@@ -67,6 +67,8 @@ function labels(workers: Worker[]): string[] {
   return workers.map((each) => `${each.host}:${each.device}`);
 }
 
+const ORDERS = { rank: "by rank", time: "slowest first" };
+
 function OneStep({ data }: { data: PodViewerResult }) {
   const [under, point] = useState<number | null>(null);
   const wanted = state.value.step;
@@ -100,12 +102,7 @@ function OneStep({ data }: { data: PodViewerResult }) {
               }}
             />
           </label>}
-          {workers.length > 1 && <Pick
-            label="Order"
-            value={byTime ? "time" : "rank"}
-            of={{ rank: "by rank", time: "slowest first" }}
-            onPick={(by) => change({ by })}
-          />}
+          {workers.length > 1 && <Pick label="Order" value={byTime ? "time" : "rank"} of={ORDERS} onPick={(by) => change({ by })} />}
         </>
       }
       table={<DataTable tool="pod_viewer" table="steps" caption="steps of workers" />}

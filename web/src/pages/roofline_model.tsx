@@ -1,10 +1,11 @@
 // Roofline: how close ops and kernels come to what the device allows, and which roof holds them.
 import { Roofline, type Point } from "../charts/roofline";
-import { DataTable, type Column } from "../charts/table";
+import { DataTable, toColumn, type Columns } from "../charts/table";
 import { Chart } from "../charts/twin";
 import type { Cell, Row, RooflineModelResult } from "../data/made/types";
 import { CODES } from "../data/made/words";
 import { ms, number, percent } from "../format";
+import { Pick } from "../parts/pick";
 import { ToolPage } from "../parts/tool";
 import { Value } from "../parts/value";
 import { change, link, state } from "../state/url";
@@ -14,31 +15,18 @@ const MOST_POINTS = 300;
 const TABLES: Record<string, string> = { ops: "ops", kernels: "kernels" };
 /** By itself: numbers of a logarithmic axis have no decimals in common. */
 const figures = (cell: Cell) => number(Number(cell));
-const COLUMNS: Column[] = [
-  { name: "rank" },
-  { name: "name" },
-  { name: "kernel_name" },
-  { name: "op_name", title: "Op that launched it" },
-  { name: "time_percent", bar: true },
-  { name: "evidence", title: "Work known by" },
-  { name: "of_roof_percent", title: "Of the roof" },
-  { name: "bound_by" },
+const COLUMNS: Columns = [
+  "rank", "name", "kernel_name", "op_name: Op that launched it", { name: "time_percent", bar: true },
+  "evidence: Work known by", "of_roof_percent: Of the roof", "bound_by",
   { name: "operational_intensity", title: "FLOP per byte", show: figures },
   { name: "gflops_per_s", title: "GFLOP/s", show: figures },
-  { name: "roof_gflops_per_s", title: "Roof, GFLOP/s" },
-  { name: "gb_per_s", title: "GB/s", show: figures },
-  { name: "occurrences" },
-  { name: "total_us" },
-  { name: "lacks", title: "Not known" },
+  "roof_gflops_per_s: Roof, GFLOP/s", { name: "gb_per_s", title: "GB/s", show: figures },
+  "occurrences", "total_us", "lacks: Not known",
 ];
 
-const ROOFS: Column[] = [
-  { name: "device" },
-  { name: "unit" },
-  { name: "peak_gflops_per_s", title: "Peak (GFLOP/s)" },
-  { name: "memory_gb_per_s", title: "Memory (GB/s)" },
-  { name: "ridge_flops_per_byte", title: "Ridge (FLOP/byte)" },
-  { name: "source" },
+const ROOFS: Columns = [
+  "device", "unit", "peak_gflops_per_s: Peak (GFLOP/s)", "memory_gb_per_s: Memory (GB/s)",
+  "ridge_flops_per_byte: Ridge (FLOP/byte)", "source",
 ];
 
 export function RooflineModel() {
@@ -71,7 +59,7 @@ function Model({ data }: { data: RooflineModelResult }) {
       tool="roofline_model"
       table={by}
       caption={TABLES[by]!}
-      columns={COLUMNS.filter(({ name }) => rows[0] === undefined || name in rows[0])}
+      columns={COLUMNS.map(toColumn).filter(({ name }) => rows[0] === undefined || name in rows[0])}
       onChoose={choose}
     />
   );
@@ -84,16 +72,7 @@ function Model({ data }: { data: RooflineModelResult }) {
         drawn; the table holds the others too, such as those that compute nothing.
       </p>
       <p>
-        <label>
-          Show{" "}
-          <select value={by} onChange={(event) => change({ by: event.currentTarget.value })}>
-            {Object.entries(TABLES).map(([name, title]) => (
-              <option key={name} value={name}>
-                {title}
-              </option>
-            ))}
-          </select>
-        </label>
+        <Pick label="Show" value={by} of={TABLES} onPick={(by) => change({ by })} />
       </p>
       <Chart
         title="Operations per second by operations per byte"

@@ -5,6 +5,7 @@ import { Chart } from "../charts/twin";
 import type { Graph, Node, TfDataBottleneckAnalysisResult } from "../data/made/types";
 import { counted, ms, us } from "../format";
 import { open } from "../parts/details";
+import { Fact } from "../parts/fact";
 import { Pick } from "../parts/pick";
 import { ToolPage } from "../parts/tool";
 import { Value } from "../parts/value";
@@ -89,7 +90,6 @@ function PipelineGraph({ data, host }: { data: TfDataBottleneckAnalysisResult; h
   );
 }
 
-
 function Stages({ graph }: { graph: Graph }) {
   const byId = new Map(graph.nodes.map((each) => [each.id, each]));
   return (
@@ -123,20 +123,10 @@ function Stage({ node }: { node: Node }) {
 function Details({ node }: { node: Node }) {
   return (
     <dl>
-      <dt>Long name</dt>
-      <dd>
-        <code>{node.name}</code>
-      </dd>
-      <dt>Self time, without its children</dt>
-      <dd>{us(node.self_us)}</dd>
-      <dt>Total duration of all calls</dt>
-      <dd>{us(node.total_us)}</dd>
-      {Object.entries(node.parameters ?? {}).map(([name, value]) => (
-        <div key={name}>
-          <dt>{name.replaceAll("_", " ")}</dt>
-          <dd>{String(value)}</dd>
-        </div>
-      ))}
+      <Fact name="Long name"><code>{node.name}</code></Fact>
+      <Fact name="Self time, without its children">{us(node.self_us)}</Fact>
+      <Fact name="Total duration of all calls">{us(node.total_us)}</Fact>
+      {Object.entries(node.parameters ?? {}).map(([name, value]) => <Fact key={name} name={name.replaceAll("_", " ")}>{String(value)}</Fact>)}
     </dl>
   );
 }

@@ -8,7 +8,7 @@ import polars as pl
 
 from stepscope.trace.schema import NEVER, Column, TableSchema
 
-__all__ = ["VIEW_ROWS"]
+__all__ = ["SOURCE_ROWS", "VIEW_ROWS"]
 
 VIEW_ROWS: Final = TableSchema(
     "scope",
@@ -136,6 +136,100 @@ VIEW_ROWS: Final = TableSchema(
             "no allocation names an op of the node",
             "Sum of the allocations that name an op of the node that ran; not what "
             "was alive at once.",
+        ),
+    ),
+)
+_NO_LINE: Final = "what no line is known of"
+_NO_HOST: Final = "host time was not recorded"
+_NO_DEVICE: Final = (
+    "device time was not recorded, or the launch calls of a function were not"
+)
+
+SOURCE_ROWS: Final = TableSchema(
+    "source",
+    "a line of the program, or the first line of a function",
+    "by self time, the longest first; what no line is known of comes last",
+    (
+        Column("name", pl.String(), "", NEVER, "File, line and function in one text."),
+        Column(
+            "file",
+            pl.String(),
+            "",
+            _NO_LINE,
+            "File of the line as it was recorded: a path, or the file's own name.",
+        ),
+        Column("line", pl.Int64(), "", _NO_LINE, "Number of the line, from 1."),
+        Column(
+            "function",
+            pl.String(),
+            "",
+            "the times are of this very line",
+            "Function that begins at the line; the times are of all its lines.",
+        ),
+        Column(
+            "library",
+            pl.Boolean(),
+            "",
+            "the recording does not say it",
+            "Whether the file belongs to an installed package or to Python.",
+        ),
+        Column(
+            "op",
+            pl.String(),
+            "",
+            "no op names the line",
+            "Op with most time among those that name the line.",
+        ),
+        Column(
+            "event",
+            pl.String(),
+            "",
+            "the line is no function's",
+            "Name of the function's events on the timeline.",
+        ),
+        Column(
+            "self_us",
+            pl.Float64(),
+            "us",
+            NEVER,
+            "Self time on hosts, and time of the device work launched by the line.",
+        ),
+        Column(
+            "percent",
+            pl.Float64(),
+            "percent",
+            "no time was recorded",
+            "Share of the time of all lines.",
+        ),
+        Column(
+            "host_us",
+            pl.Float64(),
+            "us",
+            _NO_HOST,
+            "Time of the host's threads in which the line, or the function, was the "
+            "innermost that is known.",
+        ),
+        Column(
+            "total_host_us",
+            pl.Float64(),
+            "us",
+            _NO_HOST,
+            "The same with all that the line or the function called; threads add up.",
+        ),
+        Column(
+            "device_us",
+            pl.Float64(),
+            "us",
+            _NO_DEVICE,
+            "Sum of the times of the device work whose op names the line, or that the "
+            "function launched itself.",
+        ),
+        Column(
+            "total_device_us",
+            pl.Float64(),
+            "us",
+            _NO_DEVICE,
+            "The same with the device work that the function's callees launched.",
         ),
     ),
 )

@@ -6,14 +6,16 @@ from typing import TYPE_CHECKING, Final
 
 from stepscope.analysis.model_views.tree import NO_SOURCE
 from stepscope.analysis.ops.rows import NO_ACTIVITY, NO_OPS
+from stepscope.derive.device.attribution import activity_ops
 from stepscope.derive.ops.database import host_ops
-from stepscope.tracer_remedies import RECORD_LINES, RECORD_SHAPES
+from stepscope.tracer_remedies import RECORD_LAUNCHES, RECORD_LINES, RECORD_SHAPES
 from stepscope.unavailable import Missing, Unavailable
 
 if TYPE_CHECKING:
     import polars as pl
 
     from stepscope.analysis.model_views.settings import Settings
+    from stepscope.analysis.model_views.source_rows import SourceView
     from stepscope.derive.model.view_names import View
     from stepscope.derive.model.work import ModelWork
     from stepscope.derive.profile_data import ProfileData
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = [
     "TOLD_BY",
     "missing_fields",
+    "missing_lines",
     "why_no_device",
     "why_no_host",
     "why_nothing",
@@ -71,6 +74,12 @@ _NO_LINES: Final = Unavailable(
     reason="for what is listed under (no source line) neither a line of the "
     "program nor the Python call around it was recorded.",
     remedy=RECORD_LINES,
+)
+_NO_LAUNCHES: Final = Unavailable(
+    code="NOT_RECORDED",
+    reason="no call that launches work on a device was recorded, so it is not known "
+    "which function launched it.",
+    remedy=RECORD_LAUNCHES,
 )
 _NO_TIME: Final = Unavailable(
     code="ZERO_DENOMINATOR",
@@ -157,4 +166,35 @@ def missing_fields(
         found.append(_NO_TIME.for_field("flops_known_percent"))
     if NO_SOURCE in frames["code"]["name"].to_list():
         found.append(_NO_LINES.for_field("code"))
+    return found
+
+
+def missing_lines(
+    profile: ProfileData,
+    works: dict[str, ModelWork],
+    source: SourceView,
+    *,
+    everything: bool,
+) -> list[Missing]:
+    """Explain each column of the lines with nulls that are not explained by a row."""
+    first = next(iter(works.values()), None)
+    otherwise = profile.derived(profile.hosts[0], activity_ops)
+    if not isinstance(otherwise, Unavailable):
+        otherwise = NO_ACTIVITY
+    found = []
+    for side, known, why in (
+        ("host", source.host, why_no_host),
+        ("device", source.device, why_no_device),
+    ):
+        if known or not source.rows.height:
+            continue
+        reason = otherwise if first is None else why(first, everything=everything)
+        if side == "device" and source.rows["device_us"].count():
+            reason = _NO_LAUNCHES
+        found += [
+            reason.for_field(f"source.{column}")
+            for column in (f"{side}_us", f"total_{side}_us")
+        ]
+    if not source.some or NO_SOURCE in source.rows["name"].to_list():
+        found.append(_NO_LINES.for_field("source"))
     return found

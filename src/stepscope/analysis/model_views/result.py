@@ -9,7 +9,7 @@ import polars as pl
 
 from stepscope.analysis.model_views.annotation_columns import ANNOTATION_ROWS
 from stepscope.analysis.model_views.annotation_detail import AnnotationDetail
-from stepscope.analysis.model_views.columns import VIEW_ROWS
+from stepscope.analysis.model_views.columns import SOURCE_ROWS, VIEW_ROWS
 from stepscope.analysis.model_views.settings import Settings
 from stepscope.unavailable import Missing
 
@@ -25,7 +25,9 @@ class ModelViewsResult(msgspec.Struct, frozen=True, kw_only=True):
             selected, depth first. The roots' totals add up to all recorded time.
         graph: Costs by op, each op beneath the op that called it.
         op: Costs by op type.
-        code: Costs by line of the program.
+        code: Costs by line of the program, each beneath the function that called it.
+        source: Time by line of the program, in one list; its self times add up to the
+            time in which threads ran ops or functions, and to that of all device work.
         annotation: Time in the ranges that the program named, each inside the range
             around it on its thread, and of the device work that was launched there.
         unannotated_device_us: Time of the device work that was launched in none of
@@ -47,6 +49,7 @@ class ModelViewsResult(msgspec.Struct, frozen=True, kw_only=True):
     graph: Annotated[pl.DataFrame, VIEW_ROWS]
     op: Annotated[pl.DataFrame, VIEW_ROWS]
     code: Annotated[pl.DataFrame, VIEW_ROWS]
+    source: Annotated[pl.DataFrame, SOURCE_ROWS]
     annotation: Annotated[pl.DataFrame, ANNOTATION_ROWS]
     unannotated_device_us: float | None
     total_us: float

@@ -19,6 +19,7 @@ from stepscope.analysis.model_views.annotation_rows import (
 from stepscope.analysis.model_views.reasons import (
     TOLD_BY,
     missing_fields,
+    missing_lines,
     why_no_device,
     why_no_host,
     why_nothing,
@@ -29,6 +30,7 @@ from stepscope.analysis.model_views.result import (
 )
 from stepscope.analysis.model_views.rows import view_rows
 from stepscope.analysis.model_views.settings import settings_of
+from stepscope.analysis.model_views.source_rows import source_view, with_functions
 from stepscope.analysis.model_views.step_choice import (
     some_steps,
     step_numbers,
@@ -39,7 +41,7 @@ from stepscope.analysis.ops.rows import NO_OPS, without_steps
 from stepscope.analysis.ops.selection import select_ops
 from stepscope.analysis.options.model_views import Options
 from stepscope.derive.model.annotation_calls import annotation_calls
-from stepscope.derive.model.view_names import ANNOTATION, VIEWS
+from stepscope.derive.model.view_names import ANNOTATION, SOURCE, VIEWS
 from stepscope.derive.model.work import charges_of, model_charges, model_work
 from stepscope.unavailable import Unavailable, present
 from stepscope.units import PS_PER_US
@@ -65,9 +67,11 @@ def analyse(profile: ProfileData, options: Options) -> ModelViewsResult | Unavai
     named = _with_annotations(profile)
     if options.op is not None and not named:
         return _no_annotation(profile)
-    if not works and not named:
+    lined = with_functions(profile)
+    if not works and not named and not lined:
         return next(iter(absent.values()), NO_OPS)
-    seen = [name for name in profile.hosts if name in works or name in named]
+    known = works.keys() | named | lined
+    seen = [name for name in profile.hosts if name in known]
     chosen = step_rows(profile, seen, options)
     if isinstance(chosen, Unavailable):
         return chosen
@@ -78,10 +82,10 @@ def analyse(profile: ProfileData, options: Options) -> ModelViewsResult | Unavai
     nothing = None
     if not host and not device:
         nothing = _why_nothing_ran(profile, works, ran, everything=everything)
-        if not named:
+        if not named and not lined:
             return nothing
     frames: dict[View, pl.DataFrame] = {}
-    spent = known = 0
+    spent = with_flops = 0
     untold: dict[View, frozenset[str]] = {}
     charges = [
         present(profile.derived(name, model_charges))
@@ -99,7 +103,7 @@ def analyse(profile: ProfileData, options: Options) -> ModelViewsResult | Unavai
             if not tree.value(f"has_{metric}", total=False).any()
         )
         spent = int(tree.spent_ps(total=False).sum())
-        known = int(tree.value("known_ps", total=False).sum())
+        with_flops = int(tree.value("known_ps", total=False).sum())
     missing = missing_fields(
         *(works, frames),
         untold=untold,
@@ -107,16 +111,19 @@ def analyse(profile: ProfileData, options: Options) -> ModelViewsResult | Unavai
         settings=settings,
         everything=everything,
     )
+    source = source_view(profile, chosen, settings)
+    missing += missing_lines(profile, works, source, everything=everything)
     without = [absent[name].for_field(f"hosts.{name}") for name in absent]
     if nothing is not None:
         without += [nothing.for_field(view) for view in VIEWS]
     views = ModelViewsResult(
-        view=ANNOTATION if nothing and options.view == VIEWS[0] else options.view,
+        view=_first(options, nothing, named),
         **frames,
+        source=source.rows,
         annotation=pl.DataFrame(schema=ANNOTATION_ROWS.dtypes()),
         unannotated_device_us=None,
         total_us=spent / PS_PER_US,
-        flops_known_percent=100.0 * known / spent if spent else None,
+        flops_known_percent=100.0 * with_flops / spent if spent else None,
         settings=settings,
         step=options.step,
         steps=None if everything else step_numbers(profile, chosen),
@@ -124,6 +131,13 @@ def analyse(profile: ProfileData, options: Options) -> ModelViewsResult | Unavai
         inputs={name: _inputs(work) for name, work in works.items()},
     )
     return _with_annotation(profile, views, chosen, options)
+
+
+def _first(options: Options, nothing: Unavailable | None, named: frozenset[str]) -> str:
+    """Return the view to show first: another one where what was asked for is empty."""
+    if nothing is None or options.view != VIEWS[0]:
+        return options.view
+    return ANNOTATION if named else SOURCE
 
 
 def _works(

@@ -28,6 +28,13 @@ __all__ = ["serve"]
 )
 @kernels_option
 @click.option(
+    "--source",
+    "source",
+    multiple=True,
+    metavar="DIR",
+    help="Show the text of the program's files in this directory; may be given again.",
+)
+@click.option(
     "--capture",
     "capture",
     multiple=True,
@@ -46,6 +53,7 @@ def serve(
     host: str,
     port: int,
     kernels: str | None,
+    source: tuple[str, ...],
     capture: tuple[str, ...],
     capture_token: str | None,
 ) -> int:
@@ -61,6 +69,7 @@ def serve(
         host=host,
         port=port,
         kernels=kernels,
+        source=source,
         capture=capture,
         capture_token=capture_token,
     )

@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.columns.arrays import handles
+from stepscope.derive.model.program_places import LIBRARY
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -21,12 +22,6 @@ __all__ = ["kernel_places"]
 
 #: What is said of a kernel that several places launch.
 _SEVERAL: Final = "mixed"
-#: Files of what was installed: frameworks, also where their path was cut, and Python.
-_LIBRARY: Final = (
-    r"(?:^|[\\/])(?:site-packages|dist-packages|lib(?:64)?[\\/]python\d[.\d]*)[\\/]"
-    r"|^(?:torch|torchvision|jax|jaxlib|flax|optax|tensorflow|keras|numpy|triton)[\\/]"
-    r"|^(?:contextlib|functools|threading|runpy)\.py:|^<"
-)
 
 
 def kernel_places(
@@ -97,7 +92,7 @@ def _of_classes(
 
 def _own(frames: EventPlaces) -> NDArray[np.int32]:
     """Return by place the innermost one at or around it that is in no library."""
-    library = frames.texts.str.contains(_LIBRARY).to_numpy()[frames.places.key]
+    library = frames.texts.str.contains(LIBRARY).to_numpy()[frames.places.key]
     parent = frames.places.parent
     itself = np.arange(len(parent), dtype=np.int32)
     above = np.where(library & (parent >= 0), parent, itself)

@@ -17,13 +17,20 @@ if TYPE_CHECKING:
 
     from stepscope.derive.intervals.nesting import Nesting
 
-__all__ = ["EventPlaces", "ProgramPlaces", "program_places"]
+__all__ = ["LIBRARY", "EventPlaces", "ProgramPlaces", "program_places"]
 
 #: `$file.py:12 function` and `file.py(12): function`: a function of the program, with
 #: the line where it begins. A frame without a line is no source line.
 _FRAME: Final = (
     r"^\$(?P<file>\S.*?):(?P<line>\d+) (?P<function>.+)$",
     r"^(?P<file>[^()]*\.py)\((?P<line>\d+)\): (?P<function>.+)$",
+)
+#: Frames in files of what was installed: frameworks, also where their path was cut,
+#: and Python.
+LIBRARY: Final = (
+    r"(?:^|[\\/])(?:site-packages|dist-packages|lib(?:64)?[\\/]python\d[.\d]*)[\\/]"
+    r"|^(?:torch|torchvision|jax|jaxlib|flax|optax|tensorflow|keras|numpy|triton)[\\/]"
+    r"|^(?:contextlib|functools|threading|runpy)\.py:|^<"
 )
 #: A module of the model while it runs, each with its own number.
 _MODULE: Final = r"^nn\.Module: (?P<module>.+)$"

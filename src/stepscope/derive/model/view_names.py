@@ -2,12 +2,13 @@
 
 from typing import Final, Literal
 
-__all__ = ["ANNOTATION", "SHOWN", "VIEWS", "AnyView", "View"]
+__all__ = ["ANNOTATION", "SHOWN", "SOURCE", "VIEWS", "AnyView", "View"]
 
 #: Views in which everything that ran is at exactly one node.
 View = Literal["scope", "graph", "op", "code"]
 VIEWS: Final[tuple[View, ...]] = ("scope", "graph", "op", "code")
-#: The ranges that the program named, which need not hold everything.
-AnyView = Literal["scope", "graph", "op", "code", "annotation"]
+#: The lines of the program; the ranges that it named, which need not hold everything.
+AnyView = Literal["scope", "graph", "op", "code", "source", "annotation"]
+SOURCE: Final = "source"
 ANNOTATION: Final = "annotation"
-SHOWN: Final[tuple[AnyView, ...]] = (*VIEWS, ANNOTATION)
+SHOWN: Final[tuple[AnyView, ...]] = (*VIEWS, SOURCE, ANNOTATION)

@@ -35,8 +35,22 @@ _HEADINGS: Final = {
     "allocated_bytes": "allocated",
     "type": "type",
 }
+#: The view of the program's lines, and its columns.
+_LINES: Final = "source"
+_OF_LINES: Final = {
+    "self_us": "self",
+    "percent": "%",
+    "host_us": "host self",
+    "total_host_us": "host total",
+    "device_us": "device self",
+    "total_device_us": "device total",
+}
+_FUNCTIONS: Final = (
+    "Where a function stands beside a line, the times are of all its lines: which of "
+    "them ran is not recorded. Any other line is named by its ops."
+)
 #: Columns whose numbers need a unit to be readable.
-_TIMES: Final = frozenset({"total_us", "self_us", "total_device_us", "step_us"})
+_TIMES: Final = frozenset({"total_us", "step_us", *_OF_LINES} - {"percent"})
 #: Column of large numbers → its unit.
 _LARGE: Final = {"flops": "", "parameters": "", "allocated_bytes": "B"}
 #: The view of the ranges that the program named.
@@ -47,7 +61,7 @@ _CLOCK: Final = (
 )
 _OUTSIDE: Final = "unannotated_device_us"
 #: Fields that are about one view each.
-_OF_VIEWS: Final = frozenset({"scope", "graph", "op", "code", _RANGES})
+_OF_VIEWS: Final = frozenset({"scope", "graph", "op", "code", _LINES, _RANGES})
 _THOUSANDS: Final = (" ", " k", " M", " G", " T", " P", " E")
 #: Smallest share that is written as 100.0.
 _ALL_PERCENT: Final = 99.95
@@ -74,9 +88,10 @@ def render(
     """
     rows: pl.DataFrame = getattr(result, view)
     shown = _costliest(rows)
-    columns = [name for name in _HEADINGS if _tells(rows, name, view)]
+    known = _OF_LINES if view == _LINES else _HEADINGS
+    columns = [name for name in known if _tells(rows, name, view)]
     numbers = [[_cell(name, value) for value in shown[name]] for name in columns]
-    headings = [view, *(_HEADINGS[name] for name in columns)]
+    headings = [view, *(known[name] for name in columns)]
     align: list[Align] = ["<", *("<" if it == "type" else ">" for it in columns)]
     lines = [line(Piece(title, "heading")), line()]
     lines += table(
@@ -112,6 +127,8 @@ def _tells(rows: pl.DataFrame, name: str, view: str) -> bool:
 
 def _labels(rows: pl.DataFrame, view: str) -> list[str]:
     """Return indented names; of a path only the part that the parent does not show."""
+    if view == _LINES:
+        return rows["name"].to_list()
     names = dict(zip(rows["id"], rows["name"], strict=True))
     labels = []
     for name, parent, depth in zip(
@@ -159,10 +176,12 @@ def _notes(
     if not rows.height:
         notes.append("No node is left by these options.")
     if rows.height > MOST_ROWS:
-        which = "costliest" if "total_us" in rows.columns else "first"
+        costly = "total_us" in rows.columns or view == _LINES
+        which = "costliest" if costly else "first"
         notes.append(
-            f"The {MOST_ROWS} {which} of {rows.height:,} nodes; --max-depth and "
-            "--min-micros choose others, --format csv has all."
+            f"The {MOST_ROWS} {which} of {rows.height:,} nodes; "
+            f"{'' if view == _LINES else '--max-depth and '}--min-micros "
+            f"choose{'s' * (view == _LINES)} others, --format csv has all."
         )
     known = result.flops_known_percent
     counted = "flops" in rows.columns and rows["flops"].count()
@@ -171,6 +190,8 @@ def _notes(
             f"flops are those of ops that take {known:.1f} % of the time; for the "
             "rest they are not known."
         )
+    if view == _LINES and rows["function"].count():
+        notes.append(_FUNCTIONS)
     if view == _RANGES:
         notes += _about_ranges(result)
     left = [name for name in others if name != view]

@@ -38,6 +38,7 @@ __all__ = [
     "findings",
     "frame",
     "profile",
+    "program_files",
     "report",
     "table",
     "tool",
@@ -183,6 +184,15 @@ def findings(opened: Opened, hosts: tuple[str, ...]) -> bytes:
         if isinstance(found := opened.result(name, hosts, {}), Unavailable)
     }
     return _json({**_circumstances(view), **told, "absent": absent})
+
+
+def program_files(opened: Opened, hosts: tuple[str, ...]) -> bytes:
+    """Write the names of the files whose lines have times."""
+    result = opened.result("model_views", hosts, {})
+    if isinstance(result, Unavailable):
+        return _json([])
+    names = tables(result)["source"]["file"].unique().drop_nulls()
+    return _json(names.sort().to_list())
 
 
 def report(opened: Opened, hosts: tuple[str, ...], *, form: str) -> bytes:

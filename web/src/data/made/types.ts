@@ -52,6 +52,7 @@ export interface AnnotationDetailResult {
   graph: Row[];
   op: Row[];
   code: Row[];
+  source: Row[];
   annotation: Row[];
   unannotated_device_us: number | null;
   total_us: number;
@@ -558,6 +559,7 @@ export interface ModelViewsResult {
   graph: Row[];
   op: Row[];
   code: Row[];
+  source: Row[];
   annotation: Row[];
   unannotated_device_us: number | null;
   total_us: number;

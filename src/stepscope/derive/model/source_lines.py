@@ -1,0 +1,458 @@
+"""`source_lines`: the lines of the program that ops and functions name, and their time.
+
+Two things name lines. An instruction of a compiled program names the very line that
+made it. A function names its first line: a tracer or a look at the stack does not say
+which line of it ran. The first is preferred, so each instant of a thread and each
+activity of a device is at one line, or at none.
+
+Definition: docs/tools/model_views.md#time-per-line.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from stepscope._core.nesting import inherit
+from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.intervals.nesting import nest_subset
+from stepscope.derive.intervals.spans import Spans
+from stepscope.derive.model.program_places import LIBRARY
+from stepscope.frozen import Frozen
+from stepscope.patterns import Pattern
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.derive.device.attribution import ActivityOps
+    from stepscope.derive.device.correlation import Correlation
+    from stepscope.derive.host.function_frames import FunctionFrames
+    from stepscope.derive.host.op_events import HostOpEvents
+
+__all__ = ["LINES", "LINE_TIMES", "Runs", "SourceLines", "line_times", "source_lines"]
+
+#: Columns of `SourceLines.lines`.
+LINES: Final[dict[str, pl.DataType]] = {
+    "file": pl.String(),  # as it was recorded: a path, or the file's own name
+    "line": pl.Int64(),  # from 1
+    "function": pl.String(),  # null where the line itself is named
+    "library": pl.Boolean(),  # whether a package or Python holds it; null: unknown
+    "event": pl.String(),  # name of the function's events; null without a function
+}
+#: Columns of `line_times`.
+LINE_TIMES: Final[dict[str, pl.DataType]] = {
+    **LINES,
+    "op": pl.String(),  # the op with most time at the line; null where none names it
+    "host_ps": pl.Int64(),
+    "total_host_ps": pl.Int64(),
+    "device_ps": pl.Int64(),
+    "total_device_ps": pl.Int64(),
+}
+_FRAMEWORK: Final = Pattern(LIBRARY)
+_TIMES: Final = ("host_ps", "total_host_ps", "device_ps", "total_device_ps")
+_NONE: Final = np.int32(-1)
+
+
+class Runs(NamedTuple):
+    """Runs of ops, or of functions, on threads of the host.
+
+    Attributes:
+        track: int32; thread of each, ascending.
+        start_ps: int64; starts, ascending on a thread.
+        end_ps: int64.
+        parent: int32; the run around this one, -1 for none.
+        depth: int32; number of runs around this one.
+        self_ps: int64; time in which the run is innermost among its kind.
+        line: int32; row of `lines`, its own or that of the nearest run around it that
+            has one; -1 for none.
+        named: Whether it names its line itself.
+        outermost: Whether it does, and no run around it names the same line.
+    """
+
+    track: NDArray[np.int32]
+    start_ps: NDArray[np.int64]
+    end_ps: NDArray[np.int64]
+    parent: NDArray[np.int32]
+    depth: NDArray[np.int32]
+    self_ps: NDArray[np.int64]
+    line: NDArray[np.int32]
+    named: NDArray[np.bool_]
+    outermost: NDArray[np.bool_]
+
+
+class SourceLines(Frozen, frozen=True):
+    """What ran on a host and its devices, by the lines that name it.
+
+    Attributes:
+        lines: Distinct lines, columns `LINES`.
+        functions: Runs of functions.
+        ops: Runs of ops on the host; their lines are exact.
+        host_op: int32 by run of an op; a row of `host_names`.
+        host_names: Names of ops on the host.
+        device_ps: int64 by row of device_activity; its duration.
+        device_op: int32 by row of device_activity; a row of `device_names`.
+        device_names: Names of ops on devices.
+        device_line: int32 by row of device_activity; the exact line of its op, -1.
+        device_function: int32 by row of device_activity; the innermost run of a
+            function around its launch call, -1 for none.
+    """
+
+    lines: pl.DataFrame
+    functions: Runs
+    ops: Runs
+    host_op: NDArray[np.int32]
+    host_names: pl.Series
+    device_ps: NDArray[np.int64]
+    device_op: NDArray[np.int32]
+    device_names: pl.Series
+    device_line: NDArray[np.int32]
+    device_function: NDArray[np.int32]
+    launches_known: bool
+
+
+def source_lines(
+    *,
+    events: pl.DataFrame,
+    event_types: pl.DataFrame,
+    function_frames: FunctionFrames | Unavailable,
+    host_op_events: HostOpEvents | Unavailable,
+    device_activity: pl.DataFrame | Unavailable,
+    activity_ops: ActivityOps | Unavailable,
+    correlation: Correlation | Unavailable,
+    launches: pl.DataFrame | Unavailable,
+) -> SourceLines | Unavailable:
+    """Find the line of every run of a function or an op, and of every activity.
+
+    Definition: docs/tools/model_views.md#time-per-line.
+    """
+    if (
+        isinstance(function_frames, Unavailable)
+        and isinstance(host_op_events, Unavailable)
+        and isinstance(activity_ops, Unavailable)
+    ):
+        return function_frames
+    lines = _Lines()
+    functions = _functions(function_frames, event_types, lines)
+    ops = _host_ops(host_op_events, events, lines)
+    nothing, unnamed = np.empty(0, np.int32), pl.Series([], dtype=pl.String)
+    device_ps = np.empty(0, np.int64)
+    device_line = device_function = device_op = nothing
+    host_op, host_names = nothing, unnamed
+    if not isinstance(host_op_events, Unavailable):
+        host_op, host_names = host_op_events.op, host_op_events.ops["name"]
+    device_names = unnamed
+    if not isinstance(device_activity, Unavailable) and not isinstance(
+        activity_ops, Unavailable
+    ):
+        device_ps = ints(device_activity, "dur_ps")
+        device_line = lines.of_ops(activity_ops.ops)[activity_ops.op]
+        device_op, device_names = activity_ops.op, activity_ops.ops["name"]
+        device_function = np.full(len(device_ps), _NONE)
+        if not isinstance(correlation, Unavailable) and not isinstance(
+            launches, Unavailable
+        ):
+            event = np.append(handles(launches, "event"), _NONE)
+            calls = event[correlation.launch_of_activity]
+            device_function = _innermost(functions, events, calls)
+    return SourceLines(
+        lines=lines.table(),
+        functions=functions,
+        ops=ops,
+        host_op=host_op,
+        host_names=host_names,
+        device_ps=device_ps,
+        device_op=device_op,
+        device_names=device_names,
+        device_line=device_line,
+        device_function=device_function,
+        launches_known=not isinstance(correlation, Unavailable)
+        and not isinstance(launches, Unavailable),
+    )
+
+
+def line_times(
+    found: SourceLines,
+    *,
+    within: Spans | None = None,
+    activities: NDArray[np.bool_] | None = None,
+) -> pl.DataFrame:
+    """Add up the time of each line, columns `LINE_TIMES`.
+
+    Args:
+        found: What ran.
+        within: Time of the host that counts; None for all of it.
+        activities: By row of device_activity: whether it counts; None for all of them.
+
+    Returns:
+        The lines that took time, and last one row without a file, for what nothing
+        names. Device times of functions are null where no launch call was recorded.
+        `host_ps` adds up to the time in which any op or function ran, thread by
+        thread; `device_ps` to the durations of the activities.
+    """
+    count = len(found.lines)
+    times = np.zeros((count + 1, len(_TIMES)), np.int64)
+    host, total_host, device, total_device = times.T
+    functions, ops = found.functions, found.ops
+    of_functions, of_ops = _own_times(functions, within), _own_times(ops, within)
+    for track in np.intersect1d(functions.track, ops.track).tolist():
+        mine, other = _on(functions, track), _on(ops, track)
+        named = other.start + np.flatnonzero(ops.line[other] >= 0)
+        # The op's line is exact: its time is not the function's around it.
+        of_functions[mine] -= _own(functions, mine, _union(ops, named, within))
+        left = _own(ops, other, _union(functions, mine, within))
+        of_ops[other] -= np.where(ops.line[other] < 0, left, 0)
+    for runs, own in ((functions, of_functions), (ops, of_ops)):
+        np.add.at(host, runs.line, own)
+        outer = np.flatnonzero(runs.outermost)
+        start, end = runs.start_ps[outer], runs.end_ps[outer]
+        whole = end - start if within is None else within.within(start, end)
+        np.add.at(total_host, runs.line[outer], whole)
+    spent = found.device_ps
+    if activities is not None:
+        spent = np.where(activities, spent, 0)
+    around = np.append(functions.line, _NONE)[found.device_function]
+    at = np.where(found.device_line >= 0, found.device_line, around)
+    np.add.at(device, at, spent)
+    exact = np.flatnonzero(found.device_line >= 0)
+    np.add.at(total_device, found.device_line[exact], spent[exact])
+    launched = _launched(functions, found.device_function, spent)
+    outer = np.flatnonzero(functions.outermost)
+    np.add.at(total_device, functions.line[outer], launched[outer])
+    # What no line names has no callees to tell apart.
+    total_host[count], total_device[count] = host[count], device[count]
+    none = pl.DataFrame({name: [None] for name in LINES}, schema=LINES)
+    rows = pl.concat([found.lines, none]).with_columns(
+        pl.Series("op", _main_ops(found, of_ops, spent)),
+        *(pl.Series(name, times[:, k]) for k, name in enumerate(_TIMES)),
+    )
+    some = pl.sum_horizontal(_TIMES) > 0
+    rows = rows.select(*LINE_TIMES).filter(some | pl.col("file").is_null())
+    if found.launches_known or not len(spent):
+        return rows
+    of_line = pl.col("function").is_null()
+    return rows.with_columns(pl.when(of_line).then(name) for name in _TIMES[2:])
+
+
+class _Lines:
+    """Distinct lines, numbered as they come."""
+
+    def __init__(self) -> None:
+        self._number: dict[tuple[str, int, str | None], int] = {}
+        self._more: list[tuple[bool | None, str | None]] = []
+
+    def number(
+        self,
+        place: tuple[str, int, str | None],
+        *,
+        library: bool | None = None,
+        event: str | None = None,
+    ) -> int:
+        found = self._number.setdefault(place, len(self._more))
+        if found == len(self._more):
+            self._more.append((library, event))
+        return found
+
+    def of_ops(self, ops: pl.DataFrame) -> NDArray[np.int32]:
+        """Return by row of some ops the line of each, -1 for none."""
+        places = ops.select("source_file", "source_line").rows()
+        return np.array(
+            [
+                _NONE if not file or line is None else self.number((file, line, None))
+                for file, line in places
+            ],
+            np.int32,
+        )
+
+    def table(self) -> pl.DataFrame:
+        rows = [
+            (*place, *more)
+            for place, more in zip(self._number, self._more, strict=True)
+        ]
+        return pl.DataFrame(rows, schema=LINES, orient="row")
+
+
+def _functions(
+    frames: FunctionFrames | Unavailable, event_types: pl.DataFrame, lines: _Lines
+) -> Runs:
+    """Return the runs of functions; what has no file counts with what called it."""
+    if isinstance(frames, Unavailable):
+        return _no_runs()
+    events = event_types["name"].to_list()
+    number = np.full(len(event_types), _NONE)
+    for type_, name in frames.names.items():
+        if name.file is not None and name.line is not None:
+            number[type_] = lines.number(
+                (name.file, name.line, name.function),
+                library=_is_library(name.file) or name.library,
+                event=events[type_],
+            )
+    return _runs(frames.track, frames.start_ps, frames.end_ps, number[frames.type])
+
+
+def _is_library(file: str) -> bool:
+    """Return whether a path of which the beginning was left out is a library's."""
+    return _FRAMEWORK.search(f"{file}:") is not None
+
+
+def _host_ops(
+    found: HostOpEvents | Unavailable, events: pl.DataFrame, lines: _Lines
+) -> Runs:
+    if isinstance(found, Unavailable):
+        return _no_runs()
+    track = handles(events, "track")[found.event]
+    own = lines.of_ops(found.ops)[found.op]
+    ends = found.start_ps + found.dur_ps
+    return _runs(track, found.start_ps, ends, own)
+
+
+def _no_runs() -> Runs:
+    nothing = np.empty(0, np.int64)
+    none = nothing.astype(np.int32)
+    return _runs(none, nothing, nothing, none)
+
+
+def _runs(
+    track: NDArray[np.int32],
+    start_ps: NDArray[np.int64],
+    end_ps: NDArray[np.int64],
+    own: NDArray[np.int32],
+) -> Runs:
+    """Arrange runs that come by thread, then start; `own` are the lines they name."""
+    nested = nest_subset(start_ps, end_ps - start_ps, track=track)
+    line = own.astype(np.int32)
+    answer = inherit(nested.parent, line, 0, len(line))
+    if answer < 0:
+        raise ValueError(f"the kernel refused its arrays ({answer})")
+    named = own >= 0
+    outermost = named.copy()
+    some = np.flatnonzero(line >= 0)
+    if len(some):
+        # The first to begin of those that name a line, while it runs.
+        placed = pl.DataFrame(
+            {"track": track[some], "line": line[some], "end": end_ps[some]}
+        )
+        before = pl.col("end").cum_max().shift(1).over("track", "line")
+        ended = placed.select(before.fill_null(np.iinfo(np.int64).min)).to_series()
+        outermost[some] &= start_ps[some] >= ended.to_numpy()
+    return Runs(
+        *(track, start_ps, end_ps, nested.parent, nested.depth, nested.self_ps),
+        *(line, named, outermost),
+    )
+
+
+def _innermost(
+    functions: Runs, events: pl.DataFrame, calls: NDArray[np.int32]
+) -> NDArray[np.int32]:
+    """Return the innermost run of a function around the begin of some events."""
+    found = np.full(len(calls), _NONE)
+    some = np.flatnonzero(calls >= 0)
+    track = handles(events, "track")[calls[some]]
+    time = ints(events, "start_ps")[calls[some]]
+    for one in np.intersect1d(functions.track, track).tolist():
+        rows = _on(functions, one)
+        here = np.flatnonzero(track == one)
+        last = np.searchsorted(functions.start_ps[rows], time[here], side="right")
+        found[some[here]] = np.where(last > 0, rows.start + last - 1, _NONE)
+    ends, parents = np.append(functions.end_ps, 0), np.append(functions.parent, _NONE)
+    when = np.zeros(len(calls), np.int64)
+    when[some] = time
+    # What ended before lies beside the call: what is around both is looked for.
+    while len(over := np.flatnonzero((found >= 0) & (ends[found] <= when))):
+        found[over] = parents[found[over]]
+    return found
+
+
+def _on(runs: Runs, track: int) -> slice:
+    first, last = np.searchsorted(runs.track, (track, track + 1))
+    return slice(int(first), int(last))
+
+
+def _union(runs: Runs, rows: slice | NDArray[np.int64], within: Spans | None) -> Spans:
+    start = runs.start_ps[rows]
+    union = Spans.from_events(start, runs.end_ps[rows] - start)
+    return union if within is None else union & within
+
+
+def _own_times(runs: Runs, within: Spans | None) -> NDArray[np.int64]:
+    if within is None:
+        return runs.self_ps.copy()
+    return np.concatenate(
+        [
+            np.empty(0, np.int64),
+            *(
+                _own(runs, _on(runs, track), within)
+                for track in np.unique(runs.track).tolist()
+            ),
+        ]
+    )
+
+
+def _own(runs: Runs, rows: slice, spans: Spans) -> NDArray[np.int64]:
+    """Return the part of each self time of a thread that lies in a set."""
+    start, end = runs.start_ps[rows], runs.end_ps[rows]
+    parent, depth = runs.parent[rows] - rows.start, runs.depth[rows]
+    inside = np.flatnonzero(depth > 0)
+    reach = end.copy()
+    if (end[inside] > end[parent[inside]]).any():
+        # A run that ends after the one around it keeps its time.
+        for level in range(int(depth.max()), 0, -1):
+            at = np.flatnonzero(depth == level)
+            np.maximum.at(reach, parent[at], reach[at])
+    found = spans.within(start, end)
+    until = np.minimum(reach[inside], end[parent[inside]])
+    np.subtract.at(found, parent[inside], spans.within(start[inside], until))
+    return found
+
+
+def _launched(
+    functions: Runs, around: NDArray[np.int32], spent: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return by run of a function the device time launched in it and its callees."""
+    found = np.zeros(len(functions.line) + 1, np.int64)
+    np.add.at(found, around, spent)
+    found[-1] = 0
+    some = np.flatnonzero(found)
+    for level in range(int(functions.depth.max(initial=0)), 0, -1):
+        at = some[functions.depth[some] == level]
+        above = functions.parent[at]
+        np.add.at(found, above, found[at])
+        some = np.union1d(some, above)
+    return found[:-1]
+
+
+def _main_ops(
+    found: SourceLines, of_ops: NDArray[np.int64], spent: NDArray[np.int64]
+) -> pl.Series:
+    """Return by line, and for none, the op with most time among those that name it."""
+    named = np.where(found.ops.named, found.ops.line, _NONE)
+    sides = [
+        _by_op(named, found.host_op, found.host_names, of_ops),
+        _by_op(found.device_line, found.device_op, found.device_names, spent),
+    ]
+    most = (
+        pl.concat(sides)
+        .group_by("line", "op")
+        .agg(pl.col("spent").sum())
+        .sort("spent", "op", descending=[True, False])
+        .unique("line", keep="first", maintain_order=True)
+    )
+    every = pl.DataFrame({"line": np.arange(len(found.lines) + 1, dtype=np.int32)})
+    return every.join(most, on="line", how="left", maintain_order="left")["op"]
+
+
+def _by_op(
+    line: NDArray[np.int32],
+    op: NDArray[np.int32],
+    names: pl.Series,
+    spent: NDArray[np.int64],
+) -> pl.DataFrame:
+    some = np.flatnonzero(line >= 0)
+    summed = (
+        pl.DataFrame({"line": line[some], "op": op[some], "spent": spent[some]})
+        .group_by("line", "op")
+        .agg(pl.col("spent").sum())
+    )
+    return summed.with_columns(names.gather(summed["op"]).alias("op"))

@@ -1,0 +1,120 @@
+"""The view of the program's lines: in one list, over hosts and steps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.traces import blueprint
+
+import stepscope
+from stepscope.analysis import model_views
+from stepscope.analysis.model_views import ModelViewsResult, Options
+from stepscope.analysis.model_views.columns import SOURCE_ROWS
+from stepscope.report.text.model import render
+from stepscope.trace.schema import check
+from stepscope.unavailable import Unavailable
+
+DATA = Path(__file__).resolve().parents[2] / "data"
+#: Two steps of 50 µs in a program without ops, and what they load with.
+STEPS: list[blueprint.Line] = [
+    line
+    for number in range(2)
+    for base in [100 * number]
+    for line in [
+        ("main", "train", base, 50, {"_r": 1, "step_num": number}),
+        ("main", "$train.py:20 step", base, 50),
+        ("main", "$train.py:3 load", base + 10, 30 + 5 * number),
+    ]
+]
+
+
+def analysed(*traces: Any, **options: Any) -> ModelViewsResult:
+    result = model_views.analyse(blueprint.profile(*traces), Options(**options))
+    assert isinstance(result, ModelViewsResult), result
+    assert check(SOURCE_ROWS, result.source) == []
+    return result
+
+
+def rows(result: ModelViewsResult) -> list[tuple[Any, ...]]:
+    columns = ("name", "percent", "host_us", "total_host_us")
+    return result.source.select(columns).rows()
+
+
+def test_a_program_of_functions_alone_has_lines() -> None:
+    result = analysed(blueprint.trace(STEPS))
+    assert rows(result) == [
+        ("train.py:3 load", 65.0, 65.0, 65.0),
+        ("train.py:20 step", 35.0, 35.0, 100.0),
+    ]
+    reasons = {one.field: one.code for one in result.missing}
+    assert reasons["source.device_us"] == reasons["source.total_device_us"]
+    assert "source" not in reasons
+
+
+def test_without_ops_and_ranges_the_lines_are_shown_first() -> None:
+    functions = [line for line in STEPS if line[1].startswith("$")]
+    assert analysed(blueprint.trace(functions)).view == "source"
+    assert analysed(blueprint.trace(STEPS)).view == "annotation"
+    assert analysed(blueprint.trace(functions), view="graph").view == "graph"
+
+
+def test_hosts_and_steps_add_up() -> None:
+    once = analysed(blueprint.trace(STEPS, host="a"))
+    twice = analysed(blueprint.trace(STEPS, host="a"), blueprint.trace(STEPS, host="b"))
+    assert [row[2] for row in rows(twice)] == [2 * row[2] for row in rows(once)]
+    assert rows(analysed(blueprint.trace(STEPS), step=0)) == [
+        ("train.py:3 load", 60.0, 30.0, 30.0),
+        ("train.py:20 step", 40.0, 20.0, 50.0),
+    ]
+    assert [row[2] for row in rows(analysed(blueprint.trace(STEPS), step=1))] == [
+        *(35.0, 15.0)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "left"),
+    [
+        ({"min_micros": 70.0}, ["train.py:20 step"]),
+        ({"min_cpu_micros": 70.0}, ["train.py:20 step"]),
+        ({"min_accelerator_micros": 1.0}, []),
+        ({"show_name_regexes": (".*load",)}, ["train.py:3 load"]),
+        ({"hide_name_regexes": (".*load",)}, ["train.py:20 step"]),
+        ({"order_by": "name"}, ["train.py:20 step", "train.py:3 load"]),
+    ],
+)
+def test_options_choose_and_order_lines(options: Any, left: list[str]) -> None:
+    found = analysed(blueprint.trace(STEPS), **options)
+    assert [row[0] for row in rows(found)] == left
+
+
+def test_what_no_line_is_known_of_comes_last_and_is_explained() -> None:
+    result = analysed(blueprint.a1())
+    assert result.source["name"].to_list() == ["(no source line)"]
+    assert result.source["self_us"].sum() == pytest.approx(result.total_us)
+    assert "source" in {one.field for one in result.missing}
+
+
+def test_a_page_says_what_the_line_of_a_function_means() -> None:
+    text = render(
+        analysed(blueprint.trace(STEPS)),
+        view="source",
+        title="Model views",
+        others=("op",),
+        width=100,
+    )
+    assert "train.py:20 step" in text
+    assert "host total" in text
+    assert "which of them ran is not recorded" in " ".join(text.split())
+    assert "device self" not in text
+
+
+@pytest.mark.parametrize("name", ["gpu/jax_healthy", "gpu/torch_healthy"])
+def test_device_times_add_up_to_those_of_all_devices(name: str) -> None:
+    profile = stepscope.open(DATA / name)
+    result = profile.tool("model_views")
+    assert not isinstance(result, Unavailable)
+    other = result.op["device_us"].sum()
+    assert result.source["device_us"].sum() == pytest.approx(other)
+    assert result.source["percent"].sum() == pytest.approx(100)

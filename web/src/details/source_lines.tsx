@@ -1,0 +1,109 @@
+// Time by line of the program, beside the text where the server was told where it lies.
+import { useEffect } from "preact/hooks";
+
+import { DataTable } from "../charts/table";
+import { Chart } from "../charts/twin";
+import { address, useAnswer, type Options } from "../data/client";
+import type { ModelViewsResult, Row } from "../data/made/types";
+import { number, us } from "../format";
+import { Pick } from "../parts/pick";
+import { Prose } from "../parts/prose";
+import { Show } from "../parts/unavailable";
+import { change, link, state, type State } from "../state/url";
+
+/** Of a longer file only the lines around the costliest one are written. */
+const MOST_LINES = 3000;
+const TOP = 8;
+/** Pixels above the costliest line. */
+const ABOVE = 200;
+const COLUMNS = [{ name: "self_us", bar: true }, "percent", "name", "host_us", "total_host_us", "device_us", "total_device_us", "op", "library"];
+const HEAD = ["Line", "Self (µs)", "With callees (µs)"];
+const own = (row: Row) => Number(row.self_us);
+const whole = (row: Row) => Number(row.total_host_us ?? 0) + Number(row.total_device_us ?? 0);
+const placeOf = (row: Row): State => (row.op ? { op: String(row.op) } : { q: String(row.event ?? "") });
+const lineAt = (line: unknown) => document.getElementById(`line-${line}`);
+const hrefOf = (row: Row) => link({ page: row.op ? "framework_op_stats" : "trace_viewer", ...placeOf(row) });
+
+export function SourceLines({ data, options }: { data: ModelViewsResult; options: Options }) {
+  const rows = data.source.filter((row) => row.file !== null);
+  const times = new Map<string, number>();
+  for (const row of rows) times.set(String(row.file), (times.get(String(row.file)) ?? 0) + own(row));
+  const files = [...times.keys()].sort((a, b) => times.get(b)! - times.get(a)!);
+  const first = (library: boolean | null) => files.find((file) => rows.some((row) => row.file === file && row.library === library));
+  const file = files.find((each) => each === state.value.file) ?? first(false) ?? first(null) ?? files[0];
+  const answer = useAnswer<ProgramText>(file === undefined ? null : address("source", { file }));
+  const choose = (row: Row) => void (row.file !== null && (location.hash = hrefOf(row)));
+  const table = <DataTable tool="model_views" table="source" caption="lines" {...{ options, columns: COLUMNS, onChoose: choose, inTrace: placeOf }} />;
+  if (file === undefined) return table;
+  const called = Object.fromEntries(files.map((each) => [each, `${each} (${us(times.get(each))})`]));
+  return (
+    <Chart
+      title="Time by source line"
+      controls={<Pick label="File" value={file} of={called} onPick={(file) => change({ file }, { push: true })} />}
+      table={table}
+    >
+      <Show answer={answer}>
+        {({ text, path, changed, reason }) => (
+          <>
+            <p class="summary">
+              <Prose text={reason ?? `${path}${changed ? ", changed since the recording: lines may have moved" : ""}. ƒ marks the times of a whole function.`} />
+            </p>
+            {text === null ? table : <Text key={file} text={text} rows={rows.filter((row) => row.file === file)} />}
+          </>
+        )}
+      </Show>
+    </Chart>
+  );
+}
+
+/** What the server says of a file: its text, or the reason why there is none. */
+type ProgramText = { text: string | null; path: string | null; changed: boolean; reason: string | null };
+
+function Text({ text, rows }: { text: string; rows: Row[] }) {
+  const lines = text.split(/\r\n|\r|\n/);
+  const top = rows.filter((row) => own(row) > 0 && Number(row.line) <= lines.length).slice(0, TOP);
+  const first = Math.max(Math.min(Number(top[0]?.line) - MOST_LINES / 2, lines.length - MOST_LINES), 0);
+  const shown = lines.slice(first, first + MOST_LINES);
+  useEffect(() => {
+    const row = lineAt(top[0]?.line)?.closest("tr");
+    row?.closest(".scroll")?.scrollTo(0, row.offsetTop - ABOVE);
+  }, []);
+  const most = [own, whole].map((time) => Math.max(...rows.map(time), 1e-9));
+  return (
+    <>
+      <p class="controls">
+        {top.map((row) => <button key={row.name} onClick={() => lineAt(row.line)?.focus()}>{`Line ${row.line}: ${us(own(row))}`}</button>)}
+        {shown.length < lines.length && `Lines ${number(first + 1)} to ${number(first + shown.length)} of ${number(lines.length)}`}
+      </p>
+      <div class="scroll" tabIndex={0} role="group" aria-label="Text of the file, scrolls">
+        <table class="source">
+          <thead>
+            <tr>
+              {HEAD.map((title) => <th key={title} scope="col" class="number">{title}</th>)}
+              <th scope="col">Text</th>
+            </tr>
+          </thead>
+          <tbody>
+            {shown.map((code, k) => <OneLine key={k} code={code} line={first + k + 1} rows={rows.filter((row) => row.line === first + k + 1)} most={most} />)}
+          </tbody>
+        </table>
+      </div>
+    </>
+  );
+}
+
+function OneLine({ code, line, rows: [row, ...more], most }: { code: string; line: number; rows: Row[]; most: number[] }) {
+  const times = row ? [own, whole].map((time) => Math.max(...[row, ...more].map(time))) : [];
+  return (
+    <tr>
+      <th scope="row" class="number">
+        {row ? <a id={`line-${line}`} href={hrefOf(row)} aria-label={`${row.name} in ${row.op ? "Op stats" : "Trace"}`}>{line}</a> : line}
+        {row?.function && <span title={`All of ${row.function}`}> ƒ</span>}
+      </th>
+      {most.map((largest, k) =>
+        times[k] === undefined ? <td key={k} /> : <td key={k} class="number barred" style={{ "--length": `${(100 * times[k]) / largest}%` }}>{number(times[k], times[k] < 100 ? 1 : 0)}</td>,
+      )}
+      <td><code>{code}</code></td>
+    </tr>
+  );
+}
