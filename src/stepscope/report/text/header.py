@@ -58,6 +58,9 @@ def _devices(document: Document) -> str:
         return "devices not recorded" if unknown else "CPU only"
     kinds = Counter(_kind(device, document) for device in used or devices)
     text = ", ".join(f"{count} × {kind}" for kind, count in kinds.items())
+    silent = document.silent_device is not None or document.not_understood is not None
+    if not used and not silent and not _without_timeline(document):
+        return f"CPU only; not used: {text}"
     idle = len(devices) - len(used)
     # Each process lists all devices of its machine, also those of other processes.
     shared = document.profile.processes is not None and document.profile.processes > 1
