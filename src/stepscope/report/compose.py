@@ -28,6 +28,7 @@ from stepscope.report.document import (
     Profile,
 )
 from stepscope.report.words.headline import first_sentence
+from stepscope.report.words.memory import peak_sentence
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
     from stepscope.advice.headline import Lead
     from stepscope.advice.replayed import Together
+    from stepscope.analysis.memory_profile import MemoryProfileResult
     from stepscope.derive.profile_data import ProfileData
     from stepscope.trace.quality import QualityNote
 
@@ -94,7 +96,7 @@ def compose(profile: ProfileData, shown: Stages) -> Document:
     return Document(
         profile=describe(profile),
         **{field: found[name] for name, field in REPORTED.items()},
-        headline=judged.headline,
+        headline=_of_memory(judged.headline, found["memory_profile"]),
         findings=judged.findings,
         together=judged.together,
         checklist=checklist(judged.findings),
@@ -105,6 +107,15 @@ def compose(profile: ProfileData, shown: Stages) -> Document:
         frameworks=seen(profile),
         annotations=top_annotations(profile, _ANNOTATIONS),
     )
+
+
+def _of_memory(
+    headline: Headline, memory: MemoryProfileResult | Unavailable
+) -> Headline:
+    """Begin with the memory where a recording holds nothing else."""
+    silent = headline.percent is None and headline.finding is None
+    said = peak_sentence(memory) if silent else None
+    return headline if said is None else msgspec.structs.replace(headline, text=said)
 
 
 def explain(profile: ProfileData, rule: str) -> Explanation:
