@@ -28,6 +28,7 @@ from stepscope.report.document import (
     Profile,
 )
 from stepscope.report.words.headline import first_sentence
+from stepscope.report.words.measured import measured_sentence
 from stepscope.report.words.memory import peak_sentence
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
@@ -96,7 +97,7 @@ def compose(profile: ProfileData, shown: Stages) -> Document:
     return Document(
         profile=describe(profile),
         **{field: found[name] for name, field in REPORTED.items()},
-        headline=_of_memory(judged.headline, found["memory_profile"]),
+        headline=_without_times(judged.headline, found["memory_profile"], profile),
         findings=judged.findings,
         together=judged.together,
         checklist=checklist(judged.findings),
@@ -109,12 +110,17 @@ def compose(profile: ProfileData, shown: Stages) -> Document:
     )
 
 
-def _of_memory(
-    headline: Headline, memory: MemoryProfileResult | Unavailable
+def _without_times(
+    headline: Headline,
+    memory: MemoryProfileResult | Unavailable,
+    profile: ProfileData,
 ) -> Headline:
-    """Begin with the memory where a recording holds nothing else."""
-    silent = headline.percent is None and headline.finding is None
-    said = peak_sentence(memory) if silent else None
+    """Begin with memory, or with measured kernels, where nothing else was recorded."""
+    if headline.percent is not None or headline.finding is not None:
+        return headline
+    said = peak_sentence(memory) or measured_sentence(
+        [profile.table(host, "kernel_metrics") for host in profile.hosts]
+    )
     return headline if said is None else msgspec.structs.replace(headline, text=said)
 
 
