@@ -40,6 +40,21 @@ def result(peaks: dict[str, int | None], lines: list[tuple[str | None, int]]) ->
                 "tensors of optim.py:82 step."
             ),
         ),
+        (
+            [(None, 6 * GIB), ("optim.py:80 step", GIB // 2)],
+            (
+                "The memory cuda:1 peaks at 8.00 GiB; of 75.0 % of it no line of the "
+                "program is known."
+            ),
+        ),
+        (
+            # Many small lines that are known, and a little of none.
+            [("optim.py:80 step", GIB // 2), (None, GIB // 4)],
+            (
+                "The memory cuda:1 peaks at 8.00 GiB; 512 MiB of it (6.2 %) in "
+                "tensors of optim.py:80 step."
+            ),
+        ),
         ([(None, 8 * GIB)], "The memory cuda:1 peaks at 8.00 GiB."),
         ([], "The memory cuda:1 peaks at 8.00 GiB."),
     ],

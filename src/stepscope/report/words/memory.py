@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from stepscope.report.words.names import percent
 from stepscope.unavailable import Unavailable
@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from stepscope.analysis.memory_profile import MemoryProfileResult
 
 __all__ = ["peak_sentence"]
+
+#: A line with less says nothing of a memory of which most is of no known line.
+_LEAST_PERCENT: Final = 10.0
 
 
 def peak_sentence(result: MemoryProfileResult | Unavailable) -> str | None:
@@ -28,11 +31,16 @@ def peak_sentence(result: MemoryProfileResult | Unavailable) -> str | None:
     fullest = known.row(0, named=True)
     name = fullest["memory_id"]
     peak = f"The memory {name} peaks at {bytes_text(fullest['peak_bytes'])}"
-    lines = result.memories[name].lines.drop_nulls("source")
+    every = result.memories[name].lines
+    lines = every.drop_nulls("source")
     if lines.is_empty():
         return f"{peak}."
     most = lines.row(0, named=True)
     share = most["share_percent"]
+    unknown = every.filter(every["source"].is_null())
+    nameless = float(unknown["share_percent"].sum())
+    if share is not None and share < min(_LEAST_PERCENT, nameless):
+        return f"{peak}; of {percent(nameless)} of it no line of the program is known."
     of_it = "" if share is None else f" ({percent(share)})"
     size = bytes_text(most["allocation_bytes"])
     return f"{peak}; {size} of it{of_it} in tensors of {most['source']}."
