@@ -164,7 +164,8 @@ ROOMS = {
         "kineto.json": "",
         "kineto.decoded": "kineto.columns kineto.json",
         "kineto.tables": (
-            "kineto.columns kineto.decoded kineto.json lost torch_allocations"
+            "idle_devices kineto.columns kineto.decoded kineto.json lost "
+            "torch_allocations"
         ),
         "nsight_compute": "vendor_tool",
         "memory": "",

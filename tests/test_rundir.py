@@ -179,6 +179,18 @@ def test_an_entry_that_cannot_be_listed_is_passed_over_and_named(
     assert found.refused == ((tmp_path / "locked", "Permission denied"),)
 
 
+def test_timelines_are_read_where_nothing_else_is_left(tmp_path: Path) -> None:
+    names = ("b.trace.json.gz", "a.trace.json", "a.overview_page.pb")
+    left = run(tmp_path, "r1", *names, "perfetto_trace.json.gz")
+    for found in (scan(tmp_path).runs, scan(left).runs):
+        hosts = [(it.host, it.paths[0].name) for one in found for it in one.hosts]
+        assert hosts == [("a", "a.trace.json"), ("b", "b.trace.json.gz")]
+    # The profile holds all of it, and more.
+    (left / "a.xplane.pb").touch()
+    (whole,) = scan(tmp_path).runs
+    assert [it.paths[0].name for it in whole.hosts] == ["a.xplane.pb"]
+
+
 def test_a_run_with_results_but_no_trace_is_told_apart(tmp_path: Path) -> None:
     old = run(tmp_path, "r1", "vm.overview_page.pb", "vm.input_pipeline.pb")
     run(tmp_path, "r2", "notes.txt")

@@ -72,6 +72,8 @@ _TRACE: Final = Pattern(
 )
 #: Names that begin with a dot are those of files that macOS adds to copied ones.
 _WORKER_TRACE: Final = Pattern(r"[^.].*\.pt\.trace\.json(?:\.gz)?\Z", re.DOTALL)
+#: What TensorFlow and JAX make of a profile for a viewer.
+_TIMELINE: Final = Pattern(r"(?P<host>[^.].*)\.trace\.json(?:\.gz)?\Z", re.DOTALL)
 _JSON: Final = Pattern(r"[^.].*\.json(?:\.gz)?\Z", re.DOTALL)
 _DATABASE: Final = Pattern(r"[^.].*\.sqlite(?:\.gz)?\Z", re.DOTALL)
 _TIME: Final = Pattern(
@@ -334,15 +336,21 @@ def scan(logdir: Path) -> Scan:
     for directory, sub_run in walk.run_directories(logdir):
         names = walk.file_names(directory)
         hosts = _hosts(directory, [name for name in names if is_trace(name)])
+        of_workers = [name for name in names if is_worker_trace(name)]
+        if not hosts and not of_workers:
+            hosts = _timelines(directory, names)
         if hosts:
             runs.append(_run(directory, f"{sub_run}{directory.name}", hosts))
             continue
-        of_workers = [name for name in names if is_worker_trace(name)]
         walk.worker_files += [directory / name for name in of_workers]
         if _holds_results(names) and not of_workers:
             results_only.append(directory)
-    if not runs and not results_only and _holds_results(walk.file_names(logdir)):
-        results_only.append(logdir)
+    if not runs and not results_only:
+        names = walk.file_names(logdir)
+        if own := _timelines(logdir, names) if _holds_results(names) else ():
+            runs.append(_run(logdir, logdir.absolute().name, own))
+        elif _holds_results(names):
+            results_only.append(logdir)
     return Scan(
         runs=newest_first(runs),
         worker_files=tuple(walk.worker_files),
@@ -435,6 +443,18 @@ class _Walk:
 
 def _holds_results(names: Iterable[str]) -> bool:
     return any(name.endswith(_RESULTS) and not is_worker_trace(name) for name in names)
+
+
+def _timelines(directory: Path, names: Iterable[str]) -> tuple[HostFiles, ...]:
+    """Return hosts whose profiles are missing, and of which timelines are left."""
+    found = {
+        name: match["host"]
+        for name in sorted(names)
+        if (match := _TIMELINE.match(name)) and not is_worker_trace(name)
+    }
+    return tuple(
+        HostFiles(host=host, paths=(directory / name,)) for name, host in found.items()
+    )
 
 
 def _is_profile_folder(directory: Path) -> bool:

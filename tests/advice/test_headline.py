@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from stepscope.advice.finding import Finding, Pattern, Saving
 from stepscope.advice.headline import lead
@@ -91,3 +92,86 @@ def test_what_nothing_else_is_beside_is_not_hidden(
     )
     signals = signals_of(shares(device=None, input=2.0), {replay_signals: replays})
     assert together((found,), signals, THRESHOLDS).next_owner == owner
+
+
+@pytest.mark.parametrize(
+    ("waits", "owner", "said"),
+    [
+        # More than the recording hides, less, and time that is no wait.
+        (73.9, "launch", "launch.delay"),
+        (19.9, "launch", "capture.quality"),
+        (73.9, "compute_32", "capture.quality"),
+    ],
+)
+def test_time_that_nobody_explains_comes_after_more_that_is_explained(
+    signals_of: Any, shares: Any, waits: float, owner: str, said: str
+) -> None:
+    flaw = Finding(
+        id="capture.quality",
+        title="",
+        stage=0,
+        status="fail",
+        severity="critical",
+        share_percent=20.2,
+        owners=("unexplained",),
+        devices=("vm:0",),
+    )
+    late = Finding(
+        id="launch.delay",
+        title="",
+        stage=3,
+        status="fail",
+        severity="warn",
+        share_percent=waits,
+        owners=(owner,),
+        devices=("vm:0",),
+        after_stage=0,
+    )
+    signals = signals_of(shares(unexplained=2.02))
+    assert lead((flaw, late), signals, THRESHOLDS).finding == said
+    # A device without records leaves nothing to explain.
+    silent = replace(flaw, share_percent=None, owners=())
+    assert lead((silent, late), signals, THRESHOLDS).finding == "capture.quality"
+
+
+@pytest.mark.parametrize(
+    ("share", "note", "steps", "said"),
+    [
+        (37.4, "once", 2, "input.bound"),
+        # One of three is an exception; one of two is not.
+        (37.4, "once", 3, "amp.share"),
+        (37.4, "noisy", 12, "input.bound"),
+        (19.9, "once", 2, "amp.share"),
+        (37.4, None, 2, "amp.share"),
+    ],
+)
+def test_much_time_that_one_of_two_steps_loses_comes_before_a_little_in_each(
+    signals_of: Any,
+    shares: Any,
+    *,
+    share: float,
+    note: str | None,
+    steps: int,
+    said: str,
+) -> None:
+    wait = Finding(
+        id="input.bound",
+        title="",
+        stage=1,
+        status="fail",
+        severity="info",
+        share_percent=share,
+        owners=("input",),
+        devices=("vm:0",),
+        note=note,
+        pattern=Pattern(
+            kind="once", steps_hit=1, steps=steps, shortest_ms=16.6, longest_ms=16.6
+        ),
+        saving_ms=Saving(low=4.15, high=8.17, basis="replay"),
+    )
+    half = failing(
+        "amp.share", 17.8, saving_ms=Saving(low=0.27, high=0.69, basis="replay")
+    )
+    # Without the exchanges the step would be bound by its device, whatever it gains.
+    signals = signals_of(shares(step_ms=22.2, input=0.222 * share, collective=6.0))
+    assert lead((wait, half), signals, THRESHOLDS).finding == said

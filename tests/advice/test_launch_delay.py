@@ -160,3 +160,25 @@ def test_an_assumed_latency_says_so(
     finding = evaluate(signals_of(shares(), launching=launching), THRESHOLDS)
     notes = {fact.name: fact.note for fact in finding.facts}
     assert notes["launch_latency"].startswith("assumed")
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        ([op(24.0)], True),
+        # Less than half of the time; a function; as much in two ops.
+        ([op(16.8)], False),
+        ([op(16.8), function(7.2)], False),
+    ],
+)
+def test_one_op_on_the_host_is_not_answered_with_fewer_launches(
+    signals_of: Any, shares: Any, launch_of: Any, names: list[NamedTime], *, said: bool
+) -> None:
+    """The device waits 3 ms of 10 in 12 steps: 1 for launches, 2 for the host."""
+    one = shares(launch=1.0, host_compute=2.0, names=names)
+    finding = evaluate(signals_of(one, launching=launch_of()), THRESHOLDS)
+    assert (finding.status, finding.share_percent) == ("fail", pytest.approx(30.0))
+    assert ("host_op" in finding.because) is said
+    texts = [action.text for action in finding.actions]
+    assert any("on the device" in text for text in texts) is said
+    assert any("Compile the step" in text for text in texts) is not said

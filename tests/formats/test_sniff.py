@@ -38,6 +38,24 @@ PPROF_SAMPLE_TYPE = b"\x0a\x04\x08\x01\x10\x02"
         (b'[{"ph": "X", "cat": "Operator", "name": "aten::add"}]', "kineto"),
         (b'{"displayTimeUnit": "ns", "traceEvents": [{"ph": "M"}]}', "chrome_trace"),
         (gzip.compress(b'{"traceEvents": [{"ph": "M"}]}', mtime=0), "chrome_trace"),
+        (
+            (
+                b'{"traceEvents": [{"ph": "M", "pid": 1, "name": "process_name", '
+                b'"args": {"name": "/host:CPU"}}]}'
+            ),
+            "xla_trace",
+        ),
+        (
+            b'{"traceEvents":[{"args":{"name":"/device:TPU:0"},"name":"process_name"}]}',
+            "xla_trace",
+        ),
+        (
+            (
+                b'{"traceEvents": [{"ph": "M", "name": "process_name", '
+                b'"args": {"name": "Chrome"}}]}'
+            ),
+            "chrome_trace",
+        ),
         (b'{"schema": "1.0", "start_ts": 3, "nodes": []}', "execution_trace"),
         (b"[[0, 12, 3, 4], [1, 2, 3, 4]]", "memory_timeline"),
         (

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pytest
 from tests.support.results.pages import STEP, host_loop, page
 from tests.support.traces import blueprint
+from tests.support.traces.nsight import NVTX, read_file, span, write
 
 from stepscope.cli.progress import Progress
 from stepscope.report import to_text
@@ -15,6 +16,9 @@ from stepscope.report.compose import compose
 from stepscope.report.page import plain_text
 from stepscope.session import open_profile
 from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def test_the_verdict_names_what_bounds_the_step_how_much_and_what_to_do() -> None:
@@ -49,6 +53,20 @@ def test_a_device_that_kept_silent_leads_the_page() -> None:
     assert head.splitlines()[3] == "! The device's work is not in this profile."
     assert "NVreg_RestrictProfilingToAdminUsers=0" in head
     assert "dcgmi profile --pause" in head
+
+
+def test_nsight_systems_is_asked_for_what_it_was_not_told_to_record(
+    tmp_path: Path,
+) -> None:
+    """Only ranges were recorded, beside a device: no framework's library is missing."""
+    tables = {
+        NVTX: [span("step 1", 0, 1000), span("step 2", 1000, 2000)],
+        "TARGET_INFO_GPU": [{"id": 0, "cuDevice": 0, "name": "NVIDIA TITAN RTX"}],
+    }
+    head = page(read_file(write(tmp_path / "a.sqlite", tables))).split("Findings")[0]
+    assert "! The device's work is not in this profile." in head
+    assert "• Record with `nsys profile --trace=cuda,nvtx`" in head
+    assert "LD_LIBRARY_PATH" not in head
 
 
 def test_a_run_on_the_cpu_is_not_accused_of_silence() -> None:

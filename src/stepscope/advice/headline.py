@@ -36,6 +36,8 @@ LeadKind = Literal["finding", "idle", "device", "host", "largest", "nothing"]
 _COMPUTE: Final = tuple(owner for owner in BUSY_OWNERS if owner.startswith("compute"))
 #: Device work as one owner.
 _BUSY: Final = "busy"
+#: Fewer judged steps do not show what is usual.
+_FEW: Final = 3
 #: Waiting for other workers, and the findings that say for which.
 _PEER: Final = "peer"
 _LATE: Final = ("allreduce.arrival", "multi.stagger", "multi.input")
@@ -84,33 +86,65 @@ def costliest(findings: Sequence[Finding]) -> Finding | None:
 
     A grave flaw of the recording costs more than all others: it may undo them.
     """
-    ranked = by_cost(one for one in findings if one.after_stage is None)
+    flaws = [one for one in findings if one.status == "fail" and _is_grave(one)]
+    ranked = by_cost(
+        one for one in findings if one.after_stage is None or _outweighs(one, flaws)
+    )
     return ranked[0] if ranked else None
+
+
+def _outweighs(finding: Finding, flaws: Sequence[Finding]) -> bool:
+    """Return whether a finding explains more time than flaws of the recording hide."""
+    if finding.after_stage != 0 or not _waits(finding):
+        return False
+    share = finding.share_percent or 0.0
+    return all(
+        one.share_percent is not None and one.share_percent < share for one in flaws
+    )
 
 
 def by_cost(findings: Iterable[Finding]) -> list[Finding]:
     """Return the findings that are worth doing something about, the costliest first.
 
     Those that a narrower finding explains are left out. Time that is lost in some
-    steps and named counts from the share on from which idle time is said first, also
-    where it is not sure that other steps would lose as much.
+    steps, or in one of two, and named counts from the share on from which idle time is
+    said first, also where it is not sure that other steps would lose as much.
     """
     failing = (
         one for one in findings if one.status == "fail" and one.explained_by is None
     )
     grave = [one for one in failing if one.severity != "info" or _is_large_burst(one)]
-    return sorted(grave, key=_cost, reverse=True)
+    # Time that nobody explains is a grave flaw of a recording that explains less.
+    known = max((one.share_percent or 0.0 for one in grave if _waits(one)), default=0.0)
+    return sorted(grave, key=lambda one: _cost(one, known), reverse=True)
+
+
+def _waits(finding: Finding) -> bool:
+    """Return whether a finding's time is idle time of the account, and explained."""
+    return (
+        finding.stage != 0
+        and bool(finding.owners)
+        and set(finding.owners) <= set(IDLE_OWNERS)
+    )
 
 
 def _is_large_burst(finding: Finding) -> bool:
     share = finding.share_percent or 0.0
-    return finding.note == "noisy" and share >= THRESHOLDS.idle_owner.value
+    pattern = finding.pattern
+    # One of so few steps is no exception.
+    of_few = finding.note == "once" and pattern is not None and pattern.steps < _FEW
+    return (finding.note == "noisy" or of_few) and share >= THRESHOLDS.idle_owner.value
 
 
-def _cost(finding: Finding) -> tuple[bool, float, float]:
-    grave = finding.stage == 0 and finding.severity == "critical"
+def _cost(finding: Finding, known_percent: float) -> tuple[bool, float, float]:
     gain = 0.0 if finding.saving_ms is None else finding.saving_ms.high
-    return grave, gain, finding.share_percent or 0.0
+    share = finding.share_percent
+    grave = _is_grave(finding) and (share is None or share >= known_percent)
+    return grave, gain, share or 0.0
+
+
+def _is_grave(finding: Finding) -> bool:
+    return finding.stage == 0 and finding.severity == "critical"
 
 
 def lead(findings: Sequence[Finding], signals: Signals, thresholds: Thresholds) -> Lead:
@@ -142,7 +176,7 @@ def _chosen(
 ) -> Lead:
     """Choose what is said first of an account."""
     shares = found.judged()
-    grave = first is not None and _cost(first)[0]
+    grave = first is not None and _is_grave(first)
     idle = None if grave else _unfound(findings, shares, thresholds)
     if idle is not None and not _costs_more(first, idle[1]):
         return idle[0]
@@ -246,8 +280,7 @@ def _gain_percent(finding: Finding, shares: StepShares) -> float | None:
     Without steps no gain is promised: it is idle time at most.
     """
     if finding.saving_ms is None:
-        waits = bool(finding.owners) and set(finding.owners) <= set(IDLE_OWNERS)
-        return finding.share_percent if waits and finding.stage != 0 else None
+        return finding.share_percent if _waits(finding) else None
     step_ms = shares.total_ps / max(len(shares.window_ps), 1) / 1e9
     return 100 * finding.saving_ms.high / step_ms if step_ms else 0.0
 

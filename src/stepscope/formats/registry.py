@@ -55,6 +55,7 @@ _MEMORY: Final = "stepscope.formats.memory"
 
 READERS: Final = (
     Reader("xspace", _later(_XPLANE, "read")),
+    Reader("xla_trace", _later(_XPLANE, "read_timeline")),
     Reader("kineto", _later(_KINETO, "read"), _later(_KINETO, "hosts_of")),
     Reader("nsight_systems", _later(_NSIGHT_SYSTEMS, "read")),
     # Of a report with its database beside it, the database is read.

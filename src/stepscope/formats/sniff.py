@@ -224,6 +224,10 @@ def _is_nsight_compute(head: bytes) -> bool:
     return bool(_NSIGHT_COMPUTE.search(head.removeprefix(b"\xef\xbb\xbf")))
 
 
+#: The name of a process that is named like a plane of a profile.
+_PROCESS: Final = re.compile(rb'"name"\s*:\s*"/(?:host|device):')
+
+
 def _of_json(text: bytes) -> str | None:
     if b"speedscope" in text[:4096] and b'"$schema"' in text:
         return "speedscope"
@@ -232,7 +236,8 @@ def _of_json(text: bytes) -> str | None:
     if any(mark in text for mark in marks) or re.search(categories, text):
         return "kineto"
     if b'"traceEvents"' in text or re.search(rb'"ph"\s*:', text):
-        return "chrome_trace"
+        of_profile = b'"process_name"' in text and _PROCESS.search(text)
+        return "xla_trace" if of_profile else "chrome_trace"
     if b'"nodes"' in text and b'"schema"' in text:
         return "execution_trace"
     if re.match(rb"\[\s*\[\s*-?\d+\s*,\s*-?\d+\s*,", text):

@@ -28,6 +28,8 @@ from stepscope.report.document import (
     Profile,
 )
 from stepscope.report.words.headline import first_sentence
+from stepscope.report.words.measured import measured_sentence
+from stepscope.report.words.memory import peak_sentence
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
     from stepscope.advice.headline import Lead
     from stepscope.advice.replayed import Together
+    from stepscope.analysis.memory_profile import MemoryProfileResult
     from stepscope.derive.profile_data import ProfileData
     from stepscope.trace.quality import QualityNote
 
@@ -94,7 +97,7 @@ def compose(profile: ProfileData, shown: Stages) -> Document:
     return Document(
         profile=describe(profile),
         **{field: found[name] for name, field in REPORTED.items()},
-        headline=judged.headline,
+        headline=_without_times(judged.headline, found["memory_profile"], profile),
         findings=judged.findings,
         together=judged.together,
         checklist=checklist(judged.findings),
@@ -105,6 +108,20 @@ def compose(profile: ProfileData, shown: Stages) -> Document:
         frameworks=seen(profile),
         annotations=top_annotations(profile, _ANNOTATIONS),
     )
+
+
+def _without_times(
+    headline: Headline,
+    memory: MemoryProfileResult | Unavailable,
+    profile: ProfileData,
+) -> Headline:
+    """Begin with memory, or with measured kernels, where nothing else was recorded."""
+    if headline.percent is not None or headline.finding is not None:
+        return headline
+    said = peak_sentence(memory) or measured_sentence(
+        [profile.table(host, "kernel_metrics") for host in profile.hosts]
+    )
+    return headline if said is None else msgspec.structs.replace(headline, text=said)
 
 
 def explain(profile: ProfileData, rule: str) -> Explanation:

@@ -144,6 +144,18 @@ def test_a_copy_on_a_stream_of_its_own_hides_behind_kernels(program: Programs) -
     assert low == high == pytest.approx(910 - (15 + 20 + 495 + 4), abs=1)
 
 
+def test_copies_that_go_go_on_every_device(program: Programs) -> None:
+    """Beside the other device's copies, those of one device alone would gain nothing.
+
+    The kernels begin 411 µs into the step, and then as soon as they can: after the 18
+    µs to the last call and the 20 or so of a launch.
+    """
+    found = program(by_hand.copying_to_both())
+    assert found.check.stands
+    low, high = found.gain_us(found.without("copy_in"))
+    assert low == high == pytest.approx(411 - 38, abs=8)
+
+
 def test_an_exchange_takes_what_its_bytes_need(program: Programs) -> None:
     """1 MB at 10 GB/s are 100 µs, not the 400 that it took; none gets longer."""
     found = program(by_hand.copying())

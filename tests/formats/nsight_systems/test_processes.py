@@ -16,6 +16,8 @@ from tests.support.traces.nsight import (
     write,
 )
 
+from stepscope.unavailable import Unavailable
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -106,3 +108,24 @@ def test_a_database_of_2020_names_its_gpus_by_ordinal_alone(tmp_path: Path) -> N
     devices = frame(read_file(write(tmp_path / "a.sqlite", rows)), "devices")
     shown = devices.select("device", "name", "cc_major", "cores", "activities")
     assert shown.rows() == [(0, "A100", None, None, 1), (1, "A100", None, None, 0)]
+
+
+@pytest.mark.parametrize(
+    ("called", "code"),
+    [
+        (["cudaGetDeviceProperties_v12000", "cudaFree_v3020"], "NO_DEVICE_PLANE"),
+        (["cudaFree_v3020", "cuLaunchKernelEx"], "NO_DEVICE_EVENTS"),
+        (["cudaMemcpyAsync_v3020"], "NO_DEVICE_EVENTS"),
+    ],
+)
+def test_a_device_that_no_call_gives_work_was_not_used(
+    tmp_path: Path, called: list[str], code: str
+) -> None:
+    """Without calls nothing is proven: then CUDA may not have been traced."""
+    calls = [call(it, 10 * at, 10 * at + 5, at) for at, it in enumerate(called, 1)]
+    trace = read_file(write(tmp_path / "a.sqlite", {RUNTIME: calls}))
+    missing = trace.table("device_activity")
+    assert isinstance(missing, Unavailable)
+    assert missing.code == code
+    unused = code == "NO_DEVICE_PLANE"
+    assert isinstance(trace.table("launches"), Unavailable) is unused

@@ -178,6 +178,25 @@ def copying() -> list[blueprint.Line]:
     return lines
 
 
+def copying_to_both() -> list[blueprint.Line]:
+    """Like `copying`, on two devices at once: one thread serves both."""
+    lines = []
+    for at in range(STEPS):
+        begin = 910 * at
+        lines += [step(at, begin, 905), ("main", "cuCtxSynchronize", begin + 30, 876)]
+        for device in (0, 1):
+            number = 4 * at + 2 * device + 1
+            copy = (f"gpu:{device}/7(Compute)", "MemcpyH2D", begin + 10, 400)
+            work = (f"gpu:{device}/7(Compute)", "k", begin + 411, 495)
+            lines += [
+                call(number, begin + 3 * device, name="cuMemcpyHtoDAsync", dur=2),
+                call(number + 1, begin + 15 + 3 * device, dur=2),
+                (*copy, {"correlation_id": number}),
+                (*work, {"correlation_id": number + 1, "kernel_details": "grid:1,1,1"}),
+            ]
+    return lines
+
+
 def loading(*, worker_us: int = 700) -> list[blueprint.Line]:
     """The program asks at 0 of each 1000 µs and gets the batch when the worker is done.
 

@@ -122,10 +122,13 @@ def _sign(profile: ProfileData, host: str) -> str | None:
         # A file about memory alone lacks the work of every device, and the host's too.
         return None
     activity = profile.table(host, "device_activity")
-    if isinstance(activity, Unavailable) and activity.code == "UNKNOWN_DEVICE":
+    code = activity.code if isinstance(activity, Unavailable) else None
+    if code == "UNKNOWN_DEVICE":
         return "its work is not understood"
     devices = profile.table(host, "devices")
-    if not isinstance(devices, Unavailable) and devices.height:
+    # A file may list devices of which it proves that the program used none.
+    may_be_used = code != HOST_ONLY.code
+    if may_be_used and not isinstance(devices, Unavailable) and devices.height:
         return f"{devices['plane'][0]} is listed"
     launches = profile.table(host, "launches")
     if not isinstance(launches, Unavailable) and launches.height:

@@ -95,7 +95,7 @@ def without_owners(
 
     Where they own idle time of a device, threads do in no time what they did then,
     unless it was work of another owner, and launches arrive at once. Where they own
-    work, activities lose the time that is charged to them.
+    work, activities of all devices lose the time that is charged to them.
 
     Args:
         graph: The graph.
@@ -114,7 +114,7 @@ def without_owners(
     nodes, edges = graph.nodes, graph.edges
     less = np.zeros(graph.count, np.int64)
     host = nodes.kind != NodeKind.DEVICE
-    work = list(_work(graph, owners, device, device_sets, tracks, place=place))
+    work = list(_work(graph, owners, device_sets, tracks, place=place))
     busy = Spans.union_of(spans for spans, _ in work)
     for track in np.unique(nodes.track[host]).tolist():
         mine = np.flatnonzero(host & (nodes.track == track))
@@ -268,13 +268,16 @@ def _work_of_thread(
 def _work(
     graph: Graph,
     owners: Collection[str],
-    device: int | None,
     device_sets: DeviceSets | Unavailable,
     tracks: pl.DataFrame,
     *,
     place: str,
 ) -> Iterator[tuple[Spans, NDArray[np.intp]]]:
-    """Yield the charged time of each owner of work with the activities that it is."""
+    """Yield the charged time of each owner of work with the activities that it is.
+
+    What a program does otherwise on one device it does on all that it drives: where
+    only one of them were freed of such work, the others would hold it up as before.
+    """
     named = [owner for owner in owners if owner in BUSY_OWNERS]
     if not named or place == "between" or isinstance(device_sets, Unavailable):
         return
@@ -282,8 +285,6 @@ def _work(
     of_track = tracks["device"].fill_null(-1).to_numpy()
     nodes = graph.nodes
     for one in device_sets.devices:
-        if one.device != device:
-            continue
         mine = np.flatnonzero(
             (nodes.kind == NodeKind.DEVICE) & (of_track[nodes.track] == one.device)
         )

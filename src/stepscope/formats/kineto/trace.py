@@ -20,6 +20,7 @@ from stepscope.formats.kineto.tables.iterators import iterators
 from stepscope.formats.kineto.tables.launches import launches
 from stepscope.formats.kineto.tables.quality import quality
 from stepscope.formats.kineto.tables.stats import read_arguments
+from stepscope.formats.kineto.tables.unused import unused_devices
 from stepscope.formats.lost import or_lost
 from stepscope.formats.once import once
 from stepscope.trace.events import AGGREGATES, EVENT_TYPES
@@ -96,7 +97,7 @@ def _trace(host: str, recording: Recording) -> TraceData:
             "type_stats": lambda: pl.DataFrame(schema=TYPE_STATS.dtypes()),
             "device_activity": lambda: _device_activity(recording, activity()),
             "geometries": lambda: _geometries(recording, activity()),
-            "launches": lambda: launches(recording, activity()),
+            "launches": lambda: _launches(recording, activity()),
             "allocations": lambda: allocations(recording),
             "iterators": lambda: iterators(recording),
             "parameters": lambda: _NO_PARAMETERS,
@@ -139,6 +140,10 @@ def _device_activity(
     return _why_no_activity(recording, activity) or activity.frame
 
 
+def _launches(recording: Recording, activity: Activity) -> pl.DataFrame | Unavailable:
+    return _unused(recording, activity) or launches(recording, activity)
+
+
 def _geometries(recording: Recording, activity: Activity) -> pl.DataFrame | Unavailable:
     absent = _why_no_activity(recording, activity)
     if absent is not None:
@@ -150,7 +155,14 @@ def _why_no_activity(recording: Recording, activity: Activity) -> Unavailable | 
     """Return the reason that there is no device activity, None where there is some."""
     if activity.frame.height:
         return None
-    absent = foreign_work(recording)
+    absent = foreign_work(recording) or _unused(recording, activity)
     if absent is None:
         absent = _NO_ACTIVITY if pairing(recording) else _NO_DEVICE
     return or_lost(absent, recording.damaged_at)
+
+
+def _unused(recording: Recording, activity: Activity) -> Unavailable | None:
+    """Return why no listed device worked; None where one did, or may have."""
+    if activity.frame.height or not pairing(recording):
+        return None
+    return unused_devices(recording)

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.errors import BadInput
+from stepscope.formats.idle_devices import NO_CALL_GIVES_WORK, gives_work, idle_devices
 from stepscope.formats.nsight_systems.database.rows import read_export
 from stepscope.formats.nsight_systems.decoded.recording import Recording, Track
 from stepscope.formats.nsight_systems.report_file import export_report
@@ -101,9 +102,9 @@ def _trace(host: str, recording: Recording) -> TraceData:
             "aggregates": lambda: pl.DataFrame(schema=AGGREGATES.dtypes()),
             "stats": lambda: arguments.frame,
             "type_stats": lambda: pl.DataFrame(schema=TYPE_STATS.dtypes()),
-            "device_activity": lambda: _or_absent(activity().frame, _NO_ACTIVITY),
-            "geometries": lambda: _geometries(activity()),
-            "launches": lambda: launches(recording),
+            "device_activity": lambda: _device_activity(recording, activity()),
+            "geometries": lambda: _geometries(recording, activity()),
+            "launches": lambda: _launches(recording, activity()),
             "allocations": lambda: allocations(recording),
             "iterators": lambda: iterators(recording),
             "parameters": lambda: _NO_PARAMETERS,
@@ -131,10 +132,39 @@ def _tracks(recording: Recording) -> pl.DataFrame:
     )
 
 
-def _geometries(activity: Activity) -> pl.DataFrame | Unavailable:
-    if activity.frame.is_empty():
-        return _NO_ACTIVITY
-    return _or_absent(activity.geometries, _NO_GEOMETRIES)
+def _device_activity(
+    recording: Recording, activity: Activity
+) -> pl.DataFrame | Unavailable:
+    return _why_no_activity(recording, activity) or activity.frame
+
+
+def _launches(recording: Recording, activity: Activity) -> pl.DataFrame | Unavailable:
+    return _unused(recording, activity) or launches(recording)
+
+
+def _geometries(recording: Recording, activity: Activity) -> pl.DataFrame | Unavailable:
+    absent = _why_no_activity(recording, activity)
+    return absent or _or_absent(activity.geometries, _NO_GEOMETRIES)
+
+
+def _why_no_activity(recording: Recording, activity: Activity) -> Unavailable | None:
+    """Return the reason that there is no device activity, None where there is some."""
+    if activity.frame.height:
+        return None
+    return _unused(recording, activity) or _NO_ACTIVITY
+
+
+def _unused(recording: Recording, activity: Activity) -> Unavailable | None:
+    """Return why no device worked, where recorded calls prove that none was asked to.
+
+    A database without any call says nothing: CUDA may not have been traced.
+    """
+    calls = recording.host.calls
+    if activity.frame.height or calls.is_empty():
+        return None
+    texts = pl.Series(recording.names.texts(), dtype=pl.String)
+    called = texts.gather(calls["name"].unique().sort())
+    return None if gives_work(called) else idle_devices(NO_CALL_GIVES_WORK)
 
 
 def _or_absent(frame: pl.DataFrame, absent: Unavailable) -> pl.DataFrame | Unavailable:

@@ -1,5 +1,5 @@
-"""XSpace profiles (`*.xplane.pb`): what TensorFlow and JAX record."""
+"""XSpace profiles (`*.xplane.pb`) of TensorFlow and JAX, and timelines made of them."""
 
-from stepscope.formats.xplane.trace import read
+from stepscope.formats.xplane.trace import read, read_timeline
 
-__all__ = ["read"]
+__all__ = ["read", "read_timeline"]

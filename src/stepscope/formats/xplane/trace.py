@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from stepscope.rundir import HostFiles
     from stepscope.xspace.reading.columns import XSpace
 
-__all__ = ["read"]
+__all__ = ["read", "read_timeline"]
 
 
 def read(source: HostFiles) -> TraceData:
@@ -45,12 +45,29 @@ def read(source: HostFiles) -> TraceData:
         BadInput: Nothing can be read; the message names the file, what was wrong and
             the way out.
     """
-    recording = Recording(source.host, source.paths, _decoded(source))
+    return _trace(Recording(source.host, source.paths, _decoded(source)))
+
+
+def read_timeline(source: HostFiles) -> TraceData:
+    """Read a timeline in JSON that was made from one host's profile.
+
+    Raises:
+        BadInput: Nothing can be read; the message names the file, what was wrong and
+            the way out.
+    """
+    # All that puts messages together is imported for such files only.
+    from stepscope.formats.xplane.trace_json import message_of  # noqa: PLC0415
+
+    space = decode_bytes(message_of(source), str(source.paths[0]))
+    return _trace(Recording(source.host, source.paths, space))
+
+
+def _trace(recording: Recording) -> TraceData:
     activity = once(partial(collect_activity, recording))
     calls = once(partial(launches, recording))
     programs = once(partial(read_programs, recording))
     return TraceData(
-        source.host,
+        recording.host,
         {
             "tracks": lambda: _tracks(recording),
             "events": recording.timeline.frame,

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 __all__ = ["damage", "header", "silent_device"]
 
 _MOST_HOSTS = 4
+#: The cause that only a framework's own tracer can have.
+_OF_FRAMEWORKS = "cupti_missing"
 
 
 def header(document: Document, width: int) -> list[Line]:
@@ -35,6 +37,16 @@ def header(document: Document, width: int) -> list[Line]:
         ),
         *wrapped(facts, width, indent=0, role="dim"),
     ]
+
+
+def _own_remedy(document: Document) -> str | None:
+    """Return what to do about a device without work in a recording of Nsight Systems.
+
+    It may not have been told to record that; no framework's tracer is at fault.
+    """
+    why = document.kernels
+    remedy = why.remedy if isinstance(why, Unavailable) else ""
+    return remedy if "`nsys " in remedy else None
 
 
 def _rank(document: Document) -> str:
@@ -58,6 +70,9 @@ def _devices(document: Document) -> str:
         return "devices not recorded" if unknown else "CPU only"
     kinds = Counter(_kind(device, document) for device in used or devices)
     text = ", ".join(f"{count} × {kind}" for kind, count in kinds.items())
+    silent = document.silent_device is not None or document.not_understood is not None
+    if not used and not silent and not _without_timeline(document):
+        return f"CPU only; not used: {text}"
     idle = len(devices) - len(used)
     # Each process lists all devices of its machine, also those of other processes.
     shared = document.profile.processes is not None and document.profile.processes > 1
@@ -124,7 +139,11 @@ def silent_device(document: Document, width: int) -> list[Line]:
             indent=2,
         ),
     ]
+    own = _own_remedy(document)
+    lines += [] if own is None else wrapped(f"• {own}", width, indent=2)
     for cause in CAUSES_OF_SILENT_DEVICES:
+        if own is not None and cause == _OF_FRAMEWORKS:
+            continue
         remedy = REMEDIES[cause]
         lines += wrapped(f"• {remedy.sentence}", width, indent=2)
         lines += [line("      ", Piece(command, "code")) for command in remedy.commands]

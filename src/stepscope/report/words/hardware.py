@@ -14,6 +14,8 @@ __all__ = ["hardware_words"]
 
 #: Shares from here on are written as 100 %.
 _ALL: Final = 99.95
+#: What is known for less of the time than this says nothing of a run as a whole.
+_LEAST: Final = 25.0
 
 
 def hardware_words(document: Document) -> str | None:
@@ -24,9 +26,9 @@ def hardware_words(document: Document) -> str | None:
     parts = [f"{count} × {kind}" for kind, count in kinds.items()]
     if found.cores is not None:
         parts.append(f"{found.cores} {'core' if found.cores == 1 else 'cores'}")
-    if found.peak_percent is not None and found.peak_covered_percent is not None:
+    covered = found.peak_covered_percent
+    if found.peak_percent is not None and covered is not None and covered >= _LEAST:
         whose = "its" if len(used) == 1 else "their"
-        covered = found.peak_covered_percent
         known = "" if covered >= _ALL else f", known for {percent(covered)} of the time"
         parts.append(
             f"{whose} kernels reach {percent(found.peak_percent)} of the peak of the "

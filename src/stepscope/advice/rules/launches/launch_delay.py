@@ -64,6 +64,12 @@ _ACTIONS: Final = (
         code="torch.profiler.schedule(wait=2, warmup=2, active=6)",
     ),
     Action(
+        cause="host_op",
+        framework="any",
+        text="Most of this time is the own work of the op that is named first: run it "
+        "on the device, on tensors that are there, or ahead in another process.",
+    ),
+    Action(
         cause="several_calls",
         framework="TensorFlow",
         text="Put the whole training step into one graph, then let the compiler fuse "
@@ -135,6 +141,7 @@ _WORDS: Final = Words(
         "host_ops": "ops that run on the host",
         "slow_host": "each launch call takes the host long",
         "set_up": "calls that set the device up",
+        "host_op": "one op's work on the host is most of it",
         "small_work": "kernels are shorter than two launches",
         "one_program": "each step is one call of a compiled program already",
     },
@@ -173,7 +180,10 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         owned, shares, thresholds, warn=warn, critical=thresholds.launch_critical
     )
     first_use = _first_use(signals, shares, owned)
-    because = _because(launching, thresholds) if first_use is None else ("set_up",)
+    because = ("set_up",)
+    if first_use is None:
+        one_op = ("host_op",) if _is_one_op(shares, owned) else ()
+        because = (*one_op, *_because(launching, thresholds))
     return owned_finding(
         _ITEM,
         owned,
@@ -212,6 +222,15 @@ def _first_use(signals: Signals, shares: StepShares, owned: Owned) -> SetUp | No
     return first_use
 
 
+def _is_one_op(shares: StepShares, owned: Owned) -> bool:
+    """Return whether one op that works on the host is most of what is judged."""
+    if owned is not _OPS_TOO:
+        return False
+    ops = [one for one in shares.parts("host_compute") if one.function is None]
+    largest = max((one.share_percent for one in ops), default=0.0)
+    return largest >= max(_MOST * shares.percent(*owned.owners), _WORTH_TELLING)
+
+
 def _shares(owned: Owned, shares: StepShares) -> tuple[Fact, ...]:
     ops = shares.percent("host_compute")
     told = owned is _OPS_TOO and ops >= _WORTH_TELLING
@@ -242,6 +261,8 @@ def _actions(because: tuple[str, ...], traits: ProgramTraits) -> tuple[Action, .
     if "set_up" in because:
         return tuple(action for action in _ACTIONS if action.cause == "set_up")
     causes = {"any", *because}
+    if "host_op" in because:
+        return tuple(action for action in _ACTIONS if action.cause == "host_op")
     if "one_program" not in because:
         causes |= {"several_calls", "compiled" if traits.compiled else "uncompiled"}
     return tuple(action for action in _ACTIONS if action.cause in causes)

@@ -1,0 +1,185 @@
+"""The timeline that TensorFlow, JAX and XLA write as JSON becomes a profile message.
+
+`<host>.trace.json.gz` is made from a profile for a trace viewer: planes are processes,
+lines are threads, values are texts. It is put together again as the message that it was
+made from, as far as it holds it, and read like one.
+
+Definition: docs/formats/xla_trace.md.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from stepscope.errors import BadInput
+from stepscope.xspace.reading.source import open_bytes
+from stepscope.xspace.writing.builders import Unsigned
+from stepscope.xspace.writing.write import XSpaceBuilder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+    from stepscope.rundir import HostFiles
+    from stepscope.xspace.writing.builders import LineBuilder, PlaneBuilder, Value
+
+__all__ = ["message_of"]
+
+_PS_PER_US: Final = 10**6
+#: Viewers do not show an event without a duration: writers give it one picosecond.
+_INSTANT_PS: Final = 1
+#: A writer stops after so many events.
+_MOST_EVENTS: Final = 1_000_000
+#: No recording lasts so long, 11 days: times count from 1970.
+_NOT_OF_A_RECORDING_US: Final = 10.0**12
+#: Ids of lines that are derived from others are negative numbers of 32 bits.
+_NEGATIVE: Final = 2**31
+
+_LONG_NAME: Final = "long_name"
+#: Values that may look like numbers, and are texts in a profile.
+_TEXTS: Final = frozenset(
+    {"step_name", "hlo_op", "hlo_module", "tf_op", "annotation", "name", "context_id"}
+)
+_WHOLE: Final = re.compile(r"-?\d{1,19}\Z")
+_DECIMAL: Final = re.compile(r"-?\d+\.\d+(?:[eE][-+]?\d+)?\Z")
+_LARGEST: Final = 2**63 - 1
+
+
+class _Event(msgspec.Struct):
+    ph: str = ""
+    pid: int = 0
+    tid: int = 0
+    ts: float | None = None
+    dur: float = 0.0
+    name: str = ""
+    args: dict[str, Any] | None = None
+
+
+class _Document(msgspec.Struct):
+    events: list[_Event] = msgspec.field(name="traceEvents")
+
+
+def message_of(source: HostFiles) -> bytes:
+    """Return the profile message that a timeline was made from.
+
+    Raises:
+        BadInput: The file is no such timeline, or broken.
+    """
+    if len(source.paths) != 1:
+        raise BadInput.at(
+            source.paths[0],
+            f"is one of {len(source.paths)} files given as parts of one timeline, "
+            "which this format does not have",
+            "Give each file as a worker of its own.",
+        )
+    (path,) = source.paths
+    return _message(source.host, _events(source, path))
+
+
+def _events(source: HostFiles, path: Path) -> list[_Event]:
+    data = open_bytes(path, limit_bytes=source.limit_bytes, mapped=source.mapped)[0]
+    try:
+        return msgspec.json.decode(data.data, type=_Document, strict=False).events
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise BadInput.at(
+            path,
+            f"its JSON is broken or cut: {error}",
+            "Copy the whole file again, or give the .xplane.pb beside it.",
+        ) from None
+
+
+def _message(host: str, events: list[_Event]) -> bytes:
+    space = XSpaceBuilder(host, start_ns=None)
+    shown = [it for it in events if it.ph == "X" and it.ts is not None and it.dur >= 0]
+    names = _names(events)
+    lines: dict[tuple[int, int], LineBuilder] = {}
+    planes: dict[int, PlaneBuilder] = {}
+    types: dict[tuple[int, str, str], int] = {}
+    begin = _begin(shown)
+    for one in shown:
+        plane = planes.get(one.pid)
+        if plane is None:
+            name = names.get((one.pid, None), f"process {one.pid}")
+            plane = planes[one.pid] = space.plane(name, plane_id=one.pid)
+        line = lines.get((one.pid, one.tid))
+        if line is None:
+            name = names.get((one.pid, one.tid), "")
+            line = lines[one.pid, one.tid] = plane.line(_line_id(one.tid), name=name)
+        values = dict(one.args or {})
+        long_name = str(values.pop(_LONG_NAME, ""))
+        key = (one.pid, one.name, long_name)
+        if key not in types:
+            display = one.name if long_name else ""
+            types[key] = plane.event_type(long_name or one.name, display_name=display)
+        dur_ps = round(one.dur * _PS_PER_US)
+        line.event(
+            types[key],
+            offset_ps=round(((one.ts or 0.0) - begin) * _PS_PER_US),
+            dur_ps=0 if dur_ps <= _INSTANT_PS else dur_ps,
+            stats=_values(values),
+        )
+    _say_what_is_missing(space, events, shown)
+    return space.to_bytes()
+
+
+def _say_what_is_missing(
+    space: XSpaceBuilder, events: list[_Event], shown: list[_Event]
+) -> None:
+    space.warning(
+        "The file was made for a viewer: it lacks the links between threads, all peak "
+        "rates and the programs of XLA, which the .xplane.pb beside it holds."
+    )
+    if len(shown) >= _MOST_EVENTS:
+        space.warning(
+            f"The timeline was cut after {_MOST_EVENTS:,} events, as its writer does; "
+            "the .xplane.pb beside it holds all."
+        )
+    other = sum(1 for it in events if it.ph not in {"X", "M", ""})
+    broken = sum(1 for it in events if it.ph == "X") - len(shown)
+    for count, what in ((other, "of kinds that are not read"), (broken, "broken")):
+        if count:
+            space.warning(f"dropped {count} events: {what}")
+
+
+def _names(events: Iterable[_Event]) -> dict[tuple[int, int | None], str]:
+    """Process, and thread or None → its name."""
+    found: dict[tuple[int, int | None], str] = {}
+    for one in events:
+        given = (one.args or {}).get("name")
+        if one.ph != "M" or given is None:
+            continue
+        if one.name == "process_name":
+            found[one.pid, None] = str(given)
+        elif one.name == "thread_name":
+            found[one.pid, one.tid] = str(given)
+    return found
+
+
+def _begin(shown: Iterable[_Event]) -> float:
+    """Return what times count from, in µs: 0, or the first of times since 1970."""
+    times = [it.ts or 0.0 for it in shown]
+    return min(times) if times and max(times) >= _NOT_OF_A_RECORDING_US else 0.0
+
+
+def _line_id(thread: int) -> int:
+    return thread - 2 * _NEGATIVE if _NEGATIVE <= thread < 2 * _NEGATIVE else thread
+
+
+def _values(given: Mapping[str, Any]) -> dict[str, Value]:
+    return {name: _value(name, value) for name, value in given.items()}
+
+
+def _value(name: str, value: Any) -> Value:
+    """Return a value as a profile holds it: numbers are written as texts."""
+    if isinstance(value, int | float):
+        return value
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    if name in _TEXTS:
+        return text
+    if _WHOLE.match(text):
+        number = int(text)
+        return number if abs(number) <= _LARGEST else Unsigned(number)
+    return float(text) if _DECIMAL.match(text) else text

@@ -1,0 +1,46 @@
+"""The peak of the fullest memory, in one sentence."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from stepscope.report.words.names import percent
+from stepscope.unavailable import Unavailable
+from stepscope.units import bytes_text
+
+if TYPE_CHECKING:
+    from stepscope.analysis.memory_profile import MemoryProfileResult
+
+__all__ = ["peak_sentence"]
+
+#: A line with less says nothing of a memory of which most is of no known line.
+_LEAST_PERCENT: Final = 10.0
+
+
+def peak_sentence(result: MemoryProfileResult | Unavailable) -> str | None:
+    """Write how full a memory became, and which line of the program holds most then.
+
+    Returns:
+        None where no use of any memory is known.
+    """
+    if isinstance(result, Unavailable):
+        return None
+    known = result.rows.drop_nulls("peak_bytes").sort("peak_bytes", descending=True)
+    if known.is_empty():
+        return None
+    fullest = known.row(0, named=True)
+    name = fullest["memory_id"]
+    peak = f"The memory {name} peaks at {bytes_text(fullest['peak_bytes'])}"
+    every = result.memories[name].lines
+    lines = every.drop_nulls("source")
+    if lines.is_empty():
+        return f"{peak}."
+    most = lines.row(0, named=True)
+    share = most["share_percent"]
+    unknown = every.filter(every["source"].is_null())
+    nameless = float(unknown["share_percent"].sum())
+    if share is not None and share < min(_LEAST_PERCENT, nameless):
+        return f"{peak}; of {percent(nameless)} of it no line of the program is known."
+    of_it = "" if share is None else f" ({percent(share)})"
+    size = bytes_text(most["allocation_bytes"])
+    return f"{peak}; {size} of it{of_it} in tensors of {most['source']}."

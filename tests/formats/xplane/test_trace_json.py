@@ -1,0 +1,174 @@
+"""Timelines in JSON that were made from profiles, read as the profiles themselves."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.support.traces.kineto import check_all, frame
+
+from stepscope.errors import BadInput
+from stepscope.formats.opening import read
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from stepscope.trace.model import TraceData
+
+HOST, GPU = 701, 1
+#: Lines that are derived from others have negative ids, here as 32 bits without sign.
+STEPS = 2**32 - 559038737
+
+
+def named(pid: int, name: str, tid: int | None = None) -> dict[str, Any]:
+    kind = "process_name" if tid is None else "thread_name"
+    thread = {} if tid is None else {"tid": tid}
+    return {"ph": "M", "pid": pid, **thread, "name": kind, "args": {"name": name}}
+
+
+def shown(
+    pid: int, tid: int, name: str, ts: float, dur: float, **args: str
+) -> dict[str, Any]:
+    return {
+        "ph": "X",
+        "pid": pid,
+        "tid": tid,
+        "name": name,
+        "ts": ts,
+        "dur": dur,
+        "args": args,
+    }
+
+
+NAMES = [
+    named(HOST, "/host:CPU"),
+    named(HOST, "python", 5),
+    named(GPU, "/device:GPU:0"),
+    named(GPU, "Stream #19(MemcpyH2D,Compute)", 19),
+    named(GPU, "Steps", STEPS),
+]
+
+
+def trace_of(tmp_path: Path, *events: dict[str, Any]) -> TraceData:
+    path = tmp_path / "vm.trace.json.gz"
+    # Writers close the list with an empty event.
+    whole = {"displayTimeUnit": "ns", "traceEvents": [*NAMES, *events, {}]}
+    path.write_bytes(gzip.compress(json.dumps(whole).encode(), mtime=0))
+    trace = read(path)
+    check_all(trace)
+    return trace
+
+
+def rows(trace: TraceData) -> list[tuple[Any, ...]]:
+    """Line, name, start and duration in ps of each event."""
+    tracks, types = frame(trace, "tracks"), frame(trace, "event_types")
+    return sorted(
+        (tracks["name"][track], types["name"][type_], start, dur)
+        for track, type_, start, dur in frame(trace, "events")
+        .select("track", "type", "start_ps", "dur_ps")
+        .rows()
+    )
+
+
+def test_processes_are_planes_and_microseconds_become_picoseconds(
+    tmp_path: Path,
+) -> None:
+    trace = trace_of(
+        tmp_path,
+        shown(HOST, 5, "train", 39.65, 5284.43, step_num="3"),
+        # A viewer shows no event without a duration: it was an instant.
+        shown(HOST, 5, "mark", 40.001, 1e-06),
+        shown(GPU, 19, "k", 41.5, 0.25, correlation_id="7"),
+    )
+    planes = frame(trace, "tracks").select("plane", "name").rows()
+    assert ("/host:CPU", "python") in planes
+    assert ("/device:GPU:0", "Stream #19(MemcpyH2D,Compute)") in planes
+    assert rows(trace) == [
+        ("Stream #19(MemcpyH2D,Compute)", "k", 41_500_000, 250_000),
+        ("python", "mark", 40_001_000, 0),
+        ("python", "train", 39_650_000, 5_284_430_000),
+    ]
+    # Numbers are written as texts.
+    keys = frame(trace, "stats")["key"].to_list()
+    numbers = dict(
+        zip(
+            map(trace.strings.__getitem__, keys),
+            frame(trace, "stats")["value"],
+            strict=True,
+        )
+    )
+    assert numbers == {"step_num": 3, "correlation_id": 7}
+
+
+def test_device_work_calls_and_steps_are_found_as_in_a_profile(tmp_path: Path) -> None:
+    trace = trace_of(
+        tmp_path,
+        shown(HOST, 5, "cuLaunchKernel", 10, 2, correlation_id="7"),
+        shown(HOST, 5, "cuMemcpyHtoDAsync", 13, 2, correlation_id="8"),
+        shown(GPU, 19, "sgemm", 20, 5, correlation_id="7"),
+        shown(
+            GPU,
+            19,
+            "MemcpyH2D",
+            26,
+            4,
+            correlation_id="8",
+            memcpy_details="size:64 dest:0 async:1",
+        ),
+        # Derived lines repeat what the streams hold.
+        shown(GPU, STEPS, "0", 20, 10, step_name="0", group_id="0"),
+    )
+    work = frame(trace, "device_activity")
+    assert work.select("kind", "start_ps", "dur_ps", "correlation", "bytes").rows() == [
+        ("kernel", 20_000_000, 5_000_000, 7, None),
+        ("h2d", 26_000_000, 4_000_000, 8, 64),
+    ]
+    calls = frame(trace, "launches")
+    assert calls["correlation"].to_list() == [7, 8]
+    assert isinstance(trace.table("hlo_ops"), Unavailable)
+
+
+def test_times_since_1970_count_from_the_first(tmp_path: Path) -> None:
+    """Some writers also give numbers as texts."""
+    at = 1_600_000_000_000_000
+    late = shown(HOST, 5, "b", at + 10, 1) | {"ts": str(at + 10), "args": None}
+    trace = trace_of(tmp_path, shown(HOST, 5, "a", at, 2), late)
+    assert [it[1:] for it in rows(trace)] == [
+        ("a", 0, 2_000_000),
+        ("b", 10_000_000, 1_000_000),
+    ]
+
+
+def test_the_long_name_is_the_name_and_the_short_one_is_shown(tmp_path: Path) -> None:
+    trace = trace_of(
+        tmp_path, shown(HOST, 5, "MatMul", 1, 2, long_name="a/MatMul:MatMul")
+    )
+    kinds = frame(trace, "event_types").select("name", "display_name").rows()
+    assert ("a/MatMul:MatMul", "MatMul") in kinds
+
+
+def test_what_the_file_lacks_is_said(tmp_path: Path) -> None:
+    whole = shown(HOST, 5, "a", 1, 2)
+    trace = trace_of(
+        tmp_path,
+        whole,
+        {"ph": "b", "pid": HOST, "tid": 5, "name": "asynchronous", "ts": 3},
+        {"ph": "X", "pid": HOST, "tid": 5, "name": "no start"},
+        shown(HOST, 5, "backwards", 9, -1),
+    )
+    assert [name for _, name, _, _ in rows(trace)] == ["a"]
+    texts = " ".join(frame(trace, "quality")["message"])
+    assert "made for a viewer" in texts
+    assert "dropped 1 events: of kinds that are not read" in texts
+    assert "dropped 2 events: broken" in texts
+
+
+def test_a_cut_timeline_is_refused_in_a_line(tmp_path: Path) -> None:
+    text = json.dumps({"traceEvents": [*NAMES, shown(HOST, 5, "a", 1, 2)]})
+    path = tmp_path / "vm.trace.json"
+    path.write_text(text[:-30])
+    with pytest.raises(BadInput, match=r"broken or cut: .*\.xplane\.pb beside it"):
+        read(path)

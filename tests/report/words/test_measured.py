@@ -1,0 +1,64 @@
+"""What is said first of kernels that Nsight Compute measured, without a recording."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+import pytest
+
+from stepscope.report.words.measured import measured_sentence
+from stepscope.unavailable import Unavailable
+
+US = 1_000_000
+Row = tuple[str, int | None, float | None, float | None]
+MISSING = Unavailable(code="NOT_RECORDED", reason="None.", remedy="Measure.")
+
+
+def table(*rows: Row) -> pl.DataFrame:
+    names = ("kernel_name", "duration_ps", "compute_percent", "memory_percent")
+    types: dict[str, Any] = dict(
+        zip(names, (pl.String, pl.Int64, pl.Float64, pl.Float64), strict=True)
+    )
+    return pl.DataFrame(rows, schema=types, orient="row")
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        (
+            # Launches of one kernel count together, and its longest one is looked at.
+            [
+                ("a", 40 * US, 90.0, 20.0),
+                ("b", 20 * US, 30.0, 10.0),
+                ("b", 30 * US, 32.6, 4.8),
+                ("c", None, 1.0, 1.0),
+            ],
+            (
+                "Of the 90.0 µs of 3 launches that were measured, 55.6 % are of b; the "
+                "longest launch of it (30.0 µs) reaches 32.6 % of the peak of "
+                "computing and 4.8 % of the peak of the memory."
+            ),
+        ),
+        (
+            [("a", 40 * US, None, 20.0)],
+            (
+                "Of the 40.0 µs of 1 launch that were measured, 100.0 % are of a; it "
+                "reaches 20.0 % of the peak of the memory."
+            ),
+        ),
+        (
+            [("a", 40 * US, None, None)],
+            "Of the 40.0 µs of 1 launch that were measured, 100.0 % are of a.",
+        ),
+    ],
+)
+def test_the_kernel_with_most_of_the_measured_time_is_named(
+    rows: list[Row], said: str
+) -> None:
+    assert measured_sentence([table(*rows), MISSING]) == said
+
+
+def test_without_durations_nothing_is_said() -> None:
+    assert measured_sentence([MISSING]) is None
+    assert measured_sentence([table(("a", None, 1.0, 1.0))]) is None
