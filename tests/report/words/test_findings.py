@@ -201,15 +201,16 @@ def test_without_work_for_16_bit_no_share_is_told() -> None:
 @pytest.mark.parametrize(
     ("high", "explained_by", "told"),
     [
-        (60.0, None, "30.0 to 60.0 ms a step"),
-        (0.0, None, "none by itself: other work holds the step up meanwhile"),
+        (60.0, (), "30.0 to 60.0 ms a step"),
+        (0.0, (), "none by itself: other work holds the step up meanwhile"),
         # 0.01 of 162 ms is what another finding left of its gain.
-        (0.01, "copy.exposed", "counted with that of copy.exposed"),
-        (60.0, "copy.exposed", "30.0 to 60.0 ms a step"),
+        (0.01, ("copy.exposed",), "counted with that of copy.exposed"),
+        (0.01, ("a", "b", "c"), "counted with that of a, b and c"),
+        (60.0, ("copy.exposed",), "30.0 to 60.0 ms a step"),
     ],
 )
 def test_a_gain_that_is_none_is_no_number(
-    high: float, explained_by: str | None, told: str
+    high: float, explained_by: tuple[str, ...], told: str
 ) -> None:
     saving = Saving(low=high / 2, high=high)
     assert gain(failing(saving_ms=saving, explained_by=explained_by)) == told

@@ -314,8 +314,8 @@ def gain(finding: Finding) -> str | None:
     if finding.saving_ms is None:
         return None
     effect = finding.ms_per_step or 0.0
-    if finding.explained_by is not None and finding.saving_ms.high < _REST * effect:
-        return f"counted with that of {finding.explained_by}"
+    if finding.explained_by and finding.saving_ms.high < _REST * effect:
+        return f"counted with that of {listed(finding.explained_by)}"
     if finding.saving_ms.high <= 0:
         return "none by itself: other work holds the step up meanwhile"
     return saving_words(finding.saving_ms)
@@ -348,8 +348,8 @@ def standing(finding: Finding) -> str:
         parts.append(UNCALIBRATED)
     if finding.note in notes:
         parts.append(notes[finding.note])
-    if finding.explained_by is not None:
-        parts.append(f"the same time as that of {finding.explained_by}")
+    if finding.explained_by:
+        parts.append(f"the same time as that of {listed(finding.explained_by)}")
     if finding.after_stage is not None:
         parts.append("settle the findings above first")
     return ", ".join(parts)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.words import OWNER_WORDS, OWNERS_OF
 from stepscope.units import PS_PER_MS, PS_PER_US, duration_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 __all__ = [
     "CATEGORY_NAMES",
@@ -133,7 +136,7 @@ def sentence(text: str) -> str:
     return text[:1].upper() + text[1:].rstrip(".") + "."
 
 
-def listed(names: list[str]) -> str:
+def listed(names: Sequence[str]) -> str:
     """Join texts: `a, b and c`."""
     if len(names) < 2:
         return "".join(names)

@@ -175,7 +175,7 @@ def _judged(
             _memory(signals),
         ),
         inputs=("account", "device_activity", "kernels"),
-        explained_by=owner.item.id if failed else None,
+        explained_by=(owner.item.id,) if failed else (),
     )
 
 
