@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from stepscope.analysis.input_pipeline_analyzer.verdict import (
+from stepscope.analysis.steps.input_share import (
     HIGHLY,
     MODERATELY,
     NOT,
