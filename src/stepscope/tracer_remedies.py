@@ -16,6 +16,7 @@ from stepscope.frozen import Frozen
 from stepscope.nsight_remedies import is_of_a_framework, nsight_remedy
 
 __all__ = [
+    "ANNOTATE_UNKNOWN_TIME",
     "RECORD_ALLOCATIONS",
     "RECORD_CALLS",
     "RECORD_EXECUTIONS",
@@ -39,6 +40,13 @@ __all__ = [
     "asks_for_tracers",
     "remedy_beside",
 ]
+
+
+#: Of time that nothing names although the program's functions were recorded.
+ANNOTATE_UNKNOWN_TIME: Final = (
+    "Annotate what the program does in that time (`with ss.Trace('name'):`): its "
+    "functions were recorded and do not say."
+)
 
 
 class Tracers(msgspec.Struct, frozen=True, kw_only=True):
@@ -261,7 +269,7 @@ _ASKING: Final = {
     "RECORD_UNKNOWN_TIME": _Asking(
         "Record again with {}.",
         (_HOST, _DEVICE, _PYTHON),
-        otherwise="Name what the program does in this time (`with ss.Trace('name'):`).",
+        otherwise=ANNOTATE_UNKNOWN_TIME,
     ),
     "RECORD_WHOLE_PIPELINE": _Asking(
         "Record again with {}, and for longer.",

@@ -155,6 +155,8 @@ def test_every_null_has_its_reason(
     } == set()
 
 
+# Slow: two tools read whole recordings.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "item",
     [

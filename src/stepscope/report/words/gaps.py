@@ -5,8 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.finding import Part
+from stepscope.report.page import cut_middle
 from stepscope.report.words.findings import part_words
-from stepscope.report.words.names import OWNER_WORDS, PART_WORDS, listed, percent
+from stepscope.report.words.names import (
+    OWNER_WORDS,
+    PART_WORDS,
+    listed,
+    percent,
+    plain_name,
+)
 from stepscope.report.words.names import sentence as as_sentence
 from stepscope.units import PS_PER_MS, duration_text
 
@@ -23,6 +30,8 @@ _NAMED: Final = 0.3
 #: Beyond this share that is not explained, this comes first.
 _NO_ANSWER: Final = 40.0
 _UNEXPLAINED: Final = "unexplained"
+#: Names of kernels may have hundreds of letters.
+_LONGEST: Final = 60
 
 
 def gap_words(found: GapExplanation) -> str:
@@ -73,7 +82,7 @@ def _lead(found: GapExplanation) -> str:
 
 def _between(found: GapExplanation) -> str:
     ends = [
-        f"{word} {one.name}"
+        f"{word} {cut_middle(plain_name(one.name), _LONGEST)}"
         for word, one in (("after", found.before), ("before", found.after))
         if one is not None
     ]
