@@ -15,6 +15,7 @@ __all__ = [
     "CATEGORY_NAMES",
     "CLOCK_WORDS",
     "CODE_WORDS",
+    "FILL_WORDS",
     "INPUT_CATEGORY_NAMES",
     "OWNERS_OF",
     "OWNER_WORDS",
@@ -78,12 +79,43 @@ UNIT_NAMES: Final = {
     "matrix_tf32": "Matrix units, TF32",
     "matrix_fp16": "Matrix units, 16-bit",
     "all": "All units",
+    "given": "Given as an option",
+}
+#: How well the blocks of a kernel can fill its device.
+FILL_WORDS: Final = {
+    "full": "full",
+    "small_grid": "too few blocks",
+    "low_occupancy": "low occupancy",
+    "unknown": "not known",
 }
 #: Column of a table → what its codes are called.
 CODE_WORDS: Final = {
     "bottleneck": CATEGORY_NAMES,
     "category": INPUT_CATEGORY_NAMES,
+    "evidence": {"shapes": "shapes and bytes", "unknown": "not known"},
+    "fill": FILL_WORDS,
+    # What NVIDIA's rules are.
+    "kind": {"OPT": "optimization", "INF": "information", "WRN": "warning"},
+    "match": {
+        "one_op": "only op that launches it",
+        "order": "order of the launches",
+        "cycle": "order, in a cycle",
+        "shared": "mean over several ops",
+    },
+    "occupancy_limiter": {"shared_memory": "shared memory"},
+    "precision_evidence": {
+        "name": "name of the kernel",
+        "hlo": "types in the HLO",
+        "shape": "types of the operands",
+        "default": "nothing: taken as 32",
+    },
     "slowest_by": CATEGORY_NAMES,
+    "source": {"data_sheet": "data sheet", "given": "given as an option"},
+    "speedup_kind": {"global": "of the kernel", "local": "of a part of it"},
+    "tensor_core_evidence": {
+        "name": "name of the kernel",
+        "name_unconfirmed": "name, not confirmed by a counter",
+    },
     "unit": UNIT_NAMES,
 }
 
