@@ -54,6 +54,8 @@ CLOCK_WORDS: Final = {
     "can be compared to within a step",
     "none": "Nothing ties their clocks together: begins are not compared",
 }
+#: Shares below by no more than rounding are all.
+_ALL: Final = 100 - 1e-6
 #: How the names of C++ functions begin that carry their arguments.
 _CPP: Final = re.compile(r"void |[A-Za-z_][\w:]*<")
 #: Kinds of work that the host does on input, in the words of the guides.
@@ -143,9 +145,11 @@ def range_ms(low: float, high: float) -> str:
 
 
 def percent(value: float) -> str:
-    """Write a share in percent; one above zero is never written as 0."""
+    """Write a share in percent: never as 0 what is some, nor as 100 what is not all."""
     if 0 < value < 0.1:
         return "<0.1 %"
+    if 99.95 <= value < _ALL:
+        return ">99.9 %"
     return f"{value:.1f} %"
 
 
