@@ -73,4 +73,4 @@ def test_codes_are_words_on_a_screen_and_codes_in_files() -> None:
     shown = "\n".join(rendered(frame))
     assert "too few blocks" in shown
     assert "open end" in shown
-    assert b"small_grid" in to_csv.render(frame)
+    assert "small_grid" in to_csv.render(frame)

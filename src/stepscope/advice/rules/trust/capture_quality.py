@@ -155,8 +155,8 @@ _WORDS: Final = Words(
         ("fail", "devices"): (
             (
                 (
-                    "Most of the devices' records are missing: {computing} of {listed} "
-                    "devices have kernels, although others took part."
+                    "Most of the devices' records are missing: there are kernels of "
+                    "{computing} of {listed} devices, although others took part."
                 ),
             ),
         ),
