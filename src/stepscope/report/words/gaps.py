@@ -44,7 +44,11 @@ def gap_words(found: GapExplanation) -> str:
     ]
     shares = [_share(one) for one in owners[:_MOST_OWNERS]]
     dark = found.not_explained_percent
+    # Where no owner is looked for, none is missed.
+    everywhere = found.outside_ps >= found.dur_ps
     no_answer = f"Not explained: {percent(dark)} of it." if dark else None
+    if everywhere:
+        no_answer = None
     if found.kind == "host" and len(found.owners) == 1 and not dark:
         shares = []
     order = [as_sentence(listed(shares)) if shares else None, no_answer]
@@ -52,8 +56,9 @@ def gap_words(found: GapExplanation) -> str:
         order.reverse()
     told += [text for text in order if text]
     if found.outside_ps:
+        part = "All" if everywhere else duration_text(found.outside_ps)
         told.append(
-            f"{duration_text(found.outside_ps)} of it lies before the first step or "
+            f"{part} of it lies before the first step or "
             "after the last one that was recorded, where no owner is looked for."
         )
     if found.remedy is not None:
