@@ -227,11 +227,21 @@ def _not_looked_at(
     lines = []
     for missing, names in why.items():
         text = f"Not looked at: {_titles(names)}. {missing.reason}"
+        text += _at_most(document, names)
         # What a program without a framework does on a device no tracer shows.
         if missing.code in _NO_DEVICE and not document.is_plain:
             text += f" {missing.remedy}"
         lines += wrapped(text, width, indent=2, role="dim")
     return lines
+
+
+def _at_most(document: Document, categories: Sequence[str]) -> str:
+    """Write how much input may be where nothing shows how much it is."""
+    found = document.input_pipeline
+    if categories != ["input"] or isinstance(found, Unavailable):
+        return ""
+    most = found.input_at_most_percent
+    return "" if most is None else f" It is at most {percent(most)}."
 
 
 def _titles(categories: Sequence[str]) -> str:

@@ -30,7 +30,8 @@ _MOST_NAMES: Final = 4
 _ON_MEMORY: Final = frozenset({"mem.peak", "mem.fragmentation", "mem.leak", "mem.oom"})
 #: The one framework that notes allocations that fail.
 _NOTES_FAILURES: Final = "PyTorch"
-#: Frameworks whose pipelines are recorded stage by stage.
+#: Checks on the stages of a pipeline, and frameworks whose pipelines have some.
+_OF_STAGES: Final = frozenset({"input.stage", "multi.input"})
 _HAVE_STAGES: Final = frozenset({"TensorFlow", "PyTorch"})
 #: What is unknown for want of a device; the breakdown says so.
 _NO_DEVICE: Final = frozenset({"NO_DEVICE_PLANE", "NO_DEVICE_EVENTS"})
@@ -109,7 +110,7 @@ def _matters(finding: Finding, why: Unavailable, document: Document) -> bool:
             return False
     if finding.id == "mem.oom":
         return not frameworks or _NOTES_FAILURES in frameworks
-    if finding.id == "input.stage":
+    if finding.id in _OF_STAGES:
         waits = any(
             one.id == "input.bound" and one.status in {"fail", "cannot_tell"}
             for one in document.findings
