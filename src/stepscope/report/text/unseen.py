@@ -121,7 +121,13 @@ def _matters(finding: Finding, why: Unavailable, document: Document) -> bool:
 
 def _point(reasons: dict[str, list[str]], remedy: str) -> str:
     names = [name for those in reasons.values() for name in those]
-    told = " ".join([*list(reasons)[:_MOST_REASONS], remedy])
+    # One reason may say all that another one says, and more.
+    whole = [
+        one
+        for one in reasons
+        if not any(it != one and it.startswith(one.rstrip(".")) for it in reasons)
+    ]
+    told = " ".join([*whole[:_MOST_REASONS], remedy])
     more = len(names) - _MOST_NAMES
     if more > 1:
         return f"{told} ({', '.join(names[:_MOST_NAMES])} and {more} more)"

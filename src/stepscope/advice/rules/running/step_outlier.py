@@ -48,7 +48,7 @@ _ACTIONS: Final = (
     Action(
         cause="any",
         framework="any",
-        text="Look at the slow steps beside a usual one: what they spend more is named "
+        text="Compare a slow step with a usual one: what takes longer in it is named "
         "here, and often has a finding of its own.",
     ),
     Action(
