@@ -35,7 +35,7 @@ def top_ops(document: Document, width: int) -> list[Line]:
     side, chosen = ("device", device) if device.height else ("host", rows)
     top = chosen.sort("total_self_time_us", descending=True).head(_SHOWN)
     # Ops of PyTorch have no type but their name.
-    typed = bool((top["type"].fill_null("") != top["name"]).any())
+    typed = bool((top["type"] != top["name"]).any())
     body = [
         (
             row["name"],
@@ -50,7 +50,9 @@ def top_ops(document: Document, width: int) -> list[Line]:
         return wrapped("No op was recorded.", width, indent=2)
     named: tuple[str, ...] = (f"op on the {side}", *(("type",) if typed else ()))
     header = (*named, "runs", "self time", "share")
-    align: list[Align] = ["<"] * len(named) + [">", ">", ">"]
+    align: list[Align] = ["<", ">", ">", ">"]
+    if typed:
+        align.insert(0, "<")
     lines = table(header, body, align=align, width=width, stretch=0)
     return [*lines, *wrapped(_CLOSELY, width, indent=2, role="dim")]
 
