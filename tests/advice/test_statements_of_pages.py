@@ -24,6 +24,7 @@ from stepscope.report import to_text
 from stepscope.report.page import plain_text
 from stepscope.report.text import pod
 from stepscope.report.text.pod import render
+from stepscope.report.text.unseen import unseen
 from stepscope.report.words.names import CATEGORY_NAMES, OWNERS_OF
 from stepscope.unavailable import Unavailable
 
@@ -263,3 +264,15 @@ def test_the_text_of_the_pod_viewer_is_the_accounts(
             place = worker.host, worker.device
             one = Statement("text", *place, owners, "any", number(cell))
             assert one.percent == pytest.approx(owned(profile, one), abs=WRITTEN), line
+
+
+def test_what_was_not_seen_is_a_handful_of_points(
+    recorded_run: str, shared_profile: Any
+) -> None:
+    _, document = read(shared_profile(recorded_run))
+    lines = unseen(document, 100)
+    points = [one for one in plain_text(lines).splitlines() if one.startswith("  • ")]
+    assert len(points) <= 5
+    # Nothing is left out without a word.
+    unsure = [one.id for one in document.findings if one.status == "cannot_tell"]
+    assert lines or not unsure

@@ -25,6 +25,8 @@ _MOST: Final = 5
 #: Reasons and names that one point gives; the JSON has all.
 _MOST_REASONS: Final = 2
 _MOST_NAMES: Final = 4
+#: Hosts that a doubt names.
+_MOST_HOSTS: Final = 2
 #: Checks on the memory that a framework manages: without a device it is the host's,
 #: which no step waits for.
 _ON_MEMORY: Final = frozenset({"mem.peak", "mem.fragmentation", "mem.leak", "mem.oom"})
@@ -45,14 +47,15 @@ def unseen(document: Document, width: int) -> list[Line]:
     """Write what might change the diagnosis, one remedy a point; count the rest."""
     doubts = (*document.quality, *doubts_of(document.overview))
     # Errors lead the page.
-    grave = [one for one in doubts if one.severity == "warning"]
-    points: list[tuple[str, Role]] = [
-        (_doubt(one, document), "warn") for one in grave[:_MOST]
-    ]
+    grave = _by_message([one for one in doubts if one.severity == "warning"])
     unsure = [one for one in document.findings if one.status == "cannot_tell"]
     by_remedy = _by_remedy(document, unsure)
-    room = max(_MOST - len(points), 1 if by_remedy else 0)
-    shown = by_remedy[:room]
+    # Doubts leave room for one remedy.
+    doubted = grave[: _MOST - (1 if by_remedy else 0)]
+    points: list[tuple[str, Role]] = [
+        (_doubt(same, document), "warn") for same in doubted
+    ]
+    shown = by_remedy[: _MOST - len(points)]
     points += [(_point(reasons, remedy), "plain") for remedy, reasons in shown]
     told = {name for _, names in shown for those in names.values() for name in those}
     said = {one.reason for one in dashes(document)}
@@ -62,7 +65,7 @@ def unseen(document: Document, width: int) -> list[Line]:
         if one.id in told and one.unavailable is not None
     }
     lines = [one for text, role in points for one in _bulleted(text, width, role)]
-    remarks = len(doubts) - min(len(grave), _MOST)
+    remarks = len(doubts) - sum(map(len, doubted))
     left = _counted(
         checks=sum(one.id not in told for one in unsure),
         reasons=len(_reasons(document) - said),
@@ -71,9 +74,22 @@ def unseen(document: Document, width: int) -> list[Line]:
     return lines + (wrapped(left, width, indent=2, role="dim") if left else [])
 
 
-def _doubt(doubt: Doubt, document: Document) -> str:
+def _by_message(doubts: Sequence[Doubt]) -> list[list[Doubt]]:
+    """Return the doubts, those of several hosts about the same together."""
+    found: dict[tuple[str, str | None], list[Doubt]] = {}
+    for one in doubts:
+        found.setdefault((one.message, one.remedy), []).append(one)
+    return list(found.values())
+
+
+def _doubt(same: Sequence[Doubt], document: Document) -> str:
     several = len(document.profile.hosts) > 1
-    host = f"{doubt.host}: " if several and doubt.host is not None else ""
+    doubt = same[0]
+    named = [one.host for one in same if one.host is not None]
+    host = ""
+    if several and named:
+        few = len(named) <= _MOST_HOSTS
+        host = f"{listed(named) if few else f'{len(named)} hosts'}: "
     remedy = f" {doubt.remedy}" if doubt.remedy else ""
     return f"{host}{sentence(doubt.message)}{remedy}"
 
