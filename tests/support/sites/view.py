@@ -250,7 +250,8 @@ def check_rounded(field: str, truth: float, shown: str) -> None:
     value = -value if sign else value
     if compared:
         within = 0 < scaled < value if compared == "<" else value < scaled
-        assert within and (compared == "<" or scaled < 0 or value > 99), field
+        assert within, field
+        assert compared == "<" or scaled < 0 or value > 99, field
         return
     assert (value == 0) == (truth == 0), f"{field}: {truth} is shown as {shown}"
     step = 10.0 ** (int(power or 0) - len(decimals or ""))
