@@ -21,6 +21,8 @@ _LEAST: Final = 25.0
 
 def device_name(device: Device, document: Document) -> str:
     """Return the name of a device for people, as far as it was recorded."""
+    if device.name is not None:
+        return device.name
     known = (
         ()
         if isinstance(document.overview, Unavailable)
@@ -28,7 +30,7 @@ def device_name(device: Device, document: Document) -> str:
     )
     place = device.host, device.device
     types = (one.type for one in known if (one.host, one.device) == place)
-    return device.name or next(types, None) or device.type
+    return next(types, None) or device.type
 
 
 def hardware_words(document: Document) -> str | None:
