@@ -178,7 +178,7 @@ ROOMS = {
     "report": {
         "outline": "document page words",
         "text": "document page to_json to_table words",
-        "words": "document",
+        "words": "document page",
     },
     "serve": {
         "runs": "errors frames",

@@ -19,7 +19,12 @@ from stepscope.analysis.tools import TOOLS
 from stepscope.cli.main import main
 from stepscope.derive.tracers import tracers
 from stepscope.session import open_profile
-from stepscope.tracer_remedies import Tracers, asks_for_tracers, remedy_beside
+from stepscope.tracer_remedies import (
+    Tracers,
+    asks_for_tracers,
+    remedy_beside,
+    remedy_for,
+)
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -255,3 +260,17 @@ def test_every_command_that_is_printed_exists_with_its_options(
 
 def test_commands_are_found() -> None:
     assert len(PRINTED) > 8
+
+
+@pytest.mark.parametrize("framework", ["TensorFlow", "JAX", "PyTorch"])
+@pytest.mark.parametrize("tracers", [Tracers(), ALL_ON])
+@pytest.mark.parametrize(
+    "remedy", [tracer_remedies.RECORD_ALLOCATIONS, tracer_remedies.RECORD_SHAPES]
+)
+def test_a_program_of_one_framework_hears_of_no_other(
+    remedy: str, tracers: Tracers, framework: str
+) -> None:
+    told = remedy_for(remedy_beside(remedy, tracers), [framework])
+    others = {"TensorFlow", "JAX", "PyTorch", "tf.data"} - {framework}
+    assert not [name for name in others if name in told]
+    assert remedy_for(remedy, ["TensorFlow", "JAX"]) == remedy

@@ -18,6 +18,8 @@ __all__ = [
     "COUNT_MATRIX_INSTRUCTIONS",
     "NAME_RANGES",
     "OTHER_DEVICE_TRACER",
+    "OTHER_MACHINE",
+    "RECORD_WITH_STEPSCOPE",
     "REMEDIES",
     "Remedy",
 ]
@@ -34,6 +36,10 @@ NAME_RANGES: Final = (
     "Name ranges of the program: `with ss.Trace('load'):`, or the annotation of the "
     "framework."
 )
+OTHER_MACHINE: Final = (
+    "Record on a machine whose operating system tells it: Linux, outside of sandboxes."
+)
+RECORD_WITH_STEPSCOPE: Final = "Record with stepscope: `stepscope run -- python …`."
 OTHER_DEVICE_TRACER: Final = (
     "Record with a device tracer that writes this, such as that of another release of "
     "the framework."

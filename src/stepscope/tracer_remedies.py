@@ -8,14 +8,18 @@ for their own options.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from stepscope.frozen import Frozen
 from stepscope.nsight_remedies import is_of_a_framework, nsight_remedy
 
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
 __all__ = [
+    "ANNOTATE_UNKNOWN_TIME",
     "RECORD_ALLOCATIONS",
     "RECORD_CALLS",
     "RECORD_EXECUTIONS",
@@ -38,7 +42,15 @@ __all__ = [
     "Tracers",
     "asks_for_tracers",
     "remedy_beside",
+    "remedy_for",
 ]
+
+
+#: Of time that nothing names although the program's functions were recorded.
+ANNOTATE_UNKNOWN_TIME: Final = (
+    "Annotate what the program does in that time (`with ss.Trace('name'):`): its "
+    "functions were recorded and do not say."
+)
 
 
 class Tracers(msgspec.Struct, frozen=True, kw_only=True):
@@ -261,7 +273,7 @@ _ASKING: Final = {
     "RECORD_UNKNOWN_TIME": _Asking(
         "Record again with {}.",
         (_HOST, _DEVICE, _PYTHON),
-        otherwise="Name what the program does in this time (`with ss.Trace('name'):`).",
+        otherwise=ANNOTATE_UNKNOWN_TIME,
     ),
     "RECORD_WHOLE_PIPELINE": _Asking(
         "Record again with {}, and for longer.",
@@ -292,6 +304,56 @@ RECORD_SHAPES: Final = _TEXTS["RECORD_SHAPES"]
 RECORD_STAGE_PARAMETERS: Final = _TEXTS["RECORD_STAGE_PARAMETERS"]
 RECORD_UNKNOWN_TIME: Final = _TEXTS["RECORD_UNKNOWN_TIME"]
 RECORD_WHOLE_PIPELINE: Final = _TEXTS["RECORD_WHOLE_PIPELINE"]
+
+
+#: Framework → name of a remedy → what it is where the program uses that one alone.
+_OF_FRAMEWORK: Final = {
+    "PyTorch": {
+        "RECORD_ALLOCATIONS": "Record with `profile_memory=True`.",
+        "RECORD_SHAPES": "Record with `record_shapes=True`.",
+        "RECORD_PIPELINE": "Read the input through a `DataLoader` while recording.",
+    },
+    "JAX": {
+        "RECORD_ALLOCATIONS": "Record on an AMD GPU or a TPU, whose allocators report, "
+        "or write `jax.profiler.save_device_memory_profile('memory.prof')`, and open "
+        "it.",
+        "RECORD_SHAPES": "Record the HLO of compiled programs, which holds the shapes "
+        "of all ops.",
+    },
+    "TensorFlow": {
+        "RECORD_ALLOCATIONS": "Record with host tracer level 2 while the program "
+        "allocates: TensorFlow's allocators report then.",
+        "RECORD_SHAPES": "Record the HLO of compiled programs, which holds the shapes "
+        "of all ops.",
+        "RECORD_PIPELINE": "Read the input through tf.data while recording, with host "
+        "tracer level 2.",
+    },
+}
+
+
+def remedy_for(remedy: str, frameworks: Collection[str]) -> str:
+    """Return what to do in a program that uses one framework.
+
+    Args:
+        remedy: A sentence; one that is the same for all frameworks comes back as it is.
+        frameworks: The frameworks that the program uses.
+    """
+    if len(frameworks) != 1:
+        return remedy
+    (framework,) = frameworks
+    return _BY_TEXT_OF.get(framework, {}).get(remedy, remedy)
+
+
+def _forms(name: str) -> set[str]:
+    """Return what a remedy of frameworks may say, whatever was in force."""
+    levels = (None, 1, 2, 3)
+    return {_ASKING[name].beside(Tracers(host=level)) for level in levels}
+
+
+_BY_TEXT_OF: Final = {
+    framework: {text: own for name, own in remedies.items() for text in _forms(name)}
+    for framework, remedies in _OF_FRAMEWORK.items()
+}
 
 
 def asks_for_tracers(remedy: str) -> bool:

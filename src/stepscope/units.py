@@ -29,6 +29,8 @@ _DURATIONS: Final = (
     (PS_PER_NS, "ns"),
     (1, "ps"),
 )
+#: Decimals → from which number on three digits leave room for fewer.
+_DIGITS: Final = {2: 10, 1: 100}
 _SIZES: Final = ((GIB, "GiB"), (MIB, "MiB"), (2**10, "KiB"), (1, "B"))
 
 
@@ -47,7 +49,11 @@ def _scaled(value: float, scales: tuple[tuple[int, str], ...]) -> str:
         scaled = value / size
         if abs(scaled) < 1 and size != 1:
             continue
-        digits = 0 if abs(scaled) >= 100 or size == 1 else 1 if abs(scaled) >= 10 else 2
+        # 9.996 has three digits as 10.0, and 99.96 as 100.
+        digits = next(
+            (one for one in (2, 1) if round(abs(scaled), one) < _DIGITS[one]), 0
+        )
+        digits = 0 if size == 1 else digits
         # 999.7 µs rounds to "1000 µs"; the next unit up reads better.
         if round(abs(scaled), digits) >= 1000 and index > 0:
             larger, larger_unit = scales[index - 1]

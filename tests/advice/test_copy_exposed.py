@@ -77,13 +77,13 @@ def test_what_input_bound_promises_is_not_promised_twice() -> None:
     assert small is not None
     assert large is not None
     assert small.high == pytest.approx(1.4, abs=0.01)
-    assert found[RULE].explained_by is None
+    assert found[RULE].explained_by == ()
     alone = [
         (track, "MemcpyH2D" if name == "MemcpyD2H" else name, *rest)
         for track, name, *rest in copying(count=4)
     ]
     found = findings([(track.replace("D2H", "H2D"), *rest) for track, *rest in alone])
-    assert found[RULE].explained_by == "input.bound"
+    assert found[RULE].explained_by == ("input.bound",)
 
 
 def test_fast_copies_are_not_called_pageable_and_a_call_that_waits_blocks() -> None:

@@ -56,7 +56,7 @@ def test_a_callback_in_each_step_under_an_idle_device_is_found(name: str) -> Non
         for one in found.values()
         if one.status == "fail" and one.id != finding.id and one.saving_ms is not None
     ]
-    assert {one.explained_by for one in others} <= {"debug.print"}
+    assert {one.explained_by for one in others} <= {("debug.print",)}
 
 
 @pytest.mark.parametrize(

@@ -79,9 +79,9 @@ def test_a_callback_under_an_idle_device_explains_the_gap() -> None:
     assert (one.status, one.severity) == ("fail", "warn")
     assert one.share_percent == pytest.approx(100 * 800 / 10_797, abs=0.2)
     assert one.parts[0].name == "on_train_batch_end"
-    assert one.explained_by is None
+    assert one.explained_by == ()
     assert found["gaps.between"].status == "fail"
-    assert found["gaps.between"].explained_by == "gap.callbacks"
+    assert found["gaps.between"].explained_by == ("gap.callbacks",)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_a_callback_that_nothing_waits_for_is_none(lines: list[Any]) -> None:
 def test_without_a_device_the_steps_wait_for_callbacks_too() -> None:
     found = findings(on_host(pause="on_train_batch_end", pause_us=900.0))
     one = found["gap.callbacks"]
-    assert (one.status, one.explained_by) == ("fail", None)
+    assert (one.status, one.explained_by) == ("fail", ())
     assert one.share_percent == pytest.approx(100 * 900 / 10_905, abs=0.1)
     assert findings(on_host())["gap.callbacks"].status == "pass"
 

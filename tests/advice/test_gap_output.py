@@ -65,7 +65,7 @@ def test_a_checkpoint_under_an_idle_device_explains_the_gap() -> None:
     finding = found["gap.output"]
     assert (finding.status, finding.severity) == ("fail", "warn")
     assert finding.parts[0].name == "checkpoint"
-    assert found["gaps.between"].explained_by == "gap.output"
+    assert found["gaps.between"].explained_by == ("gap.output",)
 
 
 @pytest.mark.parametrize("track", ["writer", "main"])
@@ -77,7 +77,7 @@ def test_a_checkpoint_under_a_busy_device_is_none(track: str) -> None:
 def test_without_a_device_the_steps_wait_for_checkpoints_too() -> None:
     found = findings(on_host(pause="checkpoint", pause_us=3_000.0, every=2))
     one = found["gap.output"]
-    assert (one.status, one.explained_by) == ("fail", None)
+    assert (one.status, one.explained_by) == ("fail", ())
     assert one.share_percent == pytest.approx(100 * 1_500 / 11_500, abs=0.8)
 
 

@@ -266,9 +266,9 @@ def eager_of(dispatch_ms: float) -> dict[Any, Any]:
     return {eager_signals: EagerSignals({"vm": ops}, torch=False)}
 
 
-@pytest.mark.parametrize(("ms", "why"), [(1.6, "launch.eager"), (1.4, None)])
+@pytest.mark.parametrize(("ms", "why"), [(1.6, ("launch.eager",)), (1.4, ())])
 def test_a_function_whose_time_is_calls_of_ops_is_a_matter_of_these(
-    signals_of: Any, shares: Any, ms: float, why: str | None
+    signals_of: Any, shares: Any, ms: float, why: tuple[str, ...]
 ) -> None:
     """The function takes 2.5 ms of a step, of which 60 % are 1.5."""
     one = shares(device=None, names=[op(90.0), function(30.0)])

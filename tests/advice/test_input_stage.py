@@ -71,7 +71,7 @@ def test_what_is_there_is_not_advised(
     assert (finding.status, finding.severity) == ("fail", "critical")
     assert finding.because == missing
     assert {one.cause for one in finding.actions} == set(missing)
-    assert finding.explained_by == "input.bound"
+    assert finding.explained_by == ("input.bound",)
     assert finding.parts[0].share_percent == max(share for _, share in stages)
 
 

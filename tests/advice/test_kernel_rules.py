@@ -76,7 +76,7 @@ def test_some_products_in_32_bit_are_a_fallback() -> None:
     assert fallback.status == "fail"
     assert fallback.value == pytest.approx(100 * 1_800 / 9_700, abs=0.1)
     assert fallback.parts[0].name == "loss/MatMul"
-    assert found["tc.unused"].explained_by == "amp.fallback"
+    assert found["tc.unused"].explained_by == ("amp.fallback",)
 
 
 def shaped(lines: list[Any], shapes: dict[str, str]) -> list[Any]:

@@ -75,7 +75,7 @@ def test_ops_that_are_called_one_by_one_are_found() -> None:
     assert found.value == pytest.approx(100 * (99 * 40 + 45) / 10_000, abs=0.5)
     assert found.parts[0].name == "Mul"
     assert found.saving_ms is not None
-    assert (found.saving_ms.low, found.explained_by) == (0.0, None)
+    assert (found.saving_ms.low, found.explained_by) == (0.0, ())
 
 
 def test_the_same_ops_in_one_function_pass() -> None:
@@ -101,7 +101,7 @@ def test_eager_ops_of_a_validation_are_not_the_steps() -> None:
 def test_a_device_that_waits_for_ops_called_one_by_one_is_found() -> None:
     lines = launched(eager=1, apart_us=45.0)
     found = findings(lines)
-    assert (found[RULE].status, found[RULE].explained_by) == ("fail", "launch.delay")
+    assert (found[RULE].status, found[RULE].explained_by) == ("fail", ("launch.delay",))
     assert found[RULE].saving_ms is None
     assert found["launch.delay"].status == "fail"
 

@@ -40,7 +40,7 @@ def test_tiny_kernels_that_each_wait_for_their_launch_are_found() -> None:
     found = findings(starved())
     small = found[RULE]
     assert (small.status, small.severity) == ("fail", "warn")
-    assert small.explained_by == "launch.delay"
+    assert small.explained_by == ("launch.delay",)
     assert found["launch.delay"].status == "fail"
     # Launched as one they take 4 µs each, and at most 3 from one to the next.
     assert small.saving_ms.basis == "replay"
@@ -65,7 +65,7 @@ def test_tiny_kernels_back_to_back_are_a_note() -> None:
     )
     found = findings(lines)[RULE]
     assert (found.status, found.severity, found.note) == ("fail", "info", "hidden")
-    assert found.explained_by is None
+    assert found.explained_by == ()
 
 
 def test_kernels_without_an_op_are_named_by_themselves() -> None:
@@ -135,7 +135,7 @@ def test_the_function_that_calls_tiny_ops_is_named_and_found_once() -> None:
         "300 tiny ops a step, many of them called from `by_sample` (train.py:41): "
     )
     assert found["host.work"].parts[0].name == "by_sample"
-    assert found["host.work"].explained_by == RULE
+    assert found["host.work"].explained_by == (RULE,)
 
 
 def test_tiny_ops_that_make_a_batch_are_none_of_the_steps() -> None:

@@ -33,7 +33,7 @@ def test_what_in_turn_feeding_explains_is_promised_once() -> None:
     assert [
         one.id
         for one in failing
-        if one.severity != "info" and one.explained_by != "multi.copies"
+        if one.severity != "info" and one.explained_by != ("multi.copies",)
     ] == []
 
 

@@ -53,7 +53,7 @@ def test_a_full_pipeline_that_devices_wait_for_is_found() -> None:
     assert facts["workers"] == 4
     assert facts["at_once"] == 1
     # What the devices wait is promised by the rule about the input.
-    assert finding.explained_by == "input.bound"
+    assert finding.explained_by == ("input.bound",)
     assert finding.saving_ms is None
 
 

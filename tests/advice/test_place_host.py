@@ -51,7 +51,7 @@ def test_a_product_on_the_host_is_found_and_named() -> None:
         "products",
     )
     assert found["place.override"].status == "pass"
-    assert found["launch.delay"].explained_by == "place.host"
+    assert found["launch.delay"].explained_by == ("place.host",)
 
 
 def test_the_same_product_on_the_device_passes() -> None:

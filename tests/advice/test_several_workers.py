@@ -47,7 +47,7 @@ def test_the_worker_that_comes_last_is_named() -> None:
     assert stagger.status == "fail"
     assert stagger.ms_per_step == pytest.approx(2.0, abs=0.01)
     assert found["multi.balance"].status == "pass"
-    assert stagger.explained_by == "allreduce.arrival"
+    assert stagger.explained_by == ("allreduce.arrival",)
 
 
 def test_long_transfers_on_all_workers_are_no_waiting() -> None:

@@ -35,7 +35,9 @@ def finding(name: str, share: float, **fields: Any) -> Finding:
     )
 
 
-def told(accounted: Any, *narrower: Finding, broad: Finding) -> dict[str, str | None]:
+def told(
+    accounted: Any, *narrower: Finding, broad: Finding
+) -> dict[str, tuple[str, ...]]:
     words = Words(texts={})
     items = [
         Item(BROAD, 2, "", words, ()),
@@ -52,10 +54,10 @@ def told(accounted: Any, *narrower: Finding, broad: Finding) -> dict[str, str | 
 
 @pytest.mark.parametrize(
     ("held_ms", "narrow", "broad"),
-    [(6.0, None, NARROW), (5.9, BROAD, None)],
+    [(6.0, (), (NARROW,)), (5.9, (BROAD,), ())],
 )
 def test_what_holds_most_of_the_other_explains_it(
-    shares: Any, held_ms: float, narrow: str | None, broad: str | None
+    shares: Any, held_ms: float, narrow: tuple[str, ...], broad: tuple[str, ...]
 ) -> None:
     held = {("garbage", "between", "between"): round(held_ms * MS * 12)}
     one = shares(step_ms=100.0, between={"between": 10.0}, fields={"held": held})
@@ -82,14 +84,16 @@ def test_time_that_is_not_shared_explains_nothing(
         finding(NARROW, 9.0, topics=("garbage",), **fields),
         broad=finding(BROAD, 10.0, owners=("between",), place=place),
     )
-    assert found == {NARROW: None, BROAD: None}
+    assert found == {NARROW: (), BROAD: ()}
 
 
 @pytest.mark.parametrize(
-    ("launch_ms", "broad"), [(3.0, OTHER), (2.9, None)], ids=["enough", "too little"]
+    ("launch_ms", "broad"),
+    [(3.0, (OTHER, NARROW)), (2.9, ())],
+    ids=["enough", "too little"],
 )
 def test_several_explain_together_what_none_explains_alone(
-    shares: Any, launch_ms: float, broad: str | None
+    shares: Any, launch_ms: float, broad: tuple[str, ...]
 ) -> None:
     """Of 10 ms between the steps garbage holds 4: 1 while the host launches."""
     held = {
@@ -104,4 +108,4 @@ def test_several_explain_together_what_none_explains_alone(
         finding(OTHER, 20.0, topics=("garbage",)),
         broad=finding(BROAD, 10.0, owners=("between", "launch"), place="between"),
     )
-    assert found == {NARROW: None, OTHER: None, BROAD: broad}
+    assert found == {NARROW: (), OTHER: (), BROAD: broad}

@@ -179,3 +179,14 @@ def test_much_idle_time_is_never_passed_over(
             if share >= THRESHOLDS.idle_owner.value:
                 leading = document.headline.percent or 0.0
                 assert leading >= share or document.headline.finding is not None
+
+
+def test_what_explains_a_finding_fails_and_does_not_lean_on_it(
+    recorded_run: str, shared_profile: Any
+) -> None:
+    _, document = read(shared_profile(recorded_run))
+    found = {one.id: one for one in document.findings}
+    for one in document.findings:
+        for name in one.explained_by:
+            assert (one.status, found[name].status) == ("fail", "fail"), (one.id, name)
+            assert one.id not in found[name].explained_by, (one.id, name)

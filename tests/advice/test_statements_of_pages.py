@@ -24,6 +24,7 @@ from stepscope.report import to_text
 from stepscope.report.page import plain_text
 from stepscope.report.text import pod
 from stepscope.report.text.pod import render
+from stepscope.report.text.unseen import unseen
 from stepscope.report.words.names import CATEGORY_NAMES, OWNERS_OF
 from stepscope.unavailable import Unavailable
 
@@ -35,8 +36,8 @@ if TYPE_CHECKING:
 
 #: Shares are written with one decimal, and small ones as "<0.1 %".
 WRITTEN = 0.051
-BAR = re.compile(r"^  (\S.*?) +[\d.,]+ (?:ns|µs|ms|s|min|h) +(<?[\d.]+) %")
-PART = re.compile(r"^(.*) (<?[\d.]+) %$")
+BAR = re.compile(r"^  (\S.*?) +[\d.,]+ (?:ns|µs|ms|s|min|h) +([<>]?[\d.]+) %")
+PART = re.compile(r"^(.*) ([<>]?[\d.]+) %$")
 
 
 def of_categories(
@@ -159,7 +160,7 @@ def test_waiting_for_a_batch_is_input_or_hidden(
 
 
 def number(text: str) -> float:
-    return 0.05 if text.startswith("<") else float(text)
+    return 0.05 if text.startswith("<") else float(text.removeprefix(">"))
 
 
 def test_the_bars_and_their_parts_are_the_accounts(
@@ -209,7 +210,7 @@ def test_the_first_sentence_and_the_findings_write_their_own_shares(
     _, document = read(shared_profile(recorded_run))
     said = document.headline
     if said.percent is not None and said.finding is None:
-        written = [number(one) for one in re.findall(r"(<?[\d.]+) %", said.text)]
+        written = [number(one) for one in re.findall(r"([<>]?[\d.]+) %", said.text)]
         assert any(abs(one - said.percent) <= WRITTEN for one in written), said.text
 
 
@@ -263,3 +264,15 @@ def test_the_text_of_the_pod_viewer_is_the_accounts(
             place = worker.host, worker.device
             one = Statement("text", *place, owners, "any", number(cell))
             assert one.percent == pytest.approx(owned(profile, one), abs=WRITTEN), line
+
+
+def test_what_was_not_seen_is_a_handful_of_points(
+    recorded_run: str, shared_profile: Any
+) -> None:
+    _, document = read(shared_profile(recorded_run))
+    lines = unseen(document, 100)
+    points = [one for one in plain_text(lines).splitlines() if one.startswith("  • ")]
+    assert len(points) <= 5
+    # Nothing is left out without a word.
+    unsure = [one.id for one in document.findings if one.status == "cannot_tell"]
+    assert lines or not unsure

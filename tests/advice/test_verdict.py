@@ -215,7 +215,7 @@ def test_a_narrower_finding_explains_a_broader_one(
         THRESHOLDS,
         [Rule(item, lambda *_: broad, ()) for item in items],
     )
-    assert found[broad.id].explained_by == by
+    assert found[broad.id].explained_by == (() if by is None else (by,))
     first = costliest(staged(found.values()))
     assert first is not None
     assert first.id == (by or broad.id)

@@ -35,7 +35,7 @@ def compiled(lines: list[Any]) -> list[Any]:
 def test_late_launches_of_a_program_that_is_not_compiled_are_a_note() -> None:
     found = findings(paced(early_us=10.0))
     assert (found[RULE].status, found[RULE].severity) == ("fail", "info")
-    assert found[RULE].explained_by == "launch.delay"
+    assert found[RULE].explained_by == ("launch.delay",)
     assert found["launch.delay"].status == "fail"
 
 
@@ -75,7 +75,7 @@ def test_runs_that_a_compiler_would_join_are_a_reason_too() -> None:
     assert found["fuse.runs"].status == "fail"
     finding = found[RULE]
     assert (finding.status, finding.note) == ("fail", "fusable")
-    assert finding.explained_by == "fuse.runs"
+    assert finding.explained_by == ("fuse.runs",)
     facts = {one.name: one.value for one in finding.facts}
     # 3.6 of 9.86 ms are in runs, three quarters of which may go at most.
     assert facts["joint"] == pytest.approx(75 * 3.6 / 9.83, abs=0.5)

@@ -131,7 +131,7 @@ def test_only_findings_that_fail_with_a_gain_promise_one() -> None:
     others = [
         finding("a", "pass"),
         finding("b", saving_ms=None),
-        finding("c", explained_by="input.bound"),
+        finding("c", explained_by=("input.bound",)),
     ]
     assert promises_of(others) == ()
 

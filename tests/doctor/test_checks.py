@@ -10,14 +10,14 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
+from stepscope.cli import doctor
 from stepscope.cli.main import main
+from stepscope.doctor.check import Check
 from stepscope.doctor.checks import checks
 from stepscope.doctor.machine import Machine
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from stepscope.doctor.check import Check
 
 GIB = 2**30
 NO_RIGHTS = "Name:\tpython\nCapEff:\t0000000000000000\n"
@@ -275,3 +275,21 @@ def test_of_a_recording_each_table_is_there_or_has_a_reason(repository: Path) ->
     assert silent["state"] == "warn"
     assert silent["remedy"]
     assert "0 rows" not in silent["fact"]
+
+
+def test_checks_with_one_remedy_for_one_reason_are_one_line() -> None:
+    lacking = Check(
+        group="host",
+        name="launches",
+        state="warn",
+        fact="it has no device.",
+        remedy="Record one.",
+    )
+    found = [lacking, msgspec.structs.replace(lacking, name="devices")]
+    found.insert(1, Check(group="host", name="events", state="ok", fact="3 rows"))
+    assert list(doctor.lines(found))[:4] == [
+        "host",
+        "  warn  launches, devices: It has no device.",
+        "        → Record one.",
+        "  ok    events: 3 rows",
+    ]

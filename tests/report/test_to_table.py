@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from stepscope.report import to_table
+from stepscope.report import to_csv, to_table
 from stepscope.unavailable import Missing, Unavailable
 
 
@@ -66,3 +66,11 @@ def test_a_missing_tool_has_reason_remedy_and_code() -> None:
         "  To get it: Compile it.",
         "  (NO_HLO)",
     ]
+
+
+def test_codes_are_words_on_a_screen_and_codes_in_files() -> None:
+    frame = pl.DataFrame({"name": ["a"], "fill": ["small_grid"], "flags": ["open_end"]})
+    shown = "\n".join(rendered(frame))
+    assert "too few blocks" in shown
+    assert "open end" in shown
+    assert "small_grid" in to_csv.render(frame)

@@ -28,8 +28,8 @@ def test_the_verdict_names_what_bounds_the_step_how_much_and_what_to_do() -> Non
     assert lines[3] == (
         "Input-bound: waiting for data takes 30.0 % of the time, 300 µs a step."
     )
-    assert lines[4].startswith("Do first: ")
-    assert "150 to 300 µs a step" in lines[4] + lines[5]
+    assert lines[4].startswith("Do first (input.bound): ")
+    assert "150 to 300 µs a step" in f"{lines[4]} {lines[5]}"
 
 
 def test_a_healthy_run_is_told_what_its_step_is() -> None:
@@ -224,7 +224,7 @@ def test_a_program_without_a_framework_is_its_functions_not_a_lack_of_steps() ->
         "99.8 % of the recording is time in functions of the program, mostly `parse` "
         "(rows.py:5)."
     )
-    assert not any(line.startswith(("First:", "Do first:")) for line in rest)
+    assert not any(line.startswith(("First", "Do first")) for line in rest)
     for named in (
         *("parse (rows.py:5)  60.0 %", "group (rows.py:9)  29.0 %"),
         "load (rows.py:7)  10.0 %",

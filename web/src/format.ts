@@ -53,6 +53,8 @@ export const us = withUnit("µs");
 export function percent(value: number | null | undefined): string {
   if (value === null || value === undefined) return UNKNOWN;
   if (value === 0) return "0 %";
+  // No share reads as all that is not, but for rounding.
+  if (value >= 99.95 && value < 100 - 1e-6) return ">99.9 %";
   if (Math.abs(value) < 0.1) return value > 0 ? "<0.1 %" : ">−0.1 %";
   return `${value.toFixed(1)} %`;
 }

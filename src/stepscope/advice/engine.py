@@ -96,9 +96,9 @@ def explained(
     """Mark the findings whose time a narrower finding accounts for.
 
     Their milliseconds would be promised twice, and the narrower one says what to do.
-    Several narrower ones may account for a broader one together; then it names the one
-    that holds most of it. A narrower one that accounts for little is marked itself: it
-    is a part.
+    Several narrower ones may account for a broader one together; then it names all of
+    them, the one that holds most of it first. A narrower one that accounts for little
+    is marked itself: it is a part.
 
     Args:
         findings: Id → finding.
@@ -121,20 +121,49 @@ def explained(
     narrower: dict[str, list[Finding]] = defaultdict(list)
     for narrow, broad in pairs:
         narrower[broad.id].append(narrow)
-        if shared([narrow], broad) >= part * _share(broad):
-            found[broad.id] = msgspec.structs.replace(broad, explained_by=narrow.id)
     for name, several in narrower.items():
-        whole = found[name]
+        whole = findings[name]
         enough = part * _share(whole)
-        if whole.explained_by is None and shared(several, whole) >= enough:
-            held = [shared([one], whole) for one in several]
-            largest = several[held.index(max(held))].id
-            found[name] = msgspec.structs.replace(whole, explained_by=largest)
+        by = _alone_or_together(several, whole, enough, shared)
+        # A rule may know by itself what else its time is that of.
+        by = tuple(dict.fromkeys((*by, *whole.explained_by)))
+        found[name] = msgspec.structs.replace(whole, explained_by=by)
     for narrow, broad in pairs:
-        free = all(found[one.id].explained_by is None for one in (narrow, broad))
+        free = not any(found[one.id].explained_by for one in (narrow, broad))
         if free and shared([narrow], broad) >= part * _share(narrow):
-            found[narrow.id] = msgspec.structs.replace(narrow, explained_by=broad.id)
-    return found
+            found[narrow.id] = msgspec.structs.replace(narrow, explained_by=(broad.id,))
+    return {name: _by_the_narrowest(one, found) for name, one in found.items()}
+
+
+def _by_the_narrowest(finding: Finding, found: Mapping[str, Finding]) -> Finding:
+    """Leave out of what explains a finding what another one there explains itself."""
+    names = finding.explained_by
+    last = tuple(
+        one
+        for one in names
+        if one not in found or not set(found[one].explained_by) & set(names)
+    )
+    return msgspec.structs.replace(finding, explained_by=last) if last else finding
+
+
+def _alone_or_together(
+    narrower: Sequence[Finding],
+    broad: Finding,
+    enough: float,
+    shared: Callable[[Sequence[Finding], Finding], float],
+) -> tuple[str, ...]:
+    """Return the findings that hold enough of a broader one's time, the largest first.
+
+    Where some do so alone, those that hold less than enough are left out.
+    """
+    held = {one.id: shared([one], broad) for one in narrower}
+    ranked = sorted(held, key=lambda name: -held[name])
+    alone = tuple(name for name in ranked if held[name] >= enough)
+    if alone:
+        return alone
+    if shared(narrower, broad) < enough:
+        return ()
+    return tuple(name for name in ranked if held[name] > 0)
 
 
 def staged(findings: Iterable[Finding]) -> tuple[Finding, ...]:
@@ -161,7 +190,7 @@ def _awaited(finding: Finding, others: Sequence[Finding]) -> int | None:
             for one in others
             if one.stage < finding.stage
             and _fails_gravely(one)
-            and one.explained_by is None
+            and not one.explained_by
             and (_hides_all(one) or _bound(one) >= _bound(finding) > 0)
         ),
         None,

@@ -237,8 +237,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         floors: Limits of the saving that were taken into account, and those that were
             not measured.
         actions: What to change.
-        explained_by: Id of the finding that accounts for this one's time; null where
-            none does.
+        explained_by: Ids of the findings that account for this one's time, alone or
+            together, the one with most of it first; empty where none do.
         after_stage: Stage to settle before this finding; null where none comes first.
     """
 
@@ -274,5 +274,5 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     saving_ms: Saving | None = None
     floors: tuple[str, ...] = ()
     actions: tuple[Action, ...] = ()
-    explained_by: str | None = None
+    explained_by: tuple[str, ...] = ()
     after_stage: int | None = None

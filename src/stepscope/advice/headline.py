@@ -110,9 +110,7 @@ def by_cost(findings: Iterable[Finding]) -> list[Finding]:
     steps, or in one of two, and named counts from the share on from which idle time is
     said first, also where it is not sure that other steps would lose as much.
     """
-    failing = (
-        one for one in findings if one.status == "fail" and one.explained_by is None
-    )
+    failing = (one for one in findings if one.status == "fail" and not one.explained_by)
     grave = [one for one in failing if one.severity != "info" or _is_large_burst(one)]
     # Time that nobody explains is a grave flaw of a recording that explains less.
     known = max((one.share_percent or 0.0 for one in grave if _waits(one)), default=0.0)

@@ -36,6 +36,8 @@ __all__ = ["Verdict", "judge", "pattern_of", "promise_of"]
 #: Rounding may make a share this much higher than it is.
 _NEARLY: Final = 1 - 1e-9
 _US_PER_MS: Final = 1000
+#: Smallest share in percent that is not written as 0.0 %.
+_WRITTEN: Final = 0.05
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -223,16 +225,18 @@ def _doubtful(
         made_up = _percent(series.doubt_ps + series.excess_ps, window)
         return Unavailable(
             code="LOST_EVENTS",
-            reason=f"The effect is {share:.1f} % of the step, but lost records or "
+            reason=f"The effect is {share:.1f} % of the time, but lost records or "
             f"differing clocks may account for {made_up:.1f} %, and the verdict "
             f"changes at {warn.value:g} %.",
             remedy="Record a shorter window, so that no record is dropped.",
         )
     unknown = _percent(series.unknown_ps + series.doubt_ps, window)
+    # A share that is written as 0.0 % would read as if there were some.
+    seen = f"The effect is {share:.1f} %" if share >= _WRITTEN else "No effect was seen"
     return Unavailable(
         code="NOT_RECORDED",
-        reason=f"The effect is {share:.1f} % of the step, but another {unknown:.1f} % "
-        f"has no known cause, and the verdict changes at {warn.value:g} %.",
+        reason=f"{seen}, but {unknown:.1f} % of the time has no known cause, and the "
+        f"verdict changes at {warn.value:g} %.",
         remedy=RECORD_UNKNOWN_TIME,
     )
 

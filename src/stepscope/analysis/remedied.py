@@ -6,9 +6,17 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
+from stepscope.derive.host.function_frames import function_frames
 from stepscope.derive.names.event_kinds import event_kinds
 from stepscope.derive.tracers import tracers
-from stepscope.tracer_remedies import Tracers, asks_for_tracers, remedy_beside
+from stepscope.remedies import OTHER_MACHINE, RECORD_WITH_STEPSCOPE
+from stepscope.tracer_remedies import (
+    ANNOTATE_UNKNOWN_TIME,
+    RECORD_UNKNOWN_TIME,
+    Tracers,
+    asks_for_tracers,
+    remedy_beside,
+)
 from stepscope.unavailable import Missing, Unavailable
 
 if TYPE_CHECKING:
@@ -29,18 +37,45 @@ def remedied(profile: ProfileData, told: _Told) -> _Told:
         told: A result with `missing`, a finding with `unavailable`, or a reason.
     """
     if isinstance(told, Unavailable | Missing):
-        if not asks_for_tracers(told.remedy):
+        if not _depends(told.remedy):
             return told
-        remedy = remedy_beside(told.remedy, _in_force(profile))
-        return msgspec.structs.replace(told, remedy=remedy)
+        return msgspec.structs.replace(told, remedy=_remedy(profile, told.remedy))
     changed: dict[str, object] = {}
     missing = getattr(told, "missing", ())
-    if any(asks_for_tracers(one.remedy) for one in missing):
+    if any(_depends(one.remedy) for one in missing):
         changed["missing"] = tuple(remedied(profile, one) for one in missing)
     why = getattr(told, "unavailable", None)
-    if isinstance(why, Unavailable) and asks_for_tracers(why.remedy):
+    if isinstance(why, Unavailable) and _depends(why.remedy):
         changed["unavailable"] = remedied(profile, why)
     return msgspec.structs.replace(told, **changed) if changed else told
+
+
+def _depends(remedy: str) -> bool:
+    """Return whether a remedy depends on what recorded, and how."""
+    return remedy == RECORD_WITH_STEPSCOPE or asks_for_tracers(remedy)
+
+
+def _remedy(profile: ProfileData, remedy: str) -> str:
+    if remedy == RECORD_WITH_STEPSCOPE:
+        return OTHER_MACHINE if _is_of_stepscope(profile) else remedy
+    if remedy == RECORD_UNKNOWN_TIME and _has_functions(profile):
+        return ANNOTATE_UNKNOWN_TIME
+    return remedy_beside(remedy, _in_force(profile))
+
+
+def _is_of_stepscope(profile: ProfileData) -> bool:
+    """Return whether stepscope recorded all hosts: others name no collectors."""
+    found = [profile.table(host, "environment") for host in profile.hosts]
+    return all(
+        not isinstance(one, Unavailable) and one["collectors"].null_count() < len(one)
+        for one in found
+    )
+
+
+def _has_functions(profile: ProfileData) -> bool:
+    """Return whether functions of the program were recorded: no tracer adds names."""
+    found = (profile.derived(host, function_frames) for host in profile.hosts)
+    return any(not isinstance(one, Unavailable) for one in found)
 
 
 def _in_force(profile: ProfileData) -> Tracers:

@@ -25,12 +25,12 @@ from stepscope.doctor.machine import Machine
 from stepscope.doctor.recording_cost import Trial, cost_checks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from stepscope.capture.launching.notes import Note
     from stepscope.doctor.check import Check
 
-__all__ = ["answer", "answer_of_program"]
+__all__ = ["answer", "answer_of_program", "lines"]
 
 #: Version of the JSON form.
 _SCHEMA: Final = 1
@@ -101,7 +101,7 @@ def _print(found: Sequence[Check], *, form: str, err: bool) -> None:
         told = {"schema": _SCHEMA, "checks": found}
         click.echo(msgspec.json.encode(told).decode(), err=err)
     elif found:
-        click.echo("\n".join(_lines(found)), err=err)
+        click.echo("\n".join(lines(found)), err=err)
 
 
 def _recording(path: str) -> tuple[Check, ...]:
@@ -113,11 +113,27 @@ def _recording(path: str) -> tuple[Check, ...]:
     return recording_checks(open_profile(path))
 
 
-def _lines(found: Sequence[Check]) -> Iterator[str]:
+def _together(found: Iterable[Check]) -> Iterator[tuple[list[str], Check]]:
+    """Give the names of checks with one remedy for one reason, and the first of them.
+
+    Others are given one by one, each in its place.
+    """
+    names: dict[Check, list[str]] = {}
+    for one in found:
+        # Without a remedy each is a fact of its own.
+        key = msgspec.structs.replace(one, name="" if one.remedy else one.name)
+        names.setdefault(key, []).append(one.name)
+    for key, those in names.items():
+        yield those, key
+
+
+def lines(found: Sequence[Check]) -> Iterator[str]:
+    """Write the checks by group, then how many are in which state."""
     for group, members in groupby(found, key=lambda one: one.group):
         yield group
-        for one in members:
-            text = f"{_MARKS[one.state]}  {one.name}: {one.fact}"
+        for names, one in _together(members):
+            told = f"{one.fact[:1].upper()}{one.fact[1:]}" if one.remedy else one.fact
+            text = f"{_MARKS[one.state]}  {', '.join(names)}: {told}"
             yield textwrap.fill(
                 text, _WIDTH, initial_indent="  ", subsequent_indent="        "
             )

@@ -155,7 +155,7 @@ class Edge(click.Group):
             _complain("interrupted")
             sys.exit(_INTERRUPTED)
         except click.ClickException as error:
-            _complain(_one_line(error.format_message()))
+            _complain(_one_line(_with_help(error)))
             sys.exit(_NO_ANSWER)
         except (StepscopeError, OSError) as error:
             _complain(_one_line(str(error)))
@@ -202,6 +202,14 @@ def _version(context: click.Context) -> None:
 
 def _complain(what: str) -> None:
     click.echo(f"stepscope: {what}", err=True)
+
+
+def _with_help(error: click.ClickException) -> str:
+    """Write what was wrong with a command line, and where its usage is."""
+    said = error.format_message()
+    if not isinstance(error, click.UsageError) or error.ctx is None:
+        return said
+    return f"{said} See `{error.ctx.command_path} --help`."
 
 
 def _one_line(text: str) -> str:

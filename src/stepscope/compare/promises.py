@@ -100,9 +100,7 @@ def promises_of(
         )
         for one in findings
         # Of a finding that a narrower one explains, the gain is promised there.
-        if one.status == "fail"
-        and one.saving_ms is not None
-        and one.explained_by is None
+        if one.status == "fail" and one.saving_ms is not None and not one.explained_by
     ]
     return tuple(sorted(found, key=lambda one: (-one.high_ms, one.finding)))
 

@@ -30,6 +30,8 @@ _HEAD_BYTES: Final = 256 * 1024
 #: A file is damaged by a text conversion when more of its characters than this were
 #: replaced. Profiles have bytes above 7F in a fifth of their places.
 _MUCH_REPLACED: Final = 0.02
+#: What an error shows of the begin of an unknown file.
+_SHOWN_BYTES: Final = 24
 
 
 class Foreign(Frozen, frozen=True, eq=True):
@@ -39,17 +41,18 @@ class Foreign(Frozen, frozen=True, eq=True):
     way_out: str
 
 
-_XSPACE_WAY: Final = (
-    "Record an XSpace profile (*.xplane.pb) with the TensorFlow or JAX profiler"
+_KNOWN_WAY: Final = (
+    "Give *.xplane.pb of TensorFlow or JAX, *.pt.trace.json of PyTorch or *.sqlite of "
+    "Nsight Systems, or record one: `stepscope run -- python …`."
 )
 _PERFETTO_WAY: Final = "https://ui.perfetto.dev opens it"
 
 #: Formats that are recognised and have no reader.
 FOREIGN: Final = {
     "empty": Foreign(
-        "the file is empty (0 bytes): the disk was full, or the program passed the "
-        "2 GiB limit of its message format",
-        "Record again for fewer steps.",
+        "the file is empty (0 bytes): the disk was full, what wrote it was stopped, or "
+        "it passed the 2 GiB that an XSpace may have",
+        "Record again, for fewer steps.",
     ),
     "text_damaged": Foreign(
         "damaged by a text conversion: every byte above 7F became EF BF BD, which "
@@ -84,9 +87,11 @@ FOREIGN: Final = {
         "Give the database of the same report: `nsys export --type sqlite REPORT`.",
     ),
     "pickle": Foreign(
-        "a Python pickle, which is never loaded: it could run code", f"{_XSPACE_WAY}."
+        "a Python pickle, which is never loaded: it could run code", _KNOWN_WAY
     ),
-    "sqlite": Foreign("an SQLite database of another program", f"{_XSPACE_WAY}."),
+    "sqlite": Foreign(
+        "an SQLite database of another program, or one that is cut off", _KNOWN_WAY
+    ),
     "riegeli": Foreign(
         "an XSpace in Riegeli records, which has no reader",
         "Record with the output format .xplane.pb.",
@@ -96,7 +101,7 @@ FOREIGN: Final = {
         "results that TensorFlow computed while recording, not a trace",
         "Give the .xplane.pb of the same run; without it nothing more can be computed.",
     ),
-    "json": Foreign("a JSON file of no known profiler", f"{_XSPACE_WAY}."),
+    "json": Foreign("a JSON file of no known profiler", _KNOWN_WAY),
 }
 
 _RESULT_NAME: Final = Pattern(
@@ -116,12 +121,18 @@ def detect(path: Path) -> str:
     found = _of_name(path.name) or _of_content(head)
     if found is not None:
         return found
-    start = head[:12].hex(" ")
     raise UnknownFormat.at(
-        path,
-        f"no known profile format (it begins with the bytes {start})",
-        f"{_XSPACE_WAY}.",
+        path, f"no known profile format (it begins with {_start(head)})", _KNOWN_WAY
     )
+
+
+def _start(head: bytes) -> str:
+    """Write how a file begins: as text where it is text."""
+    start = head[:_SHOWN_BYTES]
+    line = start.splitlines()[0] if start.split() else b""
+    if line and line.isascii() and line.decode("ascii").isprintable():
+        return f"the text {line.decode('ascii')!r}"
+    return f"the bytes {start[:12].hex(' ')}"
 
 
 def foreign(path: Path, found: str) -> UnknownFormat:

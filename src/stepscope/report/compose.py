@@ -31,6 +31,7 @@ from stepscope.report.words.headline import first_sentence
 from stepscope.report.words.measured import measured_sentence
 from stepscope.report.words.memory import peak_sentence
 from stepscope.thresholds import THRESHOLDS
+from stepscope.tracer_remedies import remedy_for
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
     from stepscope.advice.headline import Lead
     from stepscope.advice.replayed import Together
+    from stepscope.advice.signals.signal import Signals
     from stepscope.analysis.memory_profile import MemoryProfileResult
     from stepscope.derive.profile_data import ProfileData
     from stepscope.trace.quality import QualityNote
@@ -131,20 +133,37 @@ def explain(profile: ProfileData, rule: str) -> Explanation:
         BadUsage: There is no such rule.
     """
     signals = signals_of(profile, THRESHOLDS)
-    found = tuple(remedied(profile, one) for one in evaluate(signals))
+    found = _found(profile, signals)
     return explanation(profile, rule, found, signals)
 
 
 def judge(profile: ProfileData) -> Judgement:
     """Run every rule, and choose what is said first."""
     signals = signals_of(profile, THRESHOLDS)
-    found = tuple(remedied(profile, one) for one in evaluate(signals))
+    found = _found(profile, signals)
     said = lead(found, signals, THRESHOLDS)
     return Judgement(
         headline=_headline(said, found),
         findings=found,
         together=together(found, signals, THRESHOLDS, first=said.finding),
         silent_device=signals.of(device_signals).sign,
+    )
+
+
+def _found(profile: ProfileData, signals: Signals) -> tuple[Finding, ...]:
+    """Run every rule; remedies fit what recorded, and the program's framework."""
+    frameworks = seen(profile)
+    return tuple(
+        _fitted(remedied(profile, one), frameworks) for one in evaluate(signals)
+    )
+
+
+def _fitted(finding: Finding, frameworks: tuple[str, ...]) -> Finding:
+    why = finding.unavailable
+    if why is None or (remedy := remedy_for(why.remedy, frameworks)) == why.remedy:
+        return finding
+    return msgspec.structs.replace(
+        finding, unavailable=msgspec.structs.replace(why, remedy=remedy)
     )
 
 

@@ -9,7 +9,7 @@ import polars as pl
 
 from stepscope.report.page import Piece, line, plain_text, table, wrapped
 from stepscope.report.tables import flat
-from stepscope.report.words.names import sentence
+from stepscope.report.words.names import CODE_WORDS, sentence
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,6 +33,8 @@ _TELLING: Final = (
     *("memory_id", "peak_bytes", "capacity_bytes", "peak_fragmentation"),
 )
 _UNKNOWN: Final = "–"
+#: A column of lists of codes, which read as words but for their underscores.
+_FLAGS: Final = "flags"
 #: Columns that are empty unless a table of Nsight Compute was given.
 _MEASURED: Final = frozenset(
     {"bound", "achieved_occupancy_percent", "match_confidence"}
@@ -60,7 +62,7 @@ def render(
         width: Number of characters in a line.
         hint: How to see more of a row.
     """
-    widened = flat(frame)
+    widened = _worded(flat(frame))
     shown = widened.head(MOST_ROWS)
     names = _fitting(shown, width)
     lines = [line(Piece(title, "heading")), line()]
@@ -81,6 +83,18 @@ def render_unavailable(title: str, why: Unavailable, *, width: int) -> str:
             *wrapped(f"To get it: {why.remedy}", width, indent=2),
             line(Piece(f"  ({why.code})", "dim")),
         ]
+    )
+
+
+def _worded(frame: pl.DataFrame) -> pl.DataFrame:
+    """Put words in the place of codes; other forms than this one keep the codes."""
+    texts = [name for name in frame.columns if frame.schema[name] == pl.String]
+    return frame.with_columns(
+        pl.col(name).str.replace_all("_", " ", literal=True)
+        if name == _FLAGS
+        else pl.col(name).replace(CODE_WORDS[name])
+        for name in texts
+        if name == _FLAGS or name in CODE_WORDS
     )
 
 

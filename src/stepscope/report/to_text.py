@@ -67,6 +67,16 @@ def _is_empty(document: Document) -> bool:
     )
 
 
+#: Sections that a file without any times would fill with one and the same reason.
+_OF_TIMES: Final = ("Where the step time went", "Findings", "Top ops")
+
+
+def _has_no_timeline(document: Document) -> bool:
+    """Return whether the format holds memory, and no time of a host or a device."""
+    overview = document.overview
+    return isinstance(overview, Unavailable) and overview.code == "FORMAT"
+
+
 def render(
     document: Document, *, width: int, sections: tuple[Section, ...] = SECTIONS
 ) -> list[Line]:
@@ -77,6 +87,8 @@ def render(
     lines: list[Line] = []
     if _is_empty(document):
         sections = FIRST_SECTIONS
+    elif _has_no_timeline(document):
+        sections = tuple(one for one in sections if one[0] not in _OF_TIMES)
     for heading, section in sections:
         body = section(document, width)
         if not body:

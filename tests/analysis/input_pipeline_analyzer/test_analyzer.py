@@ -9,7 +9,7 @@ from tests.support.results.input import analysed, missing_of
 from tests.support.traces import blueprint
 
 from stepscope.analysis.input_pipeline_analyzer.next_steps import next_steps
-from stepscope.analysis.input_pipeline_analyzer.verdict import verdict_of
+from stepscope.analysis.steps.input_share import verdict_of
 from stepscope.report.plain import plain
 
 if TYPE_CHECKING:

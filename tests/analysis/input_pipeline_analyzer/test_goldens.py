@@ -10,7 +10,7 @@ import pytest
 from tests.support.results.input import analysed
 
 import stepscope as ss
-from stepscope.analysis.input_pipeline_analyzer.verdict import verdict_of
+from stepscope.analysis.steps.input_share import verdict_of
 from stepscope.derive.input_pipeline.input_ops import pipeline_category
 
 if TYPE_CHECKING:

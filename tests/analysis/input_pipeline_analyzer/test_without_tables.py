@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,17 +13,19 @@ from tests.support.traces import blueprint
 import stepscope as ss
 from stepscope.analysis import input_pipeline_analyzer as analyzer
 from stepscope.analysis.input_pipeline_analyzer import InputPipelineResult
+from stepscope.analysis.overview_page import OverviewPageResult
+from stepscope.analysis.tools import analyse
 from stepscope.report.plain import plain
 from stepscope.trace.tables import TABLES
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from stepscope.derive.profile_data import ProfileData
 
 
+DATA = Path(__file__).parents[2] / "data"
 WHY = Unavailable(code="LOST_EVENTS", reason="taken away.", remedy="Put it back.")
 
 
@@ -54,6 +57,29 @@ def check(whole: InputPipelineResult, without: object) -> None:
         assert whole.verdict in {"not_input_bound", "unknown"}
 
 
+def check_agreement(profile: ProfileData) -> None:
+    """The overview says of the input what its own page says; both of all devices."""
+    page = analyse(profile, "input_pipeline_analyzer", {})
+    overview = analyse(profile, "overview_page", {})
+    if isinstance(overview, Unavailable):
+        return
+    assert isinstance(overview, OverviewPageResult)
+    if isinstance(page, Unavailable):
+        assert overview.input_percent is None
+        return
+    assert isinstance(page, InputPipelineResult)
+    assert overview.input_percent == pytest.approx(page.input_percent)
+    assert overview.breakdown_percent.get("input") == overview.input_percent
+    if overview.input_percent is None:
+        assert "input" not in overview.breakdown_ms
+        assert "input_percent" in {one.field for one in overview.missing}
+    if page.input_wait_percent is None:
+        assert "input" not in overview.breakdown_detail_ms
+    sides = {"highly_input_bound": "host", "moderately_input_bound": "both"}
+    sides |= {"not_input_bound": "device", "unknown": "unknown"}
+    assert overview.bottleneck == sides[page.verdict]
+
+
 @cache
 def whole_blueprint(name: str) -> tuple[ProfileData, InputPipelineResult]:
     profile = blueprint.profile(getattr(blueprint, name)())
@@ -73,6 +99,7 @@ def test_blueprint_without_a_table(name: str, table: str) -> None:
     profile, whole = whole_blueprint(name)
     without = profile.without(table, WHY)
     check(whole, analyzer.analyse(without, analyzer.Options()))
+    check_agreement(without)
 
 
 @pytest.mark.parametrize("table", sorted(TABLES))
@@ -84,6 +111,7 @@ def test_real_profile_without_a_table(
     profile, whole = whole_profile(shared_profile(item))
     without = profile.without(table, WHY)
     check(whole, analyzer.analyse(without, analyzer.Options()))
+    check_agreement(without)
 
 
 def nulls(value: Any, path: str = "") -> set[str]:
@@ -125,3 +153,17 @@ def test_every_null_has_its_reason(
         for path in found
         if not any(path == field or path.startswith(f"{field}.") for field in named)
     } == set()
+
+
+# Slow: two tools read whole recordings.
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "item",
+    [
+        *("jax_cpu/steps", "jax_cpu/nosteps", "torch_cpu/no_schedule"),
+        *("gpu/jax_input_bound", "gpu/torch_overlap", "tf_custom_loop", "nsight_cpu"),
+    ],
+)
+def test_the_overview_says_no_more_of_the_input_than_its_page(item: str) -> None:
+    """JAX without a recorded fetch had no input by one page, and unknown by another."""
+    check_agreement(ss.open(DATA / item))

@@ -17,7 +17,7 @@ def test_what_gains_nothing_is_not_among_the_most_valuable(
     """The replay may know that other work is in the way."""
     found = findings(apart())["gaps.between"]
     one = msgspec.structs.replace(
-        found, explained_by=None, saving_ms=Saving(low=0.0, high=high)
+        found, explained_by=(), saving_ms=Saving(low=0.0, high=high)
     )
     valuable = most_valuable([one], first=None, frameworks=())
     assert [each.finding for each in valuable] == ([one.id] if told else [])
@@ -26,7 +26,7 @@ def test_what_gains_nothing_is_not_among_the_most_valuable(
 def test_the_headlines_own_finding_stays_without_a_promise_of_nothing() -> None:
     found = findings(apart())["gaps.between"]
     one = msgspec.structs.replace(
-        found, explained_by=None, saving_ms=Saving(low=0.0, high=0.0)
+        found, explained_by=(), saving_ms=Saving(low=0.0, high=0.0)
     )
     (valuable,) = most_valuable([one], first=one.id, frameworks=())
     assert valuable.label == "Do first"

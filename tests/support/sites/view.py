@@ -249,7 +249,9 @@ def check_rounded(field: str, truth: float, shown: str) -> None:
     value = float(digits.replace(",", "")) * 10.0 ** int(power or 0)
     value = -value if sign else value
     if compared:
-        assert (0 < scaled < value) if compared == "<" else (value < scaled < 0), field
+        within = 0 < scaled < value if compared == "<" else value < scaled
+        assert within, field
+        assert compared == "<" or scaled < 0 or value > 99, field
         return
     assert (value == 0) == (truth == 0), f"{field}: {truth} is shown as {shown}"
     step = 10.0 ** (int(power or 0) - len(decimals or ""))

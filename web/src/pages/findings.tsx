@@ -116,7 +116,6 @@ function Card({ finding }: { finding: ToldFinding }) {
       {words.gain && (
         <p class="verdict">
           Gain: {words.gain}
-          {finding.explained_by && `, promised by ${finding.explained_by}`}
         </p>
       )}
       <Actions actions={words.actions} />

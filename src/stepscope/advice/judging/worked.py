@@ -240,8 +240,9 @@ def _parts(work: KernelWork, rows: pl.DataFrame) -> tuple[Part, ...]:
 def _unknown(share: float, unknown: float, warn: Threshold) -> Unavailable:
     return Unavailable(
         code="NO_KERNEL_DETAILS",
-        reason=f"{share:.0f} % of the kernels' time is of this kind, of another "
-        f"{unknown:.0f} % it is unknown, and the verdict changes at {warn.value:g} %.",
+        reason=f"Of {unknown:.0f} % of the kernels' time it is unknown whether it is "
+        f"what this check looks for ({share:.0f} % is known to be), and the verdict "
+        f"changes at {warn.value:g} %.",
         remedy=RECORD_KERNEL_OPS,
     )
 

@@ -14,7 +14,7 @@ from stepscope.analysis.compat_tensorflow.steps import compat_steps
 from stepscope.analysis.compat_tensorflow.summary import PRODUCER, compat_summary
 from stepscope.analysis.input_pipeline_analyzer.analyzer import HostInput, result_of
 from stepscope.analysis.input_pipeline_analyzer.host_side import host_side
-from stepscope.analysis.input_pipeline_analyzer.verdict import verdict_of
+from stepscope.analysis.steps.input_share import verdict_of
 from stepscope.analysis.steps.measured_hosts import measured_run
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable

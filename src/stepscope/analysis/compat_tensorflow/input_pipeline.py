@@ -23,8 +23,8 @@ from stepscope.analysis.input_pipeline_analyzer.device_side import (
     DeviceSide,
 )
 from stepscope.analysis.input_pipeline_analyzer.steps import InputStep
-from stepscope.analysis.input_pipeline_analyzer.verdict import verdict_of
 from stepscope.analysis.results.statistics import statistics_of
+from stepscope.analysis.steps.input_share import verdict_of
 from stepscope.analysis.steps.summary import Step
 from stepscope.derive.columns.arrays import handles
 from stepscope.derive.columns.dense_codes import combined, totals_by

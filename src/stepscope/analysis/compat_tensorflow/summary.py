@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from stepscope.analysis.results.statistics import statistics_of
+from stepscope.analysis.steps.input_share import verdict_of
 from stepscope.analysis.steps.summary import (
     Step,
     StepSummary,
@@ -80,7 +81,7 @@ def compat_summary(steps: Sequence[CompatStep]) -> StepTimes:
         input_percent=shares["input"],
         idle_percent=None if busy_percent is None else 100.0 - busy_percent,
         any_device=None,
-        bottleneck=bottleneck_of(shares["input"]),
+        bottleneck=bottleneck_of(verdict_of(shares["input"])),
     )
     absent = tuple(
         NOT_IN_COMPAT.for_field(field)

@@ -14,7 +14,10 @@ from stepscope.analysis.input_pipeline_analyzer.steps import (
     device_rows,
     input_steps,
 )
-from stepscope.analysis.input_pipeline_analyzer.verdict import (
+from stepscope.analysis.results.null_columns import missing_columns
+from stepscope.analysis.results.statistics import Statistics, statistics_of
+from stepscope.analysis.steps.asking import UNASKED, asks
+from stepscope.analysis.steps.input_share import (
     HIGHLY,
     MODERATELY,
     NOT,
@@ -22,12 +25,9 @@ from stepscope.analysis.input_pipeline_analyzer.verdict import (
     InputShare,
     share_of_rows,
 )
-from stepscope.analysis.results.null_columns import missing_columns
-from stepscope.analysis.results.statistics import Statistics, statistics_of
 from stepscope.analysis.steps.measured_hosts import measured_rows
 from stepscope.analysis.steps.rows import reasons_of
 from stepscope.analysis.steps.summary import summary_of
-from stepscope.derive.input_pipeline.input_ops import input_ops
 from stepscope.derive.step_time.host_classes import host_classes
 from stepscope.unavailable import Missing, Unavailable
 
@@ -93,13 +93,6 @@ class DeviceSide(msgspec.Struct, frozen=True, kw_only=True):
         }
 
 
-_UNASKED: Final = Unavailable(
-    code="NO_TFDATA_EVENTS",
-    reason="No event shows the program asking for its next batch, so waiting for "
-    "input cannot be distinguished from other time without a known cause.",
-    remedy="Read the input through an instrumented pipeline, or put an annotation "
-    "named `load_batch` around the code that fetches it.",
-)
 _NOT_OURS: Final = Unavailable(
     code="NOT_RECORDED",
     reason="The numbers follow stepscope's own rules, not those of another producer.",
@@ -119,13 +112,9 @@ def device_side(measured: MeasuredRun, *, excluded_flags: Sequence[str]) -> Devi
     """
     run, hosts, matching = measured.run, measured.hosts, measured.matching
     waits = {host.host: _waits(run, host) for host in hosts}
-    asked = {name for name, found in waits.items() if _asks(run, name, found)}
+    asked = {name for name in waits if asks(run, name)}
     shares = {
-        host.host: share_of_rows(
-            measured_rows(host, excluded_flags),
-            host.account.missing,
-            unasked=None if host.host in asked else _UNASKED,
-        )
+        host.host: share_of_rows(measured_rows(host, excluded_flags), host.missing)
         for host in hosts
     }
     known = {
@@ -165,7 +154,7 @@ def device_side(measured: MeasuredRun, *, excluded_flags: Sequence[str]) -> Devi
         _NOT_OURS.for_field("compat_verdict"),
     ]
     if waiting is None:
-        unseen = _UNSAID if asked else _UNASKED
+        unseen = _UNSAID if asked else UNASKED
         missing.append((whole.why_no_wait or unseen).for_field("consumer_wait"))
     return DeviceSide(
         **_together(shares, matching, summary),
@@ -181,18 +170,10 @@ def device_side(measured: MeasuredRun, *, excluded_flags: Sequence[str]) -> Devi
 def _waits(run: ProfileData, host: HostSteps) -> Spans | None:
     """Return where the host's step threads wait for input; None where unknown."""
     classes = run.derived(host.host, host_classes)
-    if isinstance(classes, Unavailable) or "input" in host.account.missing:
+    if isinstance(classes, Unavailable) or "input" in host.missing:
         return None
     waits: Spans = classes.input_wait
     return waits
-
-
-def _asks(run: ProfileData, host: str, waits: Spans | None) -> bool:
-    """Return whether the recording shows how the program gets its data at all."""
-    if waits is not None and len(waits):
-        return True
-    ops = run.derived(host, input_ops)
-    return not isinstance(ops, Unavailable) and ops.pipeline_calls > 0
 
 
 def _together(
@@ -295,7 +276,7 @@ def _of_columns(
     no_input = whole.why_no_input or _UNSAID
     of_steps = {
         "input_wait_ms": no_wait,
-        "consumer_wait_ms": whole.why_no_wait or _UNASKED,
+        "consumer_wait_ms": whole.why_no_wait or UNASKED,
         "input_transfer_ms": no_transfer,
         "input_ms": no_input,
         **{f"input_percent_{kind}": no_input for kind in _RANGE},

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from stepscope.analysis.input_pipeline_analyzer.verdict import (
+from stepscope.analysis.steps.input_share import (
     HIGHLY,
     MODERATELY,
     NOT,
@@ -22,8 +22,9 @@ __all__ = ["NextStep", "next_steps", "verdict_text"]
 _ADVICE: Final = {
     "enqueue": "Copy the next batch while this step computes, from pinned memory, and "
     "send fewer bytes: narrow types that the device converts.",
-    "preprocessing": "Let the transformations run in parallel (num_parallel_calls or "
-    "num_workers), or do their work offline, before training.",
+    "preprocessing": "Let the transformations run in parallel (tf.data: "
+    "num_parallel_calls; a DataLoader: num_workers), or do their work offline, before "
+    "training.",
     "advanced_file_read": "Tune how far reading runs ahead: the prefetch size, the "
     "interleave's cycle length, the reader's buffer.",
     "demanded_file_read": "Read in advance of the demand: add prefetch, interleave the "

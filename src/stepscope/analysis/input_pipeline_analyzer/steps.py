@@ -180,7 +180,7 @@ def _parts(host: HostSteps, rows: pl.DataFrame, *, wait_known: bool) -> pl.DataF
     wait = pl.col("input_ps")
     if not wait_known:
         wait = pl.when(wait > 0).then(wait)
-    no_transfers = host.account.missing.get("copy_in")
+    no_transfers = host.missing.get("copy_in")
     no_device = no_transfers is not None and no_transfers.code == _NO_DEVICE
     whole = pl.col("wait_ps") if no_device else pl.col("wait_ps") + pl.col("copy_in_ps")
     some = [pl.when(pl.col(name) > 0).then(name) for name in ("wait_ps", "copy_in_ps")]

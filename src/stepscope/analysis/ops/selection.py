@@ -107,7 +107,7 @@ def _one_name(op: str, known: pl.Series, what: str) -> str:
 
 def _instead(nearest: list[str]) -> str:
     if not nearest:
-        return ", and none with a name like it; the tool without it lists them all"
+        return ", and none with a name like it; without a name the tool lists all"
     return f"; the nearest: {', '.join(nearest)}"
 
 

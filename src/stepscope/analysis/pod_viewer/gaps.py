@@ -9,8 +9,8 @@ import msgspec
 
 from stepscope.analysis.pod_viewer.comparison import ALIKE
 from stepscope.analysis.results.null_fields import null_paths
-from stepscope.analysis.steps.rows import present_categories
-from stepscope.derive.step_time.owners import CATEGORIES, OWNERS
+from stepscope.analysis.steps.rows import present_categories, reason_of
+from stepscope.derive.step_time.owners import CATEGORIES
 from stepscope.unavailable import Missing, Unavailable
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def _no_device(hosts: Sequence[HostSteps]) -> Unavailable | None:
     """Return why no device could be looked at; None where some could."""
     if any(host.has_device for host in hosts):
         return None
-    known = (host.account.missing.get("collective") for host in hosts)
+    known = (host.missing.get("collective") for host in hosts)
     return next((reason for reason in known if reason is not None), _NO_DEVICE)
 
 
@@ -250,22 +250,11 @@ def _left_out(hosts: Sequence[HostSteps]) -> list[Missing]:
     """Return categories that no worker could look at, with the reason."""
     found: dict[str, Missing] = {}
     for host in hosts:
-        shown, _ = present_categories(host.rows, host.account.missing)
+        shown, _ = present_categories(host.rows, host.missing)
         for category in CATEGORIES:
-            reason = _reason_of(category, host.account.missing)
+            reason = reason_of(category, host.missing)
             if category not in shown and reason is not None:
                 for place in _PLACES:
                     field = f"{place}.breakdown_ms.{category}"
                     found.setdefault(field, reason.for_field(field))
     return list(found.values())
-
-
-def _reason_of(category: str, why: Mapping[str, Unavailable]) -> Unavailable | None:
-    return next(
-        (
-            why[owner.name]
-            for owner in OWNERS
-            if owner.category == category and owner.name in why
-        ),
-        None,
-    )

@@ -142,7 +142,7 @@ def step_workers(
     for (name,), mine in rows.partition_by(
         "host", as_dict=True, maintain_order=True
     ).items():
-        parts = _in_ms(category_columns(mine, hosts[name].account.missing), "_ps")
+        parts = _in_ms(category_columns(mine, hosts[name].missing), "_ps")
         detail = _in_ms(_owners(mine, hosts[name]), "_ps")
         times = _in_ms(mine.select(**(_TIMES | _STARTS)))
         # Steps of workers, not events: a page shows each of them.
@@ -192,7 +192,7 @@ def summaries(
     for host in hosts:
         mine = rows.filter((pl.col("host") == host.host) & pl.col("counted"))
         # A category is shown of all devices of a host or of none.
-        split = category_columns(mine, host.account.missing)
+        split = category_columns(mine, host.missing)
         both = mine.drop(split.columns, strict=False).hstack(split)
         for one in both.partition_by("device", maintain_order=True):
             parts = _means(one.select(split.columns), "_ps")
@@ -224,7 +224,7 @@ def _summary(
 
 
 def _owners(rows: pl.DataFrame, host: HostSteps) -> pl.DataFrame:
-    _, names = present_categories(rows, host.account.missing)
+    _, names = present_categories(rows, host.missing)
     known = [owner.name for owner in OWNERS if owner.name in names]
     return rows.select(f"{name}_ps" for name in known)
 

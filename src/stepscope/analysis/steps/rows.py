@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
+from stepscope.analysis.steps.asking import UNASKED, asks, may_hide_input
 from stepscope.derive.account.owned_time import account
 from stepscope.derive.step_time.owners import BUSY_OWNERS, CATEGORIES, OWNERS
 from stepscope.derive.step_windows.windows import typical, windows
@@ -24,12 +25,14 @@ if TYPE_CHECKING:
     from stepscope.derive.steps.chosen import Steps
 
 __all__ = [
+    "NO_DEVICE",
     "OWNER_COLUMNS",
     "HostSteps",
     "category_columns",
     "host_steps",
     "mean_over_devices",
     "present_categories",
+    "reason_of",
     "reasons_of",
 ]
 
@@ -37,7 +40,7 @@ OWNER_COLUMNS: Final = tuple(f"{owner.name}_ps" for owner in OWNERS)
 #: What is left when every cause has been charged; it is always known.
 _REST: Final = OWNERS[-1].category
 #: A run without any device has nothing to look at there, and loses nothing.
-_NO_DEVICE: Final = "NO_DEVICE_PLANE"
+NO_DEVICE: Final = "NO_DEVICE_PLANE"
 #: Categories that are first of all a device's: without one, only what the host shows of
 #: them counts.
 _OF_DEVICES: Final = frozenset({"output", "device_collectives"})
@@ -61,6 +64,9 @@ class HostSteps(Frozen, frozen=True, dict=True):
             `device`, `gap_ps`, `device_step_time_ps`, the owners and the measures
             beside them. `step` is null where there are no steps.
         any_device: Rows as in `rows`, with the devices taken as one.
+        missing: Owner → why this host could not look at it. Waiting for input is also
+            missing where nothing shows a request for a batch and time of unknown cause
+            may be one.
     """
 
     host: str
@@ -69,6 +75,7 @@ class HostSteps(Frozen, frozen=True, dict=True):
     account: Account
     rows: pl.DataFrame
     any_device: pl.DataFrame
+    missing: Mapping[str, Unavailable]
 
     @property
     def has_device(self) -> bool:
@@ -117,14 +124,12 @@ def _host_steps(
     if isinstance(charged, Unavailable):
         return charged
     named = _named_windows(host, step_windows, found, marker)
-    return HostSteps(
-        host,
-        found,
-        step_windows,
-        charged,
-        _joined(charged.rows, named, step_windows.device_spans),
-        _joined(charged.any_device, named, step_windows.device_spans),
-    )
+    rows = _joined(charged.rows, named, step_windows.device_spans)
+    any_device = _joined(charged.any_device, named, step_windows.device_spans)
+    missing = charged.missing
+    if "input" not in missing and may_hide_input(rows) and not asks(profile, host):
+        missing = {**missing, "input": UNASKED}
+    return HostSteps(host, found, step_windows, charged, rows, any_device, missing)
 
 
 def _named_windows(
@@ -187,14 +192,18 @@ def present_categories(
 ) -> tuple[list[str], list[str]]:
     """Return categories and owners that can be shown, in their order.
 
-    An owner is shown if every row could look at it. A category is shown if one of its
+    An owner is shown if every row could look at it, and some of its time was seen where
+    not all of it could be. A category is shown if one of its
     owners is; but where a part of it was lost (not: where the run has no device to
     look at), it is shown only if the rest holds time, as "at least so much". A zero
     would say that there was none.
     """
     nulls = {column.name: column.null_count() for column in rows.get_columns()}
     full = {
-        owner.name for owner in OWNERS if len(rows) and not nulls[f"{owner.name}_ps"]
+        owner.name
+        for owner in OWNERS
+        if len(rows) and not nulls[f"{owner.name}_ps"]
+        if owner.name not in why or rows[f"{owner.name}_ps"].sum()
     }
     shown = set()
     for category in CATEGORIES:
@@ -203,7 +212,7 @@ def present_categories(
         lost = [
             name
             for name in parts
-            if name in why and (why[name].code != _NO_DEVICE or category in _OF_DEVICES)
+            if name in why and (why[name].code != NO_DEVICE or category in _OF_DEVICES)
         ]
         has_time = any(rows[f"{name}_ps"].sum() for name in known)
         if category == _BETWEEN_DEVICES and not _BUSY & set(known):
@@ -300,9 +309,23 @@ def _with_exact_means(sums: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def reason_of(category: str, why: Mapping[str, Unavailable]) -> Unavailable | None:
+    """Return why a category is left out; None where none of its owners is missing.
+
+    That there is no device to look at loses nothing where another part was lost.
+    """
+    found = [
+        why[owner.name]
+        for owner in OWNERS
+        if owner.category == category and owner.name in why
+    ]
+    lost = [one for one in found if one.code != NO_DEVICE]
+    return next(iter([*lost, *found]), None)
+
+
 def reasons_of(hosts: Sequence[HostSteps]) -> Mapping[str, Unavailable]:
     """Return by owner why some host could not look at it."""
     found: dict[str, Unavailable] = {}
     for host in hosts:
-        found = {**host.account.missing, **found}
+        found = {**host.missing, **found}
     return found

@@ -14,16 +14,23 @@ from stepscope.analysis.results.statistics import (
     Statistics,
     statistics_of,
 )
+from stepscope.analysis.steps.input_share import (
+    HIGHLY,
+    MODERATELY,
+    NOT,
+    UNKNOWN,
+    InputShare,
+    share_of_rows,
+)
 from stepscope.analysis.steps.measured_hosts import measured_any_device, measured_rows
 from stepscope.analysis.steps.rows import (
-    OWNER_COLUMNS,
     category_columns,
     present_categories,
+    reason_of,
     reasons_of,
 )
 from stepscope.derive.step_time.owners import CATEGORIES, OWNERS
 from stepscope.derive.step_windows.flags import LEFT_OUT
-from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_MS
 
@@ -182,7 +189,7 @@ class StepTimes(NamedTuple):
 def step_list(host: HostSteps) -> tuple[Step, ...]:
     """Return every window of a host, the open one too."""
     means = host.means
-    categories = category_columns(means, host.account.missing)
+    categories = category_columns(means, host.missing)
     names = [column.removesuffix("_ps") for column in categories.columns]
     charged = (categories / PS_PER_MS).rows()
     return tuple(
@@ -197,7 +204,9 @@ def step_list(host: HostSteps) -> tuple[Step, ...]:
             flags=tuple(row["flags"]),
             breakdown_ms=dict(zip(names, times, strict=True)),
             device_working_ms=_ms(row["device_working_ps"]),
-            idle_input_ms=_ms(row["idle_input_ps"]),
+            idle_input_ms=None
+            if "input" in host.missing
+            else _ms(row["idle_input_ps"]),
             gap_ms=_ms(row["gap_ps"]),
             device_busy_ms=_ms(row["device_busy_ps"]),
             device_busy_least_ms=_ms(row["busy_least_ps"]),
@@ -250,6 +259,12 @@ def summary_of(
         missing.append(SINGLE_SAMPLE.for_field("breakdown_std_ms"))
     if not total:
         missing.append(_NO_TIME.for_field("breakdown_percent"))
+    shared = InputShare.together(
+        [
+            share_of_rows(measured_rows(host, excluded_flags), host.missing)
+            for host in hosts
+        ]
+    )
     return StepSummary(
         step_count=0 if no_steps else walls.height,
         row_count=rows.height,
@@ -261,14 +276,16 @@ def summary_of(
         breakdown_ms=_means(categories),
         breakdown_std_ms=_spreads(categories),
         breakdown_percent=shares,
-        breakdown_detail_ms=_means(rows.select(_full_owners(rows))),
+        breakdown_detail_ms=_means(
+            rows.select(f"{name}_ps" for name in present_categories(rows, why)[1])
+        ),
         overlapped_ms=_overlapped(hosts, rows),
         device_execution_percent=busy_percent,
         kernel_launch_percent=shares.get("kernel_launch"),
         input_percent=shares.get("input"),
         idle_percent=None if busy_percent is None else 100.0 - busy_percent,
         any_device=_any_device(united, why) if busy_percent is not None else None,
-        bottleneck=bottleneck_of(shares.get("input")),
+        bottleneck=bottleneck_of(shared.verdict),
     ), tuple(missing)
 
 
@@ -354,18 +371,16 @@ _NO_TIME: Final = Unavailable(
 )
 
 
-def bottleneck_of(input_percent: float | None) -> str:
-    """Return which side to work on.
+#: Verdict on the input → which side to work on.
+_SIDES: Final = {HIGHLY: "host", MODERATELY: "both", NOT: "device", UNKNOWN: "unknown"}
+
+
+def bottleneck_of(verdict: str) -> str:
+    """Return which side to work on, after the verdict on the input.
 
     Definition: docs/tools/overview_page.md#other-fields.
     """
-    if input_percent is None:
-        return "unknown"
-    if input_percent >= THRESHOLDS.input_critical.value:
-        return "host"
-    if input_percent >= THRESHOLDS.input_warn.value:
-        return "both"
-    return "device"
+    return _SIDES[verdict]
 
 
 def _left_out(hosts: Sequence[HostSteps], rows: pl.DataFrame) -> list[Missing]:
@@ -374,8 +389,7 @@ def _left_out(hosts: Sequence[HostSteps], rows: pl.DataFrame) -> list[Missing]:
     categories, owners = present_categories(rows, why)
     found = []
     for category in CATEGORIES:
-        mine = [owner.name for owner in OWNERS if owner.category == category]
-        reason = next((why[name] for name in mine if name in why), None)
+        reason = reason_of(category, why)
         if category not in categories and reason is not None:
             found.append(reason.for_field(f"breakdown_ms.{category}"))
     found += [
@@ -386,14 +400,7 @@ def _left_out(hosts: Sequence[HostSteps], rows: pl.DataFrame) -> list[Missing]:
     absent = {"kernel_launch": "kernel_launch_percent", "input": "input_percent"}
     for category, field in absent.items():
         if category not in categories:
-            reason = next(
-                (
-                    why[owner.name]
-                    for owner in OWNERS
-                    if owner.category == category and owner.name in why
-                ),
-                None,
-            )
+            reason = reason_of(category, why)
             if reason is not None:
                 found.append(reason.for_field(field))
     if rows["device_busy_ps"].null_count() and "compute_32" in why:
@@ -412,7 +419,7 @@ def _left_out(hosts: Sequence[HostSteps], rows: pl.DataFrame) -> list[Missing]:
                 "steps.device_step_time_ms",
             )
         ]
-    if rows["idle_input_ps"].null_count():
+    if rows["idle_input_ps"].null_count() or "input" in why:
         reason = next((why[name] for name in ("input", "copy_in") if name in why), None)
         found += [reason.for_field("steps.idle_input_ms")] if reason else []
     if rows["gap_ps"].null_count():
@@ -437,10 +444,6 @@ _NO_END: Final = Unavailable(
     reason="Nothing marks where a step ended before the next one began.",
     remedy="Mark the steps in the program.",
 )
-
-
-def _full_owners(rows: pl.DataFrame) -> list[str]:
-    return [name for name in OWNER_COLUMNS if not rows[name].null_count()]
 
 
 def _means(frame: pl.DataFrame) -> dict[str, float]:

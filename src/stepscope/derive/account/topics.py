@@ -22,6 +22,7 @@ from stepscope.derive.host.function_purposes import FunctionPurpose
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.step_time.host_codes import HostCode
 from stepscope.frozen import Frozen
+from stepscope.remedies import RECORD_WITH_STEPSCOPE
 from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.unavailable import Unavailable
 
@@ -383,5 +384,5 @@ def _waited(
 _NO_COLLECTIONS: Final = Unavailable(
     code="NOT_RECORDED",
     reason="Garbage collections were not recorded.",
-    remedy="Record with stepscope, which keeps them.",
+    remedy=RECORD_WITH_STEPSCOPE,
 )

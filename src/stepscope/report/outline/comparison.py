@@ -147,8 +147,10 @@ def _share(one: Change) -> str:
     """Write what share of the step's change something explains."""
     if one.share_percent is None or one.certain is False:
         return "–"
-    sign = "−" if one.share_percent < 0 else ""
-    return f"{sign}{percent(abs(one.share_percent))}"
+    size = percent(abs(one.share_percent))
+    if one.share_percent >= 0:
+        return size
+    return f">−{size[1:]}" if size.startswith("<") else f"−{size}"
 
 
 def _owners(found: Comparison) -> Iterator[Part]:

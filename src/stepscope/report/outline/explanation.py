@@ -19,7 +19,7 @@ from stepscope.report.words.findings import (
     reasons,
     standing,
 )
-from stepscope.report.words.names import OWNER_WORDS
+from stepscope.report.words.names import OWNER_WORDS, listed
 from stepscope.units import PS_PER_MS, duration_text
 
 if TYPE_CHECKING:
@@ -87,8 +87,10 @@ def _verdict(found: Explanation) -> Iterator[Part]:
     ):
         if text:
             told.append(f"{label}: {text}")
-    if finding.explained_by is not None:
-        told.append(f"Its time is that of {finding.explained_by}, which says more.")
+    if finding.explained_by:
+        by = finding.explained_by
+        more = "which says more" if len(by) == 1 else "which say more"
+        told.append(f"The time is that of {listed(by)}, {more}.")
     if finding.unavailable is not None and finding.unavailable.remedy:
         told.append(f"To know: {finding.unavailable.remedy}")
     yield Bullets(tuple(told))

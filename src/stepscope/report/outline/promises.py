@@ -36,7 +36,10 @@ def promise_lines(
     for one in outcomes:
         what = listed(list(one.findings))
         together = " together" if len(one.findings) > 1 else ""
-        promised = f"{range_ms(one.low_ms, one.high_ms)} a {per} promised{together}"
+        size = f"{range_ms(one.low_ms, one.high_ms)} a {per}"
+        if not one.high_ms:
+            size = "nothing by itself"
+        promised = f"{size} promised{together}"
         yield f"{what}: {promised}; {_became(one, reasons=reasons)}"
 
 

@@ -71,7 +71,9 @@ def _valuable(document: Document) -> Iterator[Part]:
     )
     if told:
         yield Heading("Most valuable")
-        yield Bullets(tuple(one.text for one in told), numbered=True)
+        yield Bullets(
+            tuple(f"{one.text} ({one.finding})" for one in told), numbered=True
+        )
         joint = together_words(document.together)
         if joint is not None:
             yield Paragraph(joint)

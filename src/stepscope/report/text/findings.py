@@ -55,7 +55,7 @@ def verdict(document: Document, width: int) -> list[Line]:
         frameworks=document.frameworks,
     )
     for one in told:
-        lines += wrapped(f"{one.label}: {one.text}", width, indent=0)
+        lines += wrapped(f"{one.label} ({one.finding}): {one.text}", width, indent=0)
     joint = together_words(document.together)
     if told and joint is not None:
         lines += wrapped(joint, width, indent=0)

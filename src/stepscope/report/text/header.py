@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from stepscope.remedies import CAUSES_OF_SILENT_DEVICES, REMEDIES
 from stepscope.report.page import Piece, cut_middle, line, wrapped
+from stepscope.report.words.hardware import device_name
 from stepscope.report.words.names import sentence
 from stepscope.unavailable import Unavailable
 
@@ -88,22 +89,9 @@ def _without_timeline(document: Document) -> bool:
 
 
 def _kind(device: Device, document: Document) -> str:
-    """Return the name of the device for people, as far as it was recorded."""
-    known = (
-        ()
-        if isinstance(document.overview, Unavailable)
-        else document.overview.environment.devices
-    )
-    name = next(
-        (
-            entry.type
-            for entry in known
-            if (entry.host, entry.device) == (device.host, device.device)
-        ),
-        None,
-    )
+    """Return the name of a device, with its compute capability where it has one."""
     capability = device.compute_capability
-    kind = device.name or name or device.type
+    kind = device_name(device, document)
     return f"{kind}, compute capability {capability}" if capability else kind
 
 

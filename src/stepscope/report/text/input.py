@@ -26,7 +26,9 @@ def input_pipeline(document: Document, width: int) -> list[Line]:
     result = document.input_pipeline
     if isinstance(result, Unavailable) or result.verdict not in _BOUND:
         return []
-    lines = wrapped(result.text, width, indent=2)
+    hosts = len(document.profile.hosts)
+    text = f"All {hosts} hosts together: {result.text}" if hosts > 1 else result.text
+    lines = wrapped(text, width, indent=2)
     lines += _work(result, width)
     stage = _stage(document, width)
     if not stage and result.next_steps:

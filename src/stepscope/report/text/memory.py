@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stepscope.report.page import Piece, line, more, table, wrapped
-from stepscope.report.words.names import ms, percent
+from stepscope.report.words.names import ms, percent, sentence
 from stepscope.unavailable import Unavailable
 from stepscope.units import bytes_text
 
@@ -15,13 +15,16 @@ if TYPE_CHECKING:
     from stepscope.analysis.memory_profile.memory import Memory
     from stepscope.report.document import Document
     from stepscope.report.page import Line, Role
+    from stepscope.unavailable import Missing
 
-__all__ = ["memories"]
+__all__ = ["dashes", "memories"]
 
 _SHOWN: Final = 8
 #: Lines of the program that are named for each memory.
 _LINES: Final = 3
 _HEADER: Final = ("memory", "peak", "of capacity", "capacity", "peak at")
+#: Columns of the result that the section shows.
+_COLUMNS: Final = ("rows.peak_bytes", "rows.peak_capacity", "rows.capacity")
 _ROLES: Final[dict[str, Role]] = {"warning": "warn", "critical": "bad"}
 
 
@@ -54,7 +57,19 @@ def memories(document: Document, width: int) -> list[Line]:
                 share = percent(100 * warning.value)
                 text = f"{name}: {share} of its capacity is in use at the peak."
                 lines += wrapped(text, width, indent=2, role=_ROLES[warning.severity])
+    reasons = dict.fromkeys((one.reason, one.remedy) for one in dashes(document))
+    for reason, remedy in reasons:
+        text = f"– {sentence(reason)} {remedy}"
+        lines += wrapped(text, width, indent=2, role="dim")
     return [*lines, more("stepscope show memory_profile PATH")]
+
+
+def dashes(document: Document) -> tuple[Missing, ...]:
+    """Return why columns of the section are unknown."""
+    if isinstance(document.memory, Unavailable):
+        return ()
+    found = document.memory.missing
+    return tuple(one for one in found if one.field.startswith(_COLUMNS))
 
 
 def _lines_of_program(name: str, memory: Memory, width: int) -> list[Line]:

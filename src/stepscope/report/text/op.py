@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from stepscope.report.page import Piece, bar, line, plain_text, table, wrapped
 from stepscope.report.to_table import reasons
-from stepscope.report.words.names import percent, us
+from stepscope.report.words.names import FILL_WORDS, percent, us
 from stepscope.units import bytes_text
 
 if TYPE_CHECKING:
@@ -28,12 +28,6 @@ _TABLES: Final = ("rows", "calls", "kernels", "copies", "launches", "shapes")
 #: Fields whose missing values are explained on the page of all ops, not here.
 _OF_THE_ROWS: Final = ("rows", "pies", "device_idle_us", "host_idle_us")
 
-_FILL: Final = {
-    "full": "full",
-    "small_grid": "small grid",
-    "low_occupancy": "low occupancy",
-    "unknown": _UNKNOWN,
-}
 _CAUSE: Final = {
     "transfer": "Transfer dominates: most of its device time goes into moving data.",
     "utilisation": "Utilisation dominates: for most of its device time the device "
@@ -161,7 +155,7 @@ def _kernels(result: OpDetailResult, width: int) -> list[Line]:
             f"{row['occurrences']:,}",
             us(row["total_us"]),
             us(row["avg_us"]),
-            _FILL.get(row["fill"], _UNKNOWN),
+            FILL_WORDS.get(row["fill"], _UNKNOWN),
             row["grid_dim"] or _UNKNOWN,
             row["block_dim"] or _UNKNOWN,
             _number(row["registers"]),

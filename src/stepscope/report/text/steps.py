@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from stepscope.remedies import REMEDIES
 from stepscope.report.page import Piece, bar, cut, line, sparkline, table, wrapped
 from stepscope.report.words.names import (
@@ -49,6 +51,17 @@ _MOST_NUMBERS: Final = 8
 _MOST_HOSTS: Final = 3
 #: Flags that every recording has and that only the tool's own page shows.
 _USUAL_FLAGS: Final = frozenset({"first"})
+#: Codes of a recording without any work of a device.
+_NO_DEVICE: Final = frozenset({"NO_DEVICE_PLANE", "NO_DEVICE_EVENTS"})
+#: Categories that a device alone has, and those that it shares with its host.
+_ONLY_OF_DEVICES: Final = frozenset(
+    {"device_to_device", "device_compute_16", "device_compute_32"}
+)
+_OF_DEVICES: Final = _ONLY_OF_DEVICES | {
+    "output",
+    "kernel_launch",
+    "device_collectives",
+}
 
 
 def where_time_went(document: Document, width: int) -> list[Line]:
@@ -63,7 +76,7 @@ def where_time_went(document: Document, width: int) -> list[Line]:
         found = overview.step_detection
         lines = [_basis(overview, found)]
         lines += _bars(overview, width, account=_only_device(overview.account))
-        lines += _not_looked_at(overview, width)
+        lines += _not_looked_at(document, overview, width)
         return [*lines, *_unexplained(document, overview, width)]
     lines = []
     for host in overview.by_host[:_MOST_HOSTS]:
@@ -73,7 +86,7 @@ def where_time_went(document: Document, width: int) -> list[Line]:
     left = len(overview.by_host) - _MOST_HOSTS
     if left > 0:
         lines.append(line(Piece(f"  {left} more hosts, see below", "dim")))
-    return [*lines, *_not_looked_at(overview, width)]
+    return [*lines, *_not_looked_at(document, overview, width)]
 
 
 def _basis(summary: Summary, found: StepDetection) -> Line:
@@ -200,21 +213,43 @@ def _place(path: str, line: int | None) -> str:
     return name if line is None else f"{name}:{line}"
 
 
-def _not_looked_at(overview: OverviewPageResult, width: int) -> list[Line]:
+def _not_looked_at(
+    document: Document, overview: OverviewPageResult, width: int
+) -> list[Line]:
     """Name the categories that are left out, grouped by reason."""
-    why: dict[str, list[str]] = defaultdict(list)
+    why: dict[Missing, list[str]] = {}
     absent = {one.field: one for one in overview.missing}
-    for name, title in CATEGORY_NAMES.items():
+    for name in CATEGORY_NAMES:
         missing: Missing | None = absent.get(f"breakdown_ms.{name}")
         if name not in overview.breakdown_ms and missing is not None:
-            why[missing.reason].append(title)
-    return [
-        piece
-        for reason, names in why.items()
-        for piece in wrapped(
-            f"Not looked at: {'; '.join(names)}. {reason}", width, indent=2, role="dim"
-        )
-    ]
+            key = msgspec.structs.replace(missing, field="")
+            why.setdefault(key, []).append(name)
+    lines = []
+    for missing, names in why.items():
+        text = f"Not looked at: {_titles(names)}. {missing.reason}"
+        text += _at_most(document, names)
+        # What a program without a framework does on a device no tracer shows.
+        if missing.code in _NO_DEVICE and not document.is_plain:
+            text += f" {missing.remedy}"
+        lines += wrapped(text, width, indent=2, role="dim")
+    return lines
+
+
+def _at_most(document: Document, categories: Sequence[str]) -> str:
+    """Write how much input may be where nothing shows how much it is."""
+    found = document.input_pipeline
+    if categories != ["input"] or isinstance(found, Unavailable):
+        return ""
+    most = found.input_at_most_percent
+    return "" if most is None else f" It is at most {percent(most)}."
+
+
+def _titles(categories: Sequence[str]) -> str:
+    """Name categories; those of a device by one name, where all of them are there."""
+    titles = [CATEGORY_NAMES[one] for one in categories if one not in _OF_DEVICES]
+    if set(categories) >= _ONLY_OF_DEVICES:
+        return "; ".join([*titles, "what a device does (launches, copies, compute)"])
+    return "; ".join(CATEGORY_NAMES[one] for one in categories)
 
 
 def _unexplained(

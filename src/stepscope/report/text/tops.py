@@ -12,7 +12,7 @@ from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from stepscope.report.document import Document
-    from stepscope.report.page import Line
+    from stepscope.report.page import Align, Line
 
 __all__ = ["top_kernels", "top_ops"]
 
@@ -34,10 +34,12 @@ def top_ops(document: Document, width: int) -> list[Line]:
     device = rows.filter(pl.col("host_or_device") == "Device")
     side, chosen = ("device", device) if device.height else ("host", rows)
     top = chosen.sort("total_self_time_us", descending=True).head(_SHOWN)
+    # Ops of PyTorch have no type but their name.
+    typed = bool((top["type"] != top["name"]).any())
     body = [
         (
             row["name"],
-            row["type"] or "–",
+            *((row["type"] or "–",) if typed else ()),
             f"{row['occurrences']:,}",
             us(row["total_self_time_us"]),
             _share(row[f"{side}_self_percent"]),
@@ -46,8 +48,12 @@ def top_ops(document: Document, width: int) -> list[Line]:
     ]
     if not body:
         return wrapped("No op was recorded.", width, indent=2)
-    header = (f"op on the {side}", "type", "runs", "self time", "share")
-    lines = table(header, body, align=("<", "<", ">", ">", ">"), width=width, stretch=0)
+    named: tuple[str, ...] = (f"op on the {side}", *(("type",) if typed else ()))
+    header = (*named, "runs", "self time", "share")
+    align: list[Align] = ["<", ">", ">", ">"]
+    if typed:
+        align.insert(0, "<")
+    lines = table(header, body, align=align, width=width, stretch=0)
     return [*lines, *wrapped(_CLOSELY, width, indent=2, role="dim")]
 
 

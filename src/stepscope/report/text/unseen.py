@@ -1,123 +1,182 @@
-"""What is missing from the profile: each reason once, with the way to record it."""
+"""What could not be seen and might change the diagnosis, by what would show it."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
-from stepscope.report.page import Piece, line, wrapped
+from stepscope.report.page import line, wrapped
+from stepscope.report.text.memory import dashes
 from stepscope.report.to_json import doubts_of
-from stepscope.report.words.names import sentence
-from stepscope.unavailable import Missing, Unavailable
+from stepscope.report.words.names import listed, sentence
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Sequence
 
+    from stepscope.advice.finding import Finding
     from stepscope.report.document import Document, Doubt
     from stepscope.report.page import Line, Role
+    from stepscope.unavailable import Unavailable
 
 __all__ = ["unseen"]
 
-#: Largest number of fields named for one reason; the JSON names all.
-_MOST_FIELDS: Final = 2
-
-#: Tools of which the page shows only some fields → these fields. Of other tools it
-#: names every missing field. A program without a pipeline of stages or without requests
-#: is not incomplete.
-_TOLD: Final[dict[str, tuple[str, ...]]] = {
-    "input_pipeline_analyzer": ("host_breakdown_us",),
-    "memory_profile": ("rows.peak_bytes", "rows.peak_capacity", "rows.capacity"),
-    "tf_data_bottleneck_analysis": (),
-    "inference_profile": (),
-}
-
-
-#: Parts of the names of fields that the page shows with what they lack.
-_TOLD_ELSEWHERE: Final = ("step_detection.", "account.")
-
-#: What fields begin with that no section of the page shows: they are counted.
-_COUNTED: Final = (
-    *("environment.", "breakdown_std_ms", "by_host.", "eager.", "tf_function"),
-    *("phases_ms.", "is_training", "rows.eager", "rows.module", "rows.source"),
-)
+#: Largest number of points; what is beyond them is counted.
+_MOST: Final = 5
+#: Reasons and names that one point gives; the JSON has all.
+_MOST_REASONS: Final = 2
+_MOST_NAMES: Final = 4
+#: Hosts that a doubt names.
+_MOST_HOSTS: Final = 2
+#: Checks on the memory that a framework manages: without a device it is the host's,
+#: which no step waits for.
+_ON_MEMORY: Final = frozenset({"mem.peak", "mem.fragmentation", "mem.leak", "mem.oom"})
+#: The one framework that notes allocations that fail.
+_NOTES_FAILURES: Final = "PyTorch"
+#: Checks on the stages of a pipeline, and frameworks whose pipelines have some.
+_OF_STAGES: Final = frozenset({"input.stage", "multi.input"})
+_HAVE_STAGES: Final = frozenset({"TensorFlow", "PyTorch"})
+#: What is unknown for want of a device; the breakdown says so.
+_NO_DEVICE: Final = frozenset({"NO_DEVICE_PLANE", "NO_DEVICE_EVENTS"})
+#: Stage of the checklist about several devices.
+_SEVERAL: Final = 8
+#: Measured one kernel at a time: worth it where kernels are what holds the step.
+_OF_KERNELS: Final = "kernel."
 
 
 def unseen(document: Document, width: int) -> list[Line]:
-    """Write doubts about the recording, then what is missing from the results."""
-    lines: list[Line] = []
+    """Write what might change the diagnosis, one remedy a point; count the rest."""
     doubts = (*document.quality, *doubts_of(document.overview))
-    for doubt in doubts:
-        # Errors lead the page.
-        if doubt.severity == "warning":
-            lines += _doubt(doubt, document, width)
-    grouped: dict[str, set[str]] = defaultdict(set)
-    remedies: dict[str, str] = {}
-    counted: set[str] = set()
-    for one in _missing(document):
-        if one.field.startswith(_COUNTED):
-            counted.add(one.field)
-            continue
-        reason = sentence(one.reason)
-        grouped[reason].add(one.field)
-        # A check may know a remedy of its own; --explain tells it.
-        remedies.setdefault(reason, sentence(one.remedy))
-    for reason, fields in grouped.items():
-        text = f"{reason} {remedies[reason]} ({_told(fields)})"
-        lines += _bulleted(text, width, "plain")
-    if counted:
-        number = (
-            "1 more value is"
-            if len(counted) == 1
-            else f"{len(counted)} more values are"
-        )
-        text = f"{number} unknown, with the reason in --format json."
-        lines += wrapped(text, width, indent=2, role="dim")
-    quiet = sum(doubt.severity == "info" for doubt in doubts)
-    if quiet:
-        notes = (
-            "1 remark about the recording is"
-            if quiet == 1
-            else f"{quiet} remarks about the recording are"
-        )
-        lines.append(line(Piece(f"  {notes} in --format json.", "dim")))
-    return lines
+    # Errors lead the page.
+    grave = _by_message([one for one in doubts if one.severity == "warning"])
+    unsure = [one for one in document.findings if one.status == "cannot_tell"]
+    by_remedy = _by_remedy(document, unsure)
+    # Doubts leave room for one remedy.
+    doubted = grave[: _MOST - (1 if by_remedy else 0)]
+    points: list[tuple[str, Role]] = [
+        (_doubt(same, document), "warn") for same in doubted
+    ]
+    shown = by_remedy[: _MOST - len(points)]
+    points += [(_point(reasons, remedy), "plain") for remedy, reasons in shown]
+    told = {name for _, names in shown for those in names.values() for name in those}
+    said = {one.reason for one in dashes(document)}
+    said |= {
+        one.unavailable.reason
+        for one in unsure
+        if one.id in told and one.unavailable is not None
+    }
+    lines = [one for text, role in points for one in _bulleted(text, width, role)]
+    remarks = len(doubts) - sum(map(len, doubted))
+    left = _counted(
+        checks=sum(one.id not in told for one in unsure),
+        reasons=len(_reasons(document) - said),
+        remarks=remarks - sum(one.severity == "error" for one in doubts),
+    )
+    return lines + (wrapped(left, width, indent=2, role="dim") if left else [])
 
 
-def _doubt(doubt: Doubt, document: Document, width: int) -> list[Line]:
+def _by_message(doubts: Sequence[Doubt]) -> list[list[Doubt]]:
+    """Return the doubts, those of several hosts about the same together."""
+    found: dict[tuple[str, str | None], list[Doubt]] = {}
+    for one in doubts:
+        found.setdefault((one.message, one.remedy), []).append(one)
+    return list(found.values())
+
+
+def _doubt(same: Sequence[Doubt], document: Document) -> str:
     several = len(document.profile.hosts) > 1
-    host = f"{doubt.host}: " if several and doubt.host is not None else ""
+    doubt = same[0]
+    named = [one.host for one in same if one.host is not None]
+    host = ""
+    if several and named:
+        few = len(named) <= _MOST_HOSTS
+        host = f"{listed(named) if few else f'{len(named)} hosts'}: "
     remedy = f" {doubt.remedy}" if doubt.remedy else ""
-    text = f"{host}{sentence(doubt.message)}{remedy}"
-    return _bulleted(text, width, "warn")
+    return f"{host}{sentence(doubt.message)}{remedy}"
 
 
-def _missing(document: Document) -> Iterator[Missing]:
-    """What no other section explains; that of the steps says what it knows of them."""
-    # Ops and their memory, which frameworks alone have, are not missing from others.
-    tools = {} if document.is_plain else document.tools
-    for name, result in tools.items():
-        told = _TOLD.get(name, ("",))
-        if isinstance(result, Unavailable):
-            if told:
-                yield result.for_field(name)
-            continue
-        for one in getattr(result, "missing", ()):
-            if one.code == "NO_STEPS" or any(
-                part in one.field for part in _TOLD_ELSEWHERE
-            ):
-                continue
-            if one.field.startswith(told):
-                yield one
-    # The checklist names these checks; here is why they could not tell.
-    for finding in document.findings:
-        if finding.status == "cannot_tell" and finding.unavailable is not None:
-            yield finding.unavailable.for_field(finding.id)
+def _by_remedy(
+    document: Document, unsure: Sequence[Finding]
+) -> list[tuple[str, dict[str, list[str]]]]:
+    """Return remedy → reason → what it leaves unknown, what decides most checks first.
+
+    Checks come in the order of the guides.
+    """
+    checks: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for finding in unsure:
+        why = finding.unavailable
+        if why is not None and _matters(finding, why, document):
+            checks[sentence(why.remedy)][sentence(why.reason)].append(finding.id)
+    return sorted(checks.items(), key=lambda it: _rank(it[1], document))
 
 
-def _told(fields: set[str]) -> str:
-    if len(fields) > _MOST_FIELDS:
-        return f"{len(fields)} values"
-    return ", ".join(sorted(fields))
+def _rank(reasons: dict[str, list[str]], document: Document) -> tuple[bool, int]:
+    names = [name for those in reasons.values() for name in those]
+    of_kernels = all(name.startswith(_OF_KERNELS) for name in names)
+    return of_kernels and document.headline.owner != "busy", -len(names)
+
+
+def _matters(finding: Finding, why: Unavailable, document: Document) -> bool:
+    """Return whether the verdict might tell the owner of this program something."""
+    frameworks = document.frameworks
+    if document.silent_device is None and not document.profile.devices:
+        # The breakdown says that no device was recorded.
+        if why.code in _NO_DEVICE or finding.id in _ON_MEMORY:
+            return False
+        if finding.stage == _SEVERAL and len(document.profile.hosts) == 1:
+            return False
+    if finding.id == "mem.oom":
+        return not frameworks or _NOTES_FAILURES in frameworks
+    if finding.id in _OF_STAGES:
+        waits = any(
+            one.id == "input.bound" and one.status in {"fail", "cannot_tell"}
+            for one in document.findings
+        )
+        return waits and (not frameworks or not _HAVE_STAGES.isdisjoint(frameworks))
+    return True
+
+
+def _point(reasons: dict[str, list[str]], remedy: str) -> str:
+    names = [name for those in reasons.values() for name in those]
+    # One reason may say all that another one says, and more.
+    whole = [
+        one
+        for one in reasons
+        if not any(it != one and it.startswith(one.rstrip(".")) for it in reasons)
+    ]
+    told = " ".join([*whole[:_MOST_REASONS], remedy])
+    more = len(names) - _MOST_NAMES
+    if more > 1:
+        return f"{told} ({', '.join(names[:_MOST_NAMES])} and {more} more)"
+    return f"{told} ({listed(names)})"
+
+
+def _reasons(document: Document) -> set[str]:
+    """Return why values of the tools are null."""
+    return {
+        one.reason
+        for result in document.tools.values()
+        for one in getattr(result, "missing", ())
+    }
+
+
+def _counted(*, checks: int, reasons: int, remarks: int) -> str | None:
+    """Write how much is left out, and where it is."""
+    told = []
+    if checks:
+        number = "1 check" if checks == 1 else f"{checks} checks"
+        told.append(f"{number} that could not tell")
+    if reasons:
+        number = "1 reason" if reasons == 1 else f"{reasons} reasons"
+        told.append(f"{number} why values of the pages are unknown")
+    if remarks:
+        number = "1 remark" if remarks == 1 else f"{remarks} remarks"
+        told.append(f"{number} about the recording")
+    if not told:
+        return None
+    return (
+        f"Left out here: {listed(told)}. --format json has them; stepscope doctor PATH "
+        "says what was recorded, table by table."
+    )
 
 
 def _bulleted(text: str, width: int, role: Role) -> list[Line]:

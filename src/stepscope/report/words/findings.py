@@ -304,6 +304,8 @@ def names(finding: Finding) -> str | None:
 
 #: Below this part of its own time a finding has left the gain to another one.
 _REST: Final = 0.02
+#: From this multiple of its own time on, a gain is more than that time.
+_MORE: Final = 1.05
 
 
 def gain(finding: Finding) -> str | None:
@@ -314,11 +316,15 @@ def gain(finding: Finding) -> str | None:
     if finding.saving_ms is None:
         return None
     effect = finding.ms_per_step or 0.0
-    if finding.explained_by is not None and finding.saving_ms.high < _REST * effect:
-        return f"counted with that of {finding.explained_by}"
+    if finding.explained_by and finding.saving_ms.high < _REST * effect:
+        return f"counted with that of {listed(finding.explained_by)}"
     if finding.saving_ms.high <= 0:
         return "none by itself: other work holds the step up meanwhile"
-    return saving_words(finding.saving_ms)
+    told = saving_words(finding.saving_ms)
+    # Fewer kernels are fewer launches, too.
+    if 0 < _MORE * effect < finding.saving_ms.low:
+        told += ", since what waits for that work goes with it"
+    return told
 
 
 def saving_words(saving: Saving) -> str:
@@ -328,8 +334,8 @@ def saving_words(saving: Saving) -> str:
     if saving.low > 0:
         size = f"{range_ms(saving.low, saving.high)} a step, or more"
     else:
-        size = f"{ms(saving.high)} a step, or less or more"
-    return f"{size}: how fast other kernels are cannot be foretold"
+        size = f"{ms(saving.high)} a step, perhaps less or more"
+    return f"{size}: how fast the step computes then cannot be foretold"
 
 
 def standing(finding: Finding) -> str:
@@ -348,8 +354,8 @@ def standing(finding: Finding) -> str:
         parts.append(UNCALIBRATED)
     if finding.note in notes:
         parts.append(notes[finding.note])
-    if finding.explained_by is not None:
-        parts.append(f"the same time as that of {finding.explained_by}")
+    if finding.explained_by:
+        parts.append(f"the same time as that of {listed(finding.explained_by)}")
     if finding.after_stage is not None:
         parts.append("settle the findings above first")
     return ", ".join(parts)

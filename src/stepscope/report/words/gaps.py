@@ -5,8 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.finding import Part
+from stepscope.report.page import cut_middle
 from stepscope.report.words.findings import part_words
-from stepscope.report.words.names import OWNER_WORDS, PART_WORDS, listed, percent
+from stepscope.report.words.names import (
+    OWNER_WORDS,
+    PART_WORDS,
+    listed,
+    percent,
+    plain_name,
+)
 from stepscope.report.words.names import sentence as as_sentence
 from stepscope.units import PS_PER_MS, duration_text
 
@@ -23,6 +30,8 @@ _NAMED: Final = 0.3
 #: Beyond this share that is not explained, this comes first.
 _NO_ANSWER: Final = 40.0
 _UNEXPLAINED: Final = "unexplained"
+#: Names of kernels may have hundreds of letters.
+_LONGEST: Final = 60
 
 
 def gap_words(found: GapExplanation) -> str:
@@ -35,7 +44,11 @@ def gap_words(found: GapExplanation) -> str:
     ]
     shares = [_share(one) for one in owners[:_MOST_OWNERS]]
     dark = found.not_explained_percent
+    # Where no owner is looked for, none is missed.
+    everywhere = found.outside_ps >= found.dur_ps
     no_answer = f"Not explained: {percent(dark)} of it." if dark else None
+    if everywhere:
+        no_answer = None
     if found.kind == "host" and len(found.owners) == 1 and not dark:
         shares = []
     order = [as_sentence(listed(shares)) if shares else None, no_answer]
@@ -43,8 +56,9 @@ def gap_words(found: GapExplanation) -> str:
         order.reverse()
     told += [text for text in order if text]
     if found.outside_ps:
+        part = "All" if everywhere else duration_text(found.outside_ps)
         told.append(
-            f"{duration_text(found.outside_ps)} of it lies before the first step or "
+            f"{part} of it lies before the first step or "
             "after the last one that was recorded, where no owner is looked for."
         )
     if found.remedy is not None:
@@ -73,7 +87,7 @@ def _lead(found: GapExplanation) -> str:
 
 def _between(found: GapExplanation) -> str:
     ends = [
-        f"{word} {one.name}"
+        f"{word} {cut_middle(plain_name(one.name), _LONGEST)}"
         for word, one in (("after", found.before), ("before", found.after))
         if one is not None
     ]

@@ -6,11 +6,12 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from stepscope.report.words.names import percent
+from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from stepscope.report.document import Document
+    from stepscope.report.document import Device, Document
 
-__all__ = ["hardware_words"]
+__all__ = ["device_name", "hardware_words"]
 
 #: Shares from here on are written as 100 %.
 _ALL: Final = 99.95
@@ -18,11 +19,25 @@ _ALL: Final = 99.95
 _LEAST: Final = 25.0
 
 
+def device_name(device: Device, document: Document) -> str:
+    """Return the name of a device for people, as far as it was recorded."""
+    if device.name is not None:
+        return device.name
+    known = (
+        ()
+        if isinstance(document.overview, Unavailable)
+        else document.overview.environment.devices
+    )
+    place = device.host, device.device
+    types = (one.type for one in known if (one.host, one.device) == place)
+    return next(types, None) or device.type
+
+
 def hardware_words(document: Document) -> str | None:
     """Write on what a run ran, and how much of it was used; None where unknown."""
     found = document.hardware
     used = [one for one in document.profile.devices if one.activities]
-    kinds = Counter(one.name or one.type for one in used)
+    kinds = Counter(device_name(one, document) for one in used)
     parts = [f"{count} × {kind}" for kind, count in kinds.items()]
     if found.cores is not None:
         parts.append(f"{found.cores} {'core' if found.cores == 1 else 'cores'}")

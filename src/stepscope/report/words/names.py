@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.words import OWNER_WORDS, OWNERS_OF
 from stepscope.units import PS_PER_MS, PS_PER_US, duration_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 __all__ = [
     "CATEGORY_NAMES",
     "CLOCK_WORDS",
     "CODE_WORDS",
+    "FILL_WORDS",
     "INPUT_CATEGORY_NAMES",
     "OWNERS_OF",
     "OWNER_WORDS",
@@ -50,6 +54,8 @@ CLOCK_WORDS: Final = {
     "can be compared to within a step",
     "none": "Nothing ties their clocks together: begins are not compared",
 }
+#: Shares below by no more than rounding are all.
+_ALL: Final = 100 - 1e-6
 #: How the names of C++ functions begin that carry their arguments.
 _CPP: Final = re.compile(r"void |[A-Za-z_][\w:]*<")
 #: Kinds of work that the host does on input, in the words of the guides.
@@ -75,12 +81,43 @@ UNIT_NAMES: Final = {
     "matrix_tf32": "Matrix units, TF32",
     "matrix_fp16": "Matrix units, 16-bit",
     "all": "All units",
+    "given": "Given as an option",
+}
+#: How well the blocks of a kernel can fill its device.
+FILL_WORDS: Final = {
+    "full": "full",
+    "small_grid": "too few blocks",
+    "low_occupancy": "low occupancy",
+    "unknown": "not known",
 }
 #: Column of a table → what its codes are called.
 CODE_WORDS: Final = {
     "bottleneck": CATEGORY_NAMES,
     "category": INPUT_CATEGORY_NAMES,
+    "evidence": {"shapes": "shapes and bytes", "unknown": "not known"},
+    "fill": FILL_WORDS,
+    # What NVIDIA's rules are.
+    "kind": {"OPT": "optimization", "INF": "information", "WRN": "warning"},
+    "match": {
+        "one_op": "only op that launches it",
+        "order": "order of the launches",
+        "cycle": "order, in a cycle",
+        "shared": "mean over several ops",
+    },
+    "occupancy_limiter": {"shared_memory": "shared memory"},
+    "precision_evidence": {
+        "name": "name of the kernel",
+        "hlo": "types in the HLO",
+        "shape": "types of the operands",
+        "default": "nothing: taken as 32",
+    },
     "slowest_by": CATEGORY_NAMES,
+    "source": {"data_sheet": "data sheet", "given": "given as an option"},
+    "speedup_kind": {"global": "of the kernel", "local": "of a part of it"},
+    "tensor_core_evidence": {
+        "name": "name of the kernel",
+        "name_unconfirmed": "name, not confirmed by a counter",
+    },
     "unit": UNIT_NAMES,
 }
 
@@ -108,9 +145,11 @@ def range_ms(low: float, high: float) -> str:
 
 
 def percent(value: float) -> str:
-    """Write a share in percent; one above zero is never written as 0."""
+    """Write a share in percent: never as 0 what is some, nor as 100 what is not all."""
     if 0 < value < 0.1:
         return "<0.1 %"
+    if 99.95 <= value < _ALL:
+        return ">99.9 %"
     return f"{value:.1f} %"
 
 
@@ -133,7 +172,7 @@ def sentence(text: str) -> str:
     return text[:1].upper() + text[1:].rstrip(".") + "."
 
 
-def listed(names: list[str]) -> str:
+def listed(names: Sequence[str]) -> str:
     """Join texts: `a, b and c`."""
     if len(names) < 2:
         return "".join(names)

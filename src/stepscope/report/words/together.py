@@ -25,7 +25,7 @@ def _joint(found: Together) -> str | None:
     saving = found.saving_ms
     if saving is None:
         return None
-    names = listed(list(found.findings))
+    names = listed(found.findings)
     return f"Together, {names} may save {saving_words(saving)}."
 
 

@@ -11,7 +11,7 @@ from stepscope.report.words.findings import fitting_actions, gain, lead_sentence
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from stepscope.advice.finding import Finding
+    from stepscope.advice.finding import Action, Finding
 
 __all__ = ["Valuable", "most_valuable"]
 
@@ -73,11 +73,18 @@ def _gains(finding: Finding) -> bool:
     return finding.saving_ms is None or finding.saving_ms.high > 0
 
 
+def _text(action: Action, frameworks: Collection[str]) -> str:
+    """Write a change; of which framework it is where that of the program is unknown."""
+    if frameworks or action.framework == "any":
+        return action.text
+    return f"{action.text.removesuffix('.')} (as in {action.framework})."
+
+
 def _valuable(
     finding: Finding, label: str, *, told: bool, frameworks: Collection[str]
 ) -> Valuable:
     actions = fitting_actions(finding, frameworks)
-    action = actions[0].text if actions else ""
+    action = _text(actions[0], frameworks) if actions else ""
     promise = gain(finding) if _gains(finding) else None
     return Valuable(
         finding=finding.id,

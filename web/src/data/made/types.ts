@@ -317,7 +317,7 @@ export interface Finding {
   saving_ms: Saving | null;
   floors: string[];
   actions: Action[];
-  explained_by: string | null;
+  explained_by: string[];
   after_stage: number | null;
 }
 

@@ -78,6 +78,36 @@ export const CODES: Record<string, Record<string, string>> = {
     "enqueue": "Sending to the device",
     "unclassified": "Not classified",
   },
+  "evidence": {
+    "shapes": "shapes and bytes",
+    "unknown": "not known",
+  },
+  "fill": {
+    "full": "full",
+    "small_grid": "too few blocks",
+    "low_occupancy": "low occupancy",
+    "unknown": "not known",
+  },
+  "kind": {
+    "OPT": "optimization",
+    "INF": "information",
+    "WRN": "warning",
+  },
+  "match": {
+    "one_op": "only op that launches it",
+    "order": "order of the launches",
+    "cycle": "order, in a cycle",
+    "shared": "mean over several ops",
+  },
+  "occupancy_limiter": {
+    "shared_memory": "shared memory",
+  },
+  "precision_evidence": {
+    "name": "name of the kernel",
+    "hlo": "types in the HLO",
+    "shape": "types of the operands",
+    "default": "nothing: taken as 32",
+  },
   "slowest_by": {
     "compilation": "Compilation",
     "input": "Input",
@@ -90,11 +120,24 @@ export const CODES: Record<string, Record<string, string>> = {
     "device_compute_32": "Device compute, 32-bit",
     "other": "All others",
   },
+  "source": {
+    "data_sheet": "data sheet",
+    "given": "given as an option",
+  },
+  "speedup_kind": {
+    "global": "of the kernel",
+    "local": "of a part of it",
+  },
+  "tensor_core_evidence": {
+    "name": "name of the kernel",
+    "name_unconfirmed": "name, not confirmed by a counter",
+  },
   "unit": {
     "fp32": "Vector lanes, 32-bit",
     "fp16": "Vector lanes, 16-bit",
     "matrix_tf32": "Matrix units, TF32",
     "matrix_fp16": "Matrix units, 16-bit",
     "all": "All units",
+    "given": "Given as an option",
   },
 };

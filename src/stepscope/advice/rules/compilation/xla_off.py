@@ -66,7 +66,7 @@ _WORDS: Final = Words(
             (
                 (
                     "The device waits for launches {value} of the time, and "
-                    "{compiled:nothing} of the kernels' time is compiled: a compiler "
+                    "{compiled:none} of the kernels' time is compiled: a compiler "
                     "would launch fewer kernels."
                 ),
             ),
@@ -75,14 +75,14 @@ _WORDS: Final = Words(
             (
                 (
                     "{fusable} of the kernels' time is in runs of small kernels, and "
-                    "{compiled:nothing} of it is compiled: a compiler would join them."
+                    "{compiled:none} of it is compiled: a compiler would join them."
                 ),
             ),
         ),
         ("pass", None): (
             (
                 (
-                    "Launches take {value:nothing} of the time; {compiled:nothing} of "
+                    "Launches take {value:nothing} of the time; {compiled:none} of "
                     "the kernels' time is compiled."
                 ),
             ),
@@ -175,7 +175,7 @@ def _judged(
             _memory(signals),
         ),
         inputs=("account", "device_activity", "kernels"),
-        explained_by=owner.item.id if failed else None,
+        explained_by=(owner.item.id,) if failed else (),
     )
 
 

@@ -141,7 +141,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         ),
         inputs=("pipeline_graph", "pipeline_calls", "account", "pod_viewer"),
         # The time that the devices wait is promised there.
-        explained_by="input.bound" if failed else None,
+        explained_by=("input.bound",) if failed else (),
     )
 
 

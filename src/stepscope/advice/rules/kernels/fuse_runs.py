@@ -70,7 +70,7 @@ _WORDS: Final = Words(
                 (
                     "{value} of the kernels' time is in runs of three and more "
                     "kernels that only read, compute element by element, and "
-                    "write: {runs} runs a step, most of the time in {named}."
+                    "write, {runs} a step; most of the time is in {named}."
                 ),
                 (
                     "{value} of the kernels' time is in runs of three and more "

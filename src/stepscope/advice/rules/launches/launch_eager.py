@@ -208,7 +208,7 @@ def _finding(
         causes=verdict.causes,
         ms_per_step=effect,
         # A device waits for launches, and that finding promises the time.
-        explained_by="launch.delay" if on_device else None,
+        explained_by=("launch.delay",) if on_device else (),
         saving_ms=None
         if on_device
         else msgspec.structs.replace(

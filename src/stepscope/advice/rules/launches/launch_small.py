@@ -256,7 +256,7 @@ def _finding_of_device(
         inputs=("kernels", "device_ops", "launch_facts", "account"),
         actions=fitting(ACTIONS, signals) if failed else (),
         # The device waits for launches, and that finding promises the time.
-        explained_by="launch.delay" if starved else None,
+        explained_by=("launch.delay",) if starved else (),
     )
 
 
@@ -312,7 +312,7 @@ def _of_host(signals: Signals, shares: StepShares, thresholds: Thresholds) -> Fi
         ),
         inputs=("host_op_events", "account"),
         actions=fitting(ACTIONS, signals) if failed else (),
-        explained_by="launch.eager" if failed and eager else None,
+        explained_by=("launch.eager",) if failed and eager else (),
         saving_ms=saving,
         unavailable=verdict.unavailable,
     )

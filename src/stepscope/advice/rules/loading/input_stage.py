@@ -157,7 +157,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         ),
         inputs=("pipeline_graph", "pipeline_calls"),
         actions=tuple(one for one in _ACTIONS if one.cause in missing),
-        explained_by=input_bound.RULE.item.id if waits.status == "fail" else None,
+        explained_by=(input_bound.RULE.item.id,) if waits.status == "fail" else (),
     )
 
 

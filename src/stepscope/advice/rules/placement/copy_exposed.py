@@ -223,7 +223,7 @@ def _without_input(
     return msgspec.structs.replace(
         found,
         saving_ms=saving,
-        explained_by="input.bound" if 2 * into > total else None,
+        explained_by=("input.bound",) if 2 * into > total else (),
     )
 
 

@@ -76,8 +76,8 @@ _OTHERS: Final = (
 _UNSURE: Final = (
     (
         "For {share_percent} of the time work of the host and threads that wait for a "
-        "core come together, although {busy_cores} of the {cores} cores are busy on "
-        "average: they do so in bursts."
+        "core come together, although {busy_cores} of the {cores} cores would do on "
+        "average: the work comes in bursts."
     ),
 )
 _WORDS: Final = Words(

@@ -130,8 +130,8 @@ def _facts(failure: Failure | None) -> tuple[Fact, ...]:
 _NOT_TOLD: Final = Unavailable(
     code="NOT_RECORDED",
     reason="Allocations that fail were not recorded.",
-    remedy="Record with PyTorch's profiler and profile_memory=True, which notes them; "
-    "other frameworks say it in their own message alone.",
+    remedy="Look at the program's own messages; of PyTorch, record with "
+    "`profile_memory=True`, which notes them.",
 )
 
 

@@ -48,7 +48,7 @@ _ACTIONS: Final = (
     Action(
         cause="any",
         framework="any",
-        text="Look at the slow steps beside a usual one: what they spend more is named "
+        text="Compare a slow step with a usual one: what takes longer in it is named "
         "here, and often has a finding of its own.",
     ),
     Action(
@@ -63,13 +63,14 @@ _WORK: Final = frozenset(
     {*(one for one in OWNER_WORDS if one.startswith("compute")), "host_compute"}
 )
 _SLOW: Final = (
-    "{slow} of {steps} steps are much slower than the others, the worst takes "
-    "{slowest} times the median: that costs {share_percent} of the time, "
-    "{ms_per_step} a step on average."
+    "Of {steps} steps, {slow} took much longer than the others, the worst {slowest} "
+    "times the median: that costs {share_percent} of the time, {ms_per_step} a step on "
+    "average."
 )
 _RARE: Final = (
-    "{slow} of {steps} steps are slow, the worst takes {slowest} times the median; all "
-    "together that costs {share_percent} of the time (a matter from {threshold} on)."
+    "Of {steps} steps, {slow} took much longer than the others, the worst {slowest} "
+    "times the median; that costs {share_percent} of the time (a matter from "
+    "{threshold} on)."
 )
 _OTHERS: Final = (
     "Other programs use most of the machine's cores, which by itself makes some steps "
@@ -83,7 +84,7 @@ _WORDS: Final = Words(
             "that costs {share_percent} of the time."
         ),
         (
-            "{slow} of {steps} steps are much slower than the others: that costs "
+            "Of {steps} steps, {slow} took much longer than the others: that costs "
             "{share_percent} of the time."
         ),
     ),

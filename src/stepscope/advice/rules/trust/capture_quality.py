@@ -23,6 +23,7 @@ from stepscope.advice.signals.shares import account_signals
 from stepscope.advice.signals.trust.capture import capture_signals
 from stepscope.advice.words import Words
 from stepscope.frozen import Frozen
+from stepscope.tracer_remedies import ANNOTATE_UNKNOWN_TIME
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS, PS_PER_US
 
@@ -83,8 +84,7 @@ _ACTIONS: Final = (
     Action(
         cause="annotate",
         framework="any",
-        text="Annotate what the program does in that time: its functions were recorded "
-        "and do not say.",
+        text=ANNOTATE_UNKNOWN_TIME,
     ),
     Action(
         cause="devices",
@@ -155,8 +155,8 @@ _WORDS: Final = Words(
         ("fail", "devices"): (
             (
                 (
-                    "Most of the devices' records are missing: {computing} of {listed} "
-                    "devices have kernels, although others took part."
+                    "Most of the devices' records are missing: there are kernels of "
+                    "{computing} of {listed} devices, although others took part."
                 ),
             ),
         ),

@@ -146,8 +146,8 @@ _NO_VERSIONS: Final = Unavailable(
     code="NOT_RECORDED",
     reason="The recording does not say which versions of its libraries the program "
     "used, or on what generation of device.",
-    remedy="Record with PyTorch's profiler, which notes them, or look: `nvidia-smi` "
-    "shows the driver's version.",
+    remedy="Look on the machine: `nvidia-smi` shows the driver's version, `pip list` "
+    "those of the libraries. PyTorch's profiler notes them.",
 )
 
 

@@ -64,10 +64,10 @@ _WORDS: Final = Words(
             _TAKES,
             (
                 (
-                    "In all it took {start_stop} to start and stop, and {buffers} on "
-                    "buffers."
+                    "In all it took {start_stop:no time} to start and stop, and "
+                    "{buffers} on buffers."
                 ),
-                "In all it took {start_stop} to start and stop.",
+                "In all it took {start_stop:no time} to start and stop.",
             ),
             ("{pattern}",),
         ),

@@ -48,14 +48,14 @@ _ACTIONS: Final = (
         cause="any",
         framework="JAX",
         text="Do not turn the loss into a number in each step (`float(loss)`, "
-        "`block_until_ready`). The guard says where it is done.",
+        "`block_until_ready`). JAX's transfer guard says where that is done.",
         code='jax.config.update("jax_transfer_guard_device_to_host", "log")',
     ),
     Action(
         cause="any",
         framework="PyTorch",
         text="Avoid `.item()`, `.cpu()`, `nonzero` and boolean masks within the step. "
-        "This says where the host waits.",
+        "PyTorch's debug mode for synchronisation says where the host waits.",
         code='torch.cuda.set_sync_debug_mode("warn")',
     ),
     Action(

@@ -240,7 +240,7 @@ _WORDS: Final = Words(
 _ITEM: Final = Item(
     id="host.work",
     stage=2,
-    title="the step is work on the host",
+    title="work on the host holds the step",
     words=_WORDS,
     pages=("overview_page", "framework_op_stats"),
     confirm="Look at the ranges: the named function runs, and nothing else does.",
@@ -533,7 +533,7 @@ def _step_ms(shares: StepShares) -> float:
 
 def _of_ops(
     signals: Signals, shares: StepShares, whole_ms: float, thresholds: Thresholds
-) -> str | None:
+) -> tuple[str, ...]:
     """Return the rule about many ops or tiny ones, where these are a function's time.
 
     Such a function works between its ops, and that rule says what to change.
@@ -543,15 +543,16 @@ def _of_ops(
     found = signals.of(eager_signals)
     ops = None if isinstance(found, Unavailable) else found.hosts.get(shares.host)
     if ops is not None and ops.lead(thresholds):
-        return "launch.eager" if sum(ops.dispatch_ps) / steps >= least_ps else None
+        eager = sum(ops.dispatch_ps) / steps >= least_ps
+        return ("launch.eager",) if eager else ()
     hosts = signals.of(small_ops)
     tiny = None if isinstance(hosts, Unavailable) else hosts.get(shares.host)
     if tiny is None:
-        return None
+        return ()
     ways_ps, own_ps = sum(tiny.dispatch_ps), sum(tiny.own_ps)
     if 100 * ways_ps < thresholds.launch_warn.value * shares.total_ps:
-        return None
-    return "launch.small" if (ways_ps + own_ps) / steps >= least_ps else None
+        return ()
+    return ("launch.small",) if (ways_ps + own_ps) / steps >= least_ps else ()
 
 
 RULE: Final = Rule(

@@ -16,6 +16,7 @@ from stepscope.derive.step_time.host_classes import host_classes
 from stepscope.derive.step_time.host_codes import HostCode
 from stepscope.derive.step_windows.windows import windows
 from stepscope.frozen import Frozen
+from stepscope.remedies import RECORD_WITH_STEPSCOPE
 from stepscope.tracer_remedies import RECORD_PIPELINE
 from stepscope.unavailable import Unavailable, present
 from stepscope.units import PS_PER_MS
@@ -200,7 +201,7 @@ def _chance_of_longer(a: NDArray[np.int64], b: NDArray[np.int64]) -> float:
 _NO_CORES: Final = Unavailable(
     code="NOT_RECORDED",
     reason="How many cores the machine has was not recorded.",
-    remedy="Record with stepscope, which keeps the use of each core.",
+    remedy=RECORD_WITH_STEPSCOPE,
 )
 _NO_THREADS: Final = Unavailable(
     code="NO_TFDATA_EVENTS",

@@ -11,6 +11,7 @@ from stepscope.advice.signals.signal import signal
 from stepscope.derive.columns.arrays import ints
 from stepscope.derive.step_windows.windows import windows
 from stepscope.frozen import Frozen
+from stepscope.remedies import RECORD_WITH_STEPSCOPE
 from stepscope.unavailable import Unavailable, present
 
 if TYPE_CHECKING:
@@ -130,6 +131,7 @@ def _mean(
 
 _NOT_RECORDED: Final = Unavailable(
     code="NOT_RECORDED",
-    reason="Whether threads waited for a core was not recorded.",
-    remedy="Record with stepscope on Linux, where /proc/pressure/cpu can be read.",
+    reason="Whether threads waited for a core was not recorded: it takes Linux, and "
+    "its /proc/pressure/cpu.",
+    remedy=RECORD_WITH_STEPSCOPE,
 )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from stepscope.analysis.steps.asking import UNTOLD
 from stepscope.frozen import Frozen
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
@@ -40,8 +41,6 @@ _NOT_SEEN: Final = Unavailable(
     reason="Not every host of this run could look at it.",
     remedy="Look at one host at a time (option host).",
 )
-#: Time that may hold the making of batches where no request for one was recorded.
-_UNTOLD: Final = ("between_ps", "unexplained_ps")
 
 
 def verdict_of(
@@ -153,29 +152,22 @@ def _added(
     return (total, None) if total or lost is None else (None, lost)
 
 
-def share_of_rows(
-    rows: pl.DataFrame,
-    missing: Mapping[str, Unavailable],
-    *,
-    unasked: Unavailable | None,
-) -> InputShare:
+def share_of_rows(rows: pl.DataFrame, missing: Mapping[str, Unavailable]) -> InputShare:
     """Add up what is known about input in some rows (host, device, step).
 
     Args:
         rows: Rows with the columns of the owners.
         missing: Bucket → why it could not be looked at.
-        unasked: Why no request for a batch was recorded; None where one was.
     """
     window_ps = int(rows["window_ps"].sum())
     waits, copies = rows["input_ps"], rows["copy_in_ps"]
-    no_wait = missing.get("input", _NOT_SEEN) if waits.null_count() else None
-    wait_ps = None if waits.null_count() else int(waits.sum())
-    untold = int(rows.select(pl.sum_horizontal(_UNTOLD).sum()).item() or 0)
-    doubt = 0
-    if no_wait is None and not wait_ps and unasked is not None and untold:
-        no_wait, wait_ps = unasked, None
-    if no_wait is not None:
-        doubt = untold
+    if waits.null_count():
+        no_wait: Unavailable | None = missing.get("input", _NOT_SEEN)
+    else:
+        no_wait = None if waits.sum() else missing.get("input")
+    wait_ps = None if no_wait is not None else int(waits.sum())
+    untold = int(rows.select(pl.sum_horizontal(UNTOLD).sum()).item() or 0)
+    doubt = 0 if no_wait is None else untold
     no_transfer = missing.get("copy_in", _NOT_SEEN) if copies.null_count() else None
     transfer_ps = None if copies.null_count() else int(copies.sum())
     known = (wait_ps or 0) + (transfer_ps or 0)
