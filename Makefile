@@ -75,7 +75,7 @@ bench: $(VENV)/.ready-test ## measure against XProf and against C; prints tables
 experiments: $(VENV)/.ready-test frameworks ## plant faults in real programs, and score what is said of them (ten minutes)
 	$(PY) benchmarks/experiments.py --write docs/findings.md
 
-frameworks: $(VENV)/.ready-test ## one cached virtual environment per framework
+frameworks: $(VENV)/.made ## one cached virtual environment per framework
 	$(PY) build_tools/framework_venv.py \
 		tensorflow jax torch keras_jax keras_torch jax_tfdata xprof trackers
 
@@ -110,7 +110,7 @@ $(VENV)/.ready: pyproject.toml setup.py build_tools/bootstrap.sh build_tools/com
 
 $(VENV)/.ready-test: pyproject.toml build_tools/requirements.py $(VENV)/.ready
 	@echo "installing what the tests need"
-	@$(PY) build_tools/requirements.py test | xargs $(PIP)
+	@$(PY) build_tools/requirements.py test | xargs $(PIP) --no-compile
 	@touch $@
 
 # PAGE_AFTER: two pips at once would not see what the other one installs.

@@ -34,5 +34,9 @@ command -v "${CC:-cc}" >/dev/null || wish "a C compiler" gcc
 [ -x "$venv/bin/python" ] || {
     echo "making $venv"
     "$python" -m venv "$venv"
+    # The pip that comes with Python 3.11 takes four times as long to choose among
+    # thousands of versions; where there is no newer one it will do.
+    "$venv/bin/python" -m pip install -qq --disable-pip-version-check \
+        ${STEPSCOPE_PIP_ARGS:-} --upgrade pip 2>/dev/null || true
 }
 touch "$venv/.made"
