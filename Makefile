@@ -40,7 +40,7 @@ test-profiles: $(VENV)/.ready-test $(PAGE) chromium ## the tests on profiles of 
 	@[ -d "$(PROFILES)" ] || { echo "no folder $(PROFILES): make test-profiles PROFILES=DIR" >&2; exit 1; }
 	STEPSCOPE_PROFILES="$(abspath $(PROFILES))" STEPSCOPE_BROWSER=required $(PYTEST) -m profiles
 
-test-thorough: $(VENV)/.ready-test frameworks ## more cases of what `make test` tries: faults, damages
+test-thorough: $(VENV)/.ready-test frameworks ## more cases of what `make test` tries: faults, damages (some minutes)
 	STEPSCOPE_FRAMEWORKS=required $(PYTEST) --thorough -m thorough
 
 test-web: $(VENV)/.ready-test $(PAGE) chromium ## the tests of the page, in Chromium
