@@ -23,9 +23,15 @@ demo: $(VENV)/.ready ## record a small training loop here; explain it, and one o
 	@$(VENV)/bin/stepscope demo
 	@$(MAKE) -s web || true
 
-test: $(VENV)/.ready-test $(PAGE) chromium frameworks ## every test, frameworks and browser included
+# Many of these tests wait, for programs and for the page: with one worker more, another
+# one computes meanwhile.
+test: $(VENV)/.made ## every test, frameworks and browser included
+	@TERM=dumb $(MAKE) -s --jobs=4 PAGE_AFTER=$(VENV)/.ready-test set-up
 	STEPSCOPE_FRAMEWORKS=required STEPSCOPE_BROWSER=required \
-		$(PYTEST) --hypothesis-profile brief
+		$(PYTEST) -n $$(($(WORKERS) + 1)) --hypothesis-profile brief
+
+# All that `make test` needs, side by side: lines of several parts alternate.
+set-up: $(VENV)/.ready-test $(PAGE) chromium frameworks
 
 test-core: $(VENV)/.ready-test ## those without frameworks and browser; of long sweeps a few cases (three minutes)
 	$(PYTEST) --hypothesis-profile brief -m "not framework and not slow and not browser"
@@ -34,7 +40,7 @@ test-profiles: $(VENV)/.ready-test $(PAGE) chromium ## the tests on profiles of 
 	@[ -d "$(PROFILES)" ] || { echo "no folder $(PROFILES): make test-profiles PROFILES=DIR" >&2; exit 1; }
 	STEPSCOPE_PROFILES="$(abspath $(PROFILES))" STEPSCOPE_BROWSER=required $(PYTEST) -m profiles
 
-test-thorough: $(VENV)/.ready-test frameworks ## more cases of what `make test` tries: faults, damages
+test-thorough: $(VENV)/.ready-test frameworks ## more cases of what `make test` tries: faults, damages (some minutes)
 	STEPSCOPE_FRAMEWORKS=required $(PYTEST) --thorough -m thorough
 
 test-web: $(VENV)/.ready-test $(PAGE) chromium ## the tests of the page, in Chromium
@@ -69,7 +75,7 @@ bench: $(VENV)/.ready-test ## measure against XProf and against C; prints tables
 experiments: $(VENV)/.ready-test frameworks ## plant faults in real programs, and score what is said of them (ten minutes)
 	$(PY) benchmarks/experiments.py --write docs/findings.md
 
-frameworks: $(VENV)/.ready-test ## one cached virtual environment per framework
+frameworks: $(VENV)/.made ## one cached virtual environment per framework
 	$(PY) build_tools/framework_venv.py \
 		tensorflow jax torch keras_jax keras_torch jax_tfdata xprof trackers
 
@@ -96,18 +102,22 @@ core: $(VENV)/.ready ## compile the kernels in place
 clean: ## remove what was built
 	rm -rf build dist .venv src/*.egg-info src/stepscope/_core/*.so
 
-$(VENV)/.ready: pyproject.toml setup.py build_tools/bootstrap.sh build_tools/compiled_kernels.py $(KERNELS)
-	@PYTHON=$(PYTHON) sh build_tools/bootstrap.sh $(VENV)
+$(VENV)/.made:
+	@PYTHON=$(PYTHON) sh build_tools/environment.sh $(VENV)
+
+$(VENV)/.ready: pyproject.toml setup.py build_tools/bootstrap.sh build_tools/compiled_kernels.py $(KERNELS) | $(VENV)/.made
+	@sh build_tools/bootstrap.sh $(VENV)
 
 $(VENV)/.ready-test: pyproject.toml build_tools/requirements.py $(VENV)/.ready
 	@echo "installing what the tests need"
-	@$(PY) build_tools/requirements.py test | xargs $(PIP)
+	@$(PY) build_tools/requirements.py test | xargs $(PIP) --no-compile
 	@touch $@
 
-$(PAGE): $(PAGE_SOURCES) build_tools/web_page.py | $(VENV)/.ready
+# PAGE_AFTER: two pips at once would not see what the other one installs.
+$(PAGE): $(PAGE_SOURCES) build_tools/web_page.py | $(VENV)/.ready $(PAGE_AFTER)
 	@$(PY) build_tools/requirements.py page | xargs -r $(PIP)
 	@echo "building the page"
 	@$(PY) build_tools/web_page.py
 
-.PHONY: web chromium help demo test test-core test-profiles test-thorough test-web check fix bench experiments frameworks gpu-check kill-loop fuzz core clean
+.PHONY: web chromium help demo test set-up test-core test-profiles test-thorough test-web check fix bench experiments frameworks gpu-check kill-loop fuzz core clean
 .DEFAULT_GOAL := help

@@ -8,6 +8,7 @@ wheel, compiles nothing again.
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from importlib.metadata import version
@@ -113,8 +114,8 @@ class CompileKernels(build_ext):
         super().build_extension(kernel)
 
     def say(self, what: str, *, end: str = "") -> None:
-        """Write a line that the next one replaces; into a pipe, each by itself."""
-        if sys.stdout.isatty():
+        """Write a line that the next one replaces, or each by itself."""
+        if sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
             print(f"\r\x1b[K{what}", end=end, flush=True)
         else:
             print(what, flush=True)

@@ -29,8 +29,11 @@ TYPICAL_RUNS = (
     *("gpu/check_torch", "gpu/jax_healthy", "gpu/kernels", "gpu/torch_graph"),
     *("jax_cpu/annotations", "tf_cpu/no_step_markers", "tf_eager", "torch_train"),
 )
-#: Mark → what a test that carries it takes, in seconds; without any it takes little.
-EXPECTED_S = {"framework": 3.0, "browser": 0.8, "slow": 0.3}
+#: Mark → what a test that carries it takes, in seconds, unless the mark tells others;
+#: without any it takes little.
+EXPECTED_S = {"framework": 3.0, "browser": 0.8, "slow": 2.0}
+#: One of many cases.
+SWEPT = pytest.mark.slow(seconds=0.3)
 QUICK_S = 0.03
 #: Why tests were left out → how many.
 LEFT_OUT = pytest.StashKey[dict[str, int]]()
@@ -85,7 +88,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             pytest.param(
                 run,
                 id=RECORDED_RUN + name,
-                marks=() if name in TYPICAL_RUNS else pytest.mark.slow,
+                marks=() if name in TYPICAL_RUNS else SWEPT,
             )
             for run, name in zip(runs, names, strict=True)
         ]
@@ -145,7 +148,7 @@ def mark_sweeps(items: list[pytest.Item]) -> None:
             continue
         test = item.nodeid.partition("[")[0]
         if met[test] % sweep.kwargs["every"]:
-            item.add_marker(pytest.mark.slow)
+            item.add_marker(SWEPT)
         met[test] += 1
 
 
@@ -153,7 +156,11 @@ def longest_first(items: list[pytest.Item]) -> None:
     """Begin with the files that take longest: no worker is left with one at the end."""
     expected_s: Counter[str] = Counter()
     for item in items:
-        needed = [s for mark, s in EXPECTED_S.items() if item.get_closest_marker(mark)]
+        needed = [
+            mark.kwargs.get("seconds", EXPECTED_S[mark.name])
+            for mark in item.iter_markers()
+            if mark.name in EXPECTED_S
+        ]
         expected_s[scope_of(item.nodeid)] += max(needed, default=QUICK_S)
     items.sort(key=lambda item: -expected_s[scope_of(item.nodeid)])
 

@@ -98,7 +98,7 @@ def annotations(profile: ProfileData, host: str) -> list[str]:
     return [name for name in found if name in {"part", "train", "worker"}]
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=12)
 def test_some_kills_leave_files_that_are_whole_and_readable() -> None:
     command = (sys.executable, HERE / "kill_loop.py")
     done = subprocess.run(

@@ -16,7 +16,7 @@ from stepscope.capture.launching.plan import RunPlan
 from stepscope.rundir import scan
 
 #: Each runs programs of its own.
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.slow(seconds=4)
 
 #: Works for so many seconds, and never steps.
 WORKER = """

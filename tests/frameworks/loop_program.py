@@ -1,18 +1,15 @@
 """A training loop of each framework, recorded with stepscope; a program, no test.
 
-    loop_program.py record tensorflow|jax|torch FOLDER [OPTIONS …]
-    loop_program.py faults tensorflow|jax|torch FOLDER
-    loop_program.py nested tensorflow|jax|torch FOLDER
-    loop_program.py exported torch FOLDER [OPTIONS]
-    loop_program.py planes torch FOLDER [OPTIONS …]
+    loop_program.py tensorflow|jax|torch FOLDER RECORDINGS
+
+RECORDINGS is JSON: for the name of each, what is done and the profiler's options. One
+after the other goes into FOLDER/NAME, with what the program knows in truth.json.
 
 `record` trains a few steps without recording, then some while `ss.Profile` records
-them, and writes what it knows into FOLDER/truth.json: the numbers of its steps and
-their losses, and what the run warned of. OPTIONS are those of the profiler, as JSON;
-of several, each has its own recording, in FOLDER/0, FOLDER/1 and so on.
+them. It tells the numbers of its steps and their losses, and what the run warned of.
 
 `faults` trains the same again and again: without recording, with it, and with one call
-of the framework's collector failing each time. It writes the losses of every time.
+of the framework's collector failing each time. It tells the losses of every time.
 
 `nested` records while the framework's own profiler does.
 
@@ -321,13 +318,9 @@ def faults(framework: str, folder: Path) -> dict[str, Any]:
 
 
 def main(arguments: Sequence[str]) -> None:
-    what, framework, folder = arguments[0], arguments[1], Path(arguments[2])
-    options = [json.loads(it) for it in arguments[3:]] or [{}]
-    if len(options) == 1:
-        write_truth(what, framework, folder, options[0])
-        return
-    for number, one in enumerate(options):
-        write_truth(what, framework, folder / str(number), one)
+    framework, folder = arguments[0], Path(arguments[1])
+    for name, (what, options) in json.loads(arguments[2]).items():
+        write_truth(what, framework, folder / name, options)
 
 
 def write_truth(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from tests.support.traces.torch_tables import assert_same_tables
 import stepscope as ss
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     import polars as pl
 
@@ -52,40 +53,71 @@ OPS = {
 }
 
 
+#: Levels of the host's, the device's and the Python tracer.
+LEVELS = ((0, 1, 0), (2, 1, 0), (2, 1, 1))
+#: What PyTorch's own trace is compared for.
+OPTIONS: Mapping[str, Mapping[str, Any]] = {
+    "plain": {},
+    "shapes": {"record_shapes": True},
+    "memory": {"record_shapes": True, "profile_memory": True},
+    "calls": {"python_tracer_level": 1},
+}
+_LEVEL_NAMES = ("host_tracer_level", "device_tracer_level", "python_tracer_level")
+_OF_LEVELS = {
+    f"levels {it}": ("record", dict(zip(_LEVEL_NAMES, it, strict=True)))
+    for it in LEVELS
+}
+_OF_ALL = {"nested": ("nested", {}), "faults": ("faults", {})}
+#: Framework → name of a recording → what the program does, and with which options.
+RECORDINGS: Mapping[str, Mapping[str, tuple[str, Mapping[str, Any]]]] = {
+    "tensorflow": {"usual": ("record", {}), **_OF_LEVELS, **_OF_ALL},
+    "jax": {"usual": ("record", {}), **_OF_LEVELS, **_OF_ALL},
+    "torch": {
+        "usual": ("record", {}),
+        **{name: ("planes", options) for name, options in OPTIONS.items()},
+        "exported": ("exported", {}),
+        **_OF_ALL,
+    },
+}
+
+
 def ran(
-    what: str,
     framework: str,
     folder: Path,
+    recordings: Mapping[str, tuple[str, Mapping[str, Any]]],
     *,
     environment: Mapping[str, str] | None = None,
-    **options: object,
-) -> dict[str, Any]:
-    """The truth that the program wrote."""
-    arguments = (what, framework, folder, json.dumps(options))
+) -> None:
+    """Have one program make several recordings."""
+    arguments = (framework, folder, json.dumps(recordings))
     run_program(interpreter(framework), PROGRAM, *arguments, environment=environment)
-    truth: dict[str, Any] = json.loads((folder / "truth.json").read_text("utf-8"))
-    return truth
 
 
-def ran_each(
-    what: str, framework: str, folder: Path, options: Sequence[Mapping[str, object]]
-) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Folder and truth of each of several recordings that one program makes."""
-    each = (json.dumps(it) for it in options)
-    run_program(interpreter(framework), PROGRAM, what, framework, folder, *each)
-    for number in range(len(options)):
-        truth = json.loads((folder / str(number) / "truth.json").read_text("utf-8"))
-        yield folder / str(number), truth
+def truth_of(folder: Path) -> Any:
+    """What the program knows of a recording."""
+    return json.loads((folder / "truth.json").read_text("utf-8"))
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], Path]:
+    """The folder of a recording; one program of a framework makes all of them."""
+
+    @cache
+    def of(framework: str) -> Path:
+        folder = tmp_path_factory.mktemp(framework)
+        ran(framework, folder, RECORDINGS[framework])
+        return folder
+
+    return lambda framework, name: of(framework) / name
 
 
 @pytest.fixture(scope="module", params=FRAMEWORKS)
 def recorded(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, made: Callable[[str, str], Path]
 ) -> tuple[str, Path, dict[str, Any]]:
     """Framework, file and truth of a recording at the usual levels."""
-    folder = tmp_path_factory.mktemp(request.param)
-    truth = ran("record", request.param, folder)
-    return request.param, only_file(folder), truth
+    folder = made(request.param, "usual")
+    return request.param, only_file(folder), truth_of(folder)
 
 
 def levels_of(profile: ProfileData) -> tuple[int, int, int]:
@@ -186,35 +218,33 @@ def test_xprof_shows_our_lines_beside_the_frameworks(
 
 
 @pytest.mark.parametrize("framework", ["tensorflow", "jax"])
-def test_levels_take_effect(framework: str, tmp_path: Path) -> None:
+def test_levels_take_effect(framework: str, made: Callable[[str, str], Path]) -> None:
     counts = {}
-    names = ("host_tracer_level", "device_tracer_level", "python_tracer_level")
-    asked = ((0, 1, 0), (2, 1, 0), (2, 1, 1))
-    options = [dict(zip(names, levels, strict=True)) for levels in asked]
-    made = ran_each("record", framework, tmp_path, options)
-    for levels, (folder, truth) in zip(asked, made, strict=True):
+    for levels in LEVELS:
+        folder = made(framework, f"levels {levels}")
         profile = ss.open(only_file(folder))
         assert levels_of(profile) == levels
         assert steps_of(profile) == [("train", number) for number in STEPS]
         counts[levels] = len(event_names(profile))
-        told = [line for line in truth["warnings"] if "listens on all" in line]
+        warnings = truth_of(folder)["warnings"]
+        told = [line for line in warnings if "listens on all" in line]
         asked_more = framework == "tensorflow" and levels != (2, 1, 0)
-        assert len(truth["warnings"]) == len(told) == asked_more
+        assert len(warnings) == len(told) == asked_more
     assert counts[0, 1, 0] < counts[2, 1, 0] < counts[2, 1, 1]
 
 
 def test_without_its_server_tensorflow_says_which_levels_it_took(
     tmp_path: Path,
 ) -> None:
-    truth = ran(
-        "record",
+    ran(
         "tensorflow",
         tmp_path,
+        {"without": ("record", {"host_tracer_level": 1})},
         environment={"STEPSCOPE_TF_SERVER": "0"},
-        host_tracer_level=1,
     )
-    assert levels_of(ss.open(only_file(tmp_path))) == (2, 1, 0)
-    assert truth["warnings"] == [
+    folder = tmp_path / "without"
+    assert levels_of(ss.open(only_file(folder))) == (2, 1, 0)
+    assert truth_of(folder)["warnings"] == [
         (
             "TensorFlow records at its usual tracer levels (host 2, device 1, python "
             "0): its server is forbidden (STEPSCOPE_TF_SERVER=0)"
@@ -226,51 +256,36 @@ def test_without_its_server_tensorflow_says_which_levels_it_took(
     ]
 
 
-#: What PyTorch's own trace is compared for.
-OPTIONS: Mapping[str, Mapping[str, Any]] = {
-    "plain": {},
-    "shapes": {"record_shapes": True},
-    "memory": {"record_shapes": True, "profile_memory": True},
-    "calls": {"python_tracer_level": 1},
-}
-
-
-@pytest.fixture(scope="module")
-def planes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """A folder for each of `OPTIONS`."""
-    folder = tmp_path_factory.mktemp("planes")
-    made = ran_each("planes", "torch", folder, list(OPTIONS.values()))
-    return {name: path for name, (path, _) in zip(OPTIONS, made, strict=True)}
-
-
 @pytest.mark.parametrize("name", list(OPTIONS))
 def test_pytorch_fills_the_tables_that_its_own_trace_fills(
-    name: str, planes: dict[str, Path], tmp_path: Path
+    name: str, made: Callable[[str, str], Path], tmp_path: Path
 ) -> None:
     def compared(folder: Path) -> ProfileData:
-        truth = json.loads((folder / "truth.json").read_text("utf-8"))
-        told = [it for it in truth["warnings"] if "allocations only of the thr" in it]
+        warnings = truth_of(folder)["warnings"]
+        told = [it for it in warnings if "allocations only of the thr" in it]
         asked = OPTIONS[name].get("profile_memory", False)
-        assert len(truth["warnings"]) == len(told) == asked
+        assert len(warnings) == len(told) == asked
         theirs = ss.open(folder / "exported.pt.trace.json")
         ours = ss.open(folder / "planes.xplane.pb")
         assert_same_tables(theirs, ours)
         return ours
 
     try:
-        ours = compared(planes[name])
+        ours = compared(made("torch", name))
     except AssertionError:
         # On a busy machine PyTorch's two ways out have differed once. A fault of ours
         # would come again.
-        ran("planes", "torch", tmp_path, **OPTIONS[name])
-        ours = compared(tmp_path)
+        ran("torch", tmp_path, {name: ("planes", OPTIONS[name])})
+        ours = compared(tmp_path / name)
     (host,) = ours.hosts
     assert ours.table(host, "iterators").height == len(STEPS)
 
 
-def test_annotations_survive_a_pytorch_that_only_exports(tmp_path: Path) -> None:
+def test_annotations_survive_a_pytorch_that_only_exports(
+    made: Callable[[str, str], Path],
+) -> None:
     """Its export makes "unknown" of names with anything but plain letters in them."""
-    truth = ran("exported", "torch", tmp_path)
+    truth = truth_of(made("torch", "exported"))
     assert truth["warnings"] == []
     profile = ss.open(truth["path"])
     assert steps_of(profile) == [("train", number) for number in STEPS]
@@ -280,9 +295,9 @@ def test_annotations_survive_a_pytorch_that_only_exports(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_no_failure_of_a_collector_changes_the_training(
-    framework: str, tmp_path: Path
+    framework: str, made: Callable[[str, str], Path]
 ) -> None:
-    answers = ran("faults", framework, tmp_path)
+    answers = truth_of(made(framework, "faults"))
     expected, _, _ = answers.pop("nothing")
     for name, (losses, warnings, path) in answers.items():
         assert losses == expected, name
@@ -304,13 +319,14 @@ def test_no_failure_of_a_collector_changes_the_training(
     ],
 )
 def test_a_profiler_of_the_programs_own_goes_on(
-    framework: str, words: str, tmp_path: Path
+    framework: str, words: str, made: Callable[[str, str], Path]
 ) -> None:
-    truth = ran("nested", framework, tmp_path)
+    folder = made(framework, "nested")
+    truth = truth_of(folder)
     (warning,) = truth["warnings"]
     assert words in warning
     assert truth["own_bytes"] > 1000
-    profile = ss.open(only_file(tmp_path / "ours"))
+    profile = ss.open(only_file(folder / "ours"))
     assert steps_of(profile) == [("train", number) for number in STEPS]
 
 

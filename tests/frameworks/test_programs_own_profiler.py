@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
@@ -17,6 +18,7 @@ from tests.support.programs.frameworks import interpreter, only_file
 import stepscope as ss
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 pytestmark = pytest.mark.framework
@@ -71,11 +73,65 @@ for number in range(1, 41):
 print(f"{result():.9e}")
 sys.exit(3)
 """
+SCHEDULE = (
+    TORCH.replace(
+        "torch.profiler.profile()",
+        """torch.profiler.profile(
+    schedule=torch.profiler.schedule(
+        wait=int(sys.argv[1]), warmup=4, active=3, repeat=1
+    ),
+    on_trace_ready=lambda it: it.export_chrome_trace("own.pt.trace.json"),
+)""",
+    )
+    + """
+profiler.start()
+for _ in range(40):
+    step()
+    profiler.step()
+profiler.stop()
+os.makedirs("own"); os.rename("own.pt.trace.json", "own/own.pt.trace.json")
+print(f"{result():.9e}")
+"""
+)
+KERAS = """
+import numpy as np, keras
+keras.utils.set_random_seed(0)
+model = keras.Sequential([keras.layers.Input((16,)), keras.layers.Dense(4)])
+model.compile("sgd", "mse")
+callback = keras.callbacks.TensorBoard("own", profile_batch=(10, 14))
+history = model.fit(
+    np.ones((8 * 40, 16)), np.ones((8 * 40, 4)), batch_size=8, verbose=0,
+    callbacks=[callback],
+)
+print(f"{history.history['loss'][-1]:.9e}")
+"""
+SERVER = f"""{JAX}
+import socket
+with socket.socket() as probe:
+    probe.bind(("127.0.0.1", 0))
+    port = probe.getsockname()[1]
+early = sys.argv[1] == "early"
+def serve(): jax.profiler.start_server(port)
+if early: serve()
+for number in range(1, 41):
+    if number == 10 and not early: serve()
+    step()
+jax.profiler.stop_server()
+print(f"{{result():.9e}}")
+"""
 #: Name → how it begins, part of a name that only the framework writes in each step.
 PROGRAMS = {
     "jax": (JAX, "PjitFunction(train_step)"),
     "tensorflow": (TENSORFLOW, "MatMul"),
     "torch": (TORCH, "Optimizer.step#SGD.step"),
+}
+#: Name of a run → environment, program, and what it is called with.
+RUNS = {
+    **{f"{it} in ours": (it, PROGRAMS[it][0] + LOOP, "12", "20") for it in PROGRAMS},
+    **{f"{it} earlier": (it, PROGRAMS[it][0] + LOOP, "3", "12") for it in PROGRAMS},
+    **{f"schedule {wait}": ("torch", SCHEDULE, wait) for wait in ("3", "10")},
+    "keras": ("tensorflow", KERAS),
+    **{f"server {when}": ("jax", SERVER, when) for when in ("early", "within")},
 }
 QUIET = {
     "CUDA_VISIBLE_DEVICES": "-1",
@@ -118,16 +174,27 @@ def names_in(path: Path) -> list[str]:
     return types.gather(trace.table("events")["type"].to_physical()).to_list()
 
 
-def run(
-    folder: Path, environment: str, text: str, *arguments: object, under_us: bool = True
-) -> Done:
-    """Run a program of an environment in a folder, under `stepscope run` or alone."""
-    folder.mkdir()
-    (folder / "train.py").write_text(text, encoding="utf-8")
-    asked = [*WINDOW, "--no-report", "--"]
-    ours = [sys.executable, "-m", "stepscope", "run", *asked] if under_us else []
-    done = subprocess.run(
-        [*ours, interpreter(environment), "train.py", *map(str, arguments)],
+#: Runs programs of one framework as scripts, each in its folder; how each ended.
+WITHOUT_US = """
+import contextlib, io, json, os, runpy, sys
+ended = []
+for folder, *arguments in json.loads(sys.argv[1]):
+    os.chdir(folder)
+    sys.argv = ["train.py", *arguments]
+    status = 0
+    with contextlib.redirect_stdout(io.StringIO()) as said:
+        try:
+            runpy.run_path("train.py", run_name="__main__")
+        except SystemExit as end:
+            status = end.code
+    ended.append((status, said.getvalue()))
+print(json.dumps(ended))
+"""
+
+
+def in_folder(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command,
         cwd=folder,
         capture_output=True,
         text=True,
@@ -135,18 +202,43 @@ def run(
         timeout=300,
         env={**os.environ, **QUIET},
     )
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Done]:
+    """What a run does without us; a framework is imported once."""
+
+    @cache
+    def of(environment: str) -> dict[str, Done]:
+        base = tmp_path_factory.mktemp(environment)
+        asked = {}
+        for name, (where, text, *arguments) in RUNS.items():
+            if where == environment:
+                folder = base / name
+                folder.mkdir()
+                (folder / "train.py").write_text(text, encoding="utf-8")
+                asked[name] = (str(folder), *arguments)
+        given = json.dumps(list(asked.values()))
+        done = in_folder(base, interpreter(environment), "-c", WITHOUT_US, given)
+        assert done.returncode == 0, done.stderr
+        ended = json.loads(done.stdout.splitlines()[-1])
+        return {
+            name: Done(base / name, status, out, done.stderr)
+            for name, (status, out) in zip(asked, ended, strict=True)
+        }
+
+    return lambda name: of(RUNS[name][0])[name]
+
+
+def under_us(folder: Path, name: str, alone: Done) -> Done:
+    """A run under `stepscope run`; it does what it does alone."""
+    environment, text, *arguments = RUNS[name]
+    (folder / "train.py").write_text(text, encoding="utf-8")
+    ours = (sys.executable, "-m", "stepscope", "run", *WINDOW, "--no-report", "--")
+    done = in_folder(folder, *ours, interpreter(environment), "train.py", *arguments)
+    assert (done.returncode, done.stdout) == (alone.status, alone.out), done.stderr
+    assert "Traceback" not in done.stderr
     return Done(folder, done.returncode, done.stdout, done.stderr)
-
-
-def both(
-    tmp_path: Path, environment: str, text: str, *arguments: object
-) -> tuple[Done, Done]:
-    """A program does under us what it does alone."""
-    alone = run(tmp_path / "alone", environment, text, *arguments, under_us=False)
-    ours = run(tmp_path / "ours", environment, text, *arguments)
-    assert (ours.status, ours.out) == (alone.status, alone.out), ours.err
-    assert "Traceback" not in ours.err
-    return alone, ours
 
 
 def count(names: list[str], sign: str) -> int:
@@ -155,16 +247,18 @@ def count(names: list[str], sign: str) -> int:
 
 @pytest.mark.parametrize("name", sorted(PROGRAMS))
 def test_its_profiler_that_starts_in_our_window_is_whole_and_ours_steps_aside(
-    name: str, tmp_path: Path
+    name: str, tmp_path: Path, alone: Callable[[str], Done]
 ) -> None:
-    program, sign = PROGRAMS[name]
-    alone, ours = both(tmp_path, name, program + LOOP, 12, 20)
-    assert alone.status == 3
+    _, sign = PROGRAMS[name]
+    without = alone(f"{name} in ours")
+    ours = under_us(tmp_path, f"{name} in ours", without)
+    assert without.status == 3
     # Steps 12 to 20, each as often as without us.
-    assert count(ours.own_names(), sign) == count(alone.own_names(), sign) >= 9
+    theirs = count(without.own_names(), sign)
+    assert count(ours.own_names(), sign) == theirs >= 9
     # Ours has the framework's part of the steps before, and all steps' annotations.
     found = ours.our_names()
-    assert 5 <= count(found, sign) <= 7 * (count(alone.own_names(), sign) // 9)
+    assert 5 <= count(found, sign) <= 7 * (theirs // 9)
     assert found.count("step") == 20
     assert ours.err.count("the program started the program's own") == 1
     assert "steps 6 to 25" in ours.err
@@ -172,87 +266,45 @@ def test_its_profiler_that_starts_in_our_window_is_whole_and_ours_steps_aside(
 
 @pytest.mark.parametrize("name", sorted(PROGRAMS))
 def test_its_profiler_that_runs_already_is_left_alone(
-    name: str, tmp_path: Path
+    name: str, tmp_path: Path, alone: Callable[[str], Done]
 ) -> None:
-    program, sign = PROGRAMS[name]
-    alone, ours = both(tmp_path, name, program + LOOP, 3, 12)
-    assert count(ours.own_names(), sign) == count(alone.own_names(), sign) >= 10
+    _, sign = PROGRAMS[name]
+    without = alone(f"{name} earlier")
+    ours = under_us(tmp_path, f"{name} earlier", without)
+    assert count(ours.own_names(), sign) == count(without.own_names(), sign) >= 10
     found = ours.our_names()
     assert count(found, sign) == 0
     assert found.count("step") == 20
     assert ours.err.count("runs already") == 1
 
 
-@pytest.mark.parametrize("warm_up_begins", [3, 10])
+@pytest.mark.parametrize("warm_up_begins", ["3", "10"])
 def test_a_schedule_of_pytorch_warms_up_and_records_as_without_us(
-    warm_up_begins: int, tmp_path: Path
+    warm_up_begins: str, tmp_path: Path, alone: Callable[[str], Done]
 ) -> None:
     """It is prepared before our window opens, or within it."""
-    program = (
-        TORCH.replace(
-            "torch.profiler.profile()",
-            f"""torch.profiler.profile(
-    schedule=torch.profiler.schedule(
-        wait={warm_up_begins}, warmup=4, active=3, repeat=1
-    ),
-    on_trace_ready=lambda it: it.export_chrome_trace("own.pt.trace.json"),
-)""",
-        )
-        + """
-profiler.start()
-for _ in range(40):
-    step()
-    profiler.step()
-profiler.stop()
-os.makedirs("own"); os.rename("own.pt.trace.json", "own/own.pt.trace.json")
-print(f"{result():.9e}")
-"""
-    )
-    alone, ours = both(tmp_path, "torch", program)
+    without = alone(f"schedule {warm_up_begins}")
+    ours = under_us(tmp_path, f"schedule {warm_up_begins}", without)
     sign = "Optimizer.step#SGD.step"
-    assert count(ours.own_names(), sign) == count(alone.own_names(), sign) == 3
-    assert count(ours.own_names(), "aten::") == count(alone.own_names(), "aten::")
+    assert count(ours.own_names(), sign) == count(without.own_names(), sign) == 3
+    assert count(ours.own_names(), "aten::") == count(without.own_names(), "aten::")
 
 
 def test_the_tensorboard_callback_of_keras_profiles_as_without_us(
-    tmp_path: Path,
+    tmp_path: Path, alone: Callable[[str], Done]
 ) -> None:
-    program = """
-import numpy as np, keras
-keras.utils.set_random_seed(0)
-model = keras.Sequential([keras.layers.Input((16,)), keras.layers.Dense(4)])
-model.compile("sgd", "mse")
-callback = keras.callbacks.TensorBoard("own", profile_batch=(10, 14))
-history = model.fit(
-    np.ones((8 * 40, 16)), np.ones((8 * 40, 4)), batch_size=8, verbose=0,
-    callbacks=[callback],
-)
-print(f"{history.history['loss'][-1]:.9e}")
-"""
-    alone, ours = both(tmp_path, "tensorflow", program)
+    without = alone("keras")
+    ours = under_us(tmp_path, "keras", without)
     sign = "multi_step_on_iterator"
-    assert count(ours.own_names(), sign) == count(alone.own_names(), sign) > 0
+    assert count(ours.own_names(), sign) == count(without.own_names(), sign) > 0
     assert ours.our_names().count("step") == 20
 
 
-@pytest.mark.parametrize("when", ["before our window", "within it"])
+@pytest.mark.parametrize("when", ["early", "within"])
 def test_a_profiler_server_of_jax_is_left_to_who_captures_there(
-    when: str, tmp_path: Path
+    when: str, tmp_path: Path, alone: Callable[[str], Done]
 ) -> None:
-    early = when == "before our window"
-    program = f"""{JAX}
-import socket
-with socket.socket() as probe:
-    probe.bind(("127.0.0.1", 0))
-    port = probe.getsockname()[1]
-def serve(): jax.profiler.start_server(port)
-if {early}: serve()
-for number in range(1, 41):
-    if number == 10 and not {early}: serve()
-    step()
-jax.profiler.stop_server()
-print(f"{{result():.9e}}")
-"""
-    _, ours = both(tmp_path, "jax", program)
+    """It is started before our window opens, or within it."""
+    ours = under_us(tmp_path, f"server {when}", alone(f"server {when}"))
     assert ours.err.count("JAX profiler server") == 1
-    assert (count(ours.our_names(), "PjitFunction") > 0) is not early
+    assert (count(ours.our_names(), "PjitFunction") > 0) is (when == "within")

@@ -25,7 +25,7 @@ def fuzz(repository: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     ("cases", "seed"),
     [
         (40, 20),
-        pytest.param(750, 21, marks=pytest.mark.slow),
+        pytest.param(750, 21, marks=pytest.mark.slow(seconds=12)),
         pytest.param(3000, 22, marks=pytest.mark.thorough),
     ],
 )

@@ -229,7 +229,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=25)
 def test_a_wheel_from_a_clone_holds_the_page(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     here = "stepscope/serve/static/"

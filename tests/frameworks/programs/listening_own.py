@@ -36,7 +36,8 @@ server = ss.server.start(0)
 sys.stdout.write(server.address + "\n")
 sys.stdout.flush()
 number = 0
-while not ended.is_set():
+# A pause, since who asks needs the processor too.
+while not ended.wait(0.005):
     with ss.StepTrace(number):
         step()
     number += 1
