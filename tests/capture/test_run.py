@@ -322,7 +322,8 @@ spin()
     assert isinstance(overview, OverviewPageResult)
     busy = overview.breakdown_ms["host_compute"]
     assert busy is not None
-    assert busy >= 500
+    # The recorder began some time after the program did.
+    assert busy >= 100
 
 
 PLAIN = """
