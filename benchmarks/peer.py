@@ -64,13 +64,15 @@ for tool in sys.argv[2:]:
 STEPSCOPE_PROGRAM = f"""
 import sys
 import stepscope
-from stepscope.analysis.tools import answers
-from stepscope.analysis.timeline.catalogue import catalogue
-from stepscope.analysis.timeline.tiles import MOST_TRACKS, TILE_BUCKETS, tiles
-from stepscope.report.compose import describe, doubts
-from stepscope.report import to_json
-from stepscope.report.trace_frames import slice_frame
-from stepscope.serve import frames
+from stepscope.cli.light_start import light_start
+with light_start():
+    from stepscope.analysis.tools import answers
+    from stepscope.analysis.timeline.catalogue import catalogue
+    from stepscope.analysis.timeline.tiles import MOST_TRACKS, TILE_BUCKETS, tiles
+    from stepscope.report.compose import describe, doubts
+    from stepscope.report import to_json
+    from stepscope.report.trace_frames import slice_frame
+    from stepscope.serve import frames
 profile = stepscope.open(sys.argv[1])
 def draw(host):
     shown = catalogue(profile, host)

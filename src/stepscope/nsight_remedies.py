@@ -7,7 +7,9 @@ what to record, and by ranges (NVTX) what the program does.
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple
+from typing import Final
+
+from stepscope.frozen import Frozen
 
 __all__ = ["is_of_a_framework", "nsight_remedy"]
 
@@ -15,7 +17,7 @@ _DEVICE: Final = "`nsys profile --trace=cuda,nvtx`"
 _HOST: Final = "`nsys profile --trace=cuda,nvtx,osrt`"
 
 
-class _Words(NamedTuple):
+class _Words(Frozen, frozen=True, eq=True):
     """A part of a remedy by which it is recognised, and what to say then.
 
     Attributes:

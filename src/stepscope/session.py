@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from stepscope.analysis.profile import ProfileWithTools
 from stepscope.formats.beside import read_kernels, with_kernels
-from stepscope.formats.nsight_compute import printed_tables
 from stepscope.formats.opening import open_hosts, open_run
+from stepscope.formats.registry import printed_tables
 
 if TYPE_CHECKING:
     from os import PathLike

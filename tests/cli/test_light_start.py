@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import subprocess
 import sys
+
+import pytest
 
 VARIABLE = "OPENBLAS_NUM_THREADS"
 PROGRAM = """
@@ -16,11 +19,24 @@ tasks = len(os.listdir("/proc/self/task")) if sys.platform == "linux" else 1
 print(os.environ.get("OPENBLAS_NUM_THREADS"), gc.isenabled(), gc.get_freeze_count() > 0)
 print(tasks)
 """
+FREED = """
+import os
+from stepscope.cli.light_start import light_start
+with light_start():
+    import numpy
+def resident():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+array = numpy.ones(8 << 20)
+held = resident()
+del array
+print(held - resident() < 8 << 20)
+"""
 
 
-def started(prelude: str = "") -> list[str]:
+def started(prelude: str = "", program: str = PROGRAM) -> list[str]:
     done = subprocess.run(
-        [sys.executable, "-c", prelude + PROGRAM],
+        [sys.executable, "-c", prelude + program],
         capture_output=True,
         text=True,
         check=True,
@@ -40,3 +56,12 @@ def test_what_the_user_has_set_stands() -> None:
 
 def test_where_numpy_is_loaded_already_nothing_is_done() -> None:
     assert started("import numpy\n")[0] == "None True False"
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux" or not hasattr(ctypes.CDLL(None), "mallopt"),
+    reason="only glibc can be told to keep memory",
+)
+def test_memory_that_was_freed_stays_for_the_next_array() -> None:
+    assert started(program=FREED) == ["True"]
+    assert started("import numpy\n", program=FREED) == ["False"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from stepscope.cli.forms import REPORT_FORMS
 from stepscope.cli.output import check_free, deliver
@@ -17,6 +17,7 @@ from stepscope.compare.store import (
     write_promises,
 )
 from stepscope.errors import BadUsage
+from stepscope.frozen import Frozen
 from stepscope.report import to_json, to_text
 from stepscope.report.compose import STAGES, compose, explain, judge
 from stepscope.report.outline import as_markdown, as_text
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 __all__ = ["Request", "answer", "composed", "show"]
 
 
-class Request(NamedTuple):
+class Request(Frozen, frozen=True, eq=True):
     """What was asked for.
 
     Attributes:

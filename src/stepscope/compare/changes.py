@@ -256,7 +256,7 @@ def _merged(times: KernelTimes, alone: set[str]) -> KernelTimes:
     """Return the times by kernel, some of them whatever op launched them."""
     found: KernelTimes = {}
     for key, one in times.items():
-        place = key._replace(op=None) if key.name in alone else key
+        place = msgspec.structs.replace(key, op=None) if key.name in alone else key
         held = found.get(place, KernelTime(0.0, 0.0))
         found[place] = KernelTime(held.ms + one.ms, held.runs + one.runs)
     return found

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import polars as pl
 
 from stepscope.analysis.tools import analyse
 from stepscope.compare.work import kernel_runs
+from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS, PS_PER_US
 
@@ -35,21 +36,21 @@ _NO_STEP_TIME: Final = Unavailable(
 )
 
 
-class OpKey(NamedTuple):
+class OpKey(Frozen, frozen=True, eq=True):
     """An op, on the host or on devices."""
 
     name: str
     side: Literal["host", "device"]
 
 
-class KernelKey(NamedTuple):
+class KernelKey(Frozen, frozen=True, eq=True):
     """A kernel, and the op that launched it; None where that was not recorded."""
 
     name: str
     op: str | None
 
 
-class KernelTime(NamedTuple):
+class KernelTime(Frozen, frozen=True, eq=True):
     """What a kernel takes of a step, in ms, and how often it runs in one."""
 
     ms: float

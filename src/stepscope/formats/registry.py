@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from stepscope.rundir import HostFiles
     from stepscope.trace.model import TraceData
 
-__all__ = ["READERS", "Reader"]
+__all__ = ["READERS", "Reader", "printed_tables"]
 
 
 class Reader(Frozen, frozen=True, eq=True):
@@ -64,4 +64,8 @@ READERS: Final = (
     Reader("ncu_rep", _later(_NSIGHT_COMPUTE, "read_report"), beside=True),
     Reader("memory_snapshot", _later(f"{_MEMORY}.snapshot", "read")),
     Reader("device_memory_profile", _later(f"{_MEMORY}.pprof", "read")),
+)
+#: What `ncu` prints of a report: its path, and that of the tool → tables in CSV.
+printed_tables: Final[Callable[[Path, str | None], bytes]] = _later(
+    _NSIGHT_COMPUTE, "printed_tables"
 )

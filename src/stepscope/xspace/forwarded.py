@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import binascii
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from msgspec import Raw
+
+from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,7 +26,7 @@ _PREFIX: Final = "stepscope."
 _NAME_AND_VALUES: Final = msgspec.json.Decoder(tuple[str, Raw])
 
 
-class Forwarded(NamedTuple):
+class Forwarded(Frozen, frozen=True, eq=True):
     """An annotation as the program made it.
 
     Attributes:

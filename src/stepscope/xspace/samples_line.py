@@ -9,8 +9,9 @@ Definition: docs/formats/xplane.md#samples-of-functions.
 from __future__ import annotations
 
 import re
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
 
+from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
 
 __all__ = [
@@ -56,7 +57,7 @@ SYSTEM: Final = "waits for the system"
 OTHER_THREADS: Final = 0
 
 
-class SamplesLine(NamedTuple):
+class SamplesLine(Frozen, frozen=True, eq=True):
     """A line of samples.
 
     Attributes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 
+import msgspec
 import polars as pl
 import pytest
 from hypothesis import given
@@ -135,7 +136,7 @@ def test_products(op: str, operands: Operands, expected: int | None) -> None:
 def test_einsum(
     equation: str | None, sizes: tuple[tuple[int, ...], ...], expected: int | None
 ) -> None:
-    given = tensors(*sizes)._replace(equation=equation)
+    given = msgspec.structs.replace(tensors(*sizes), equation=equation)
     assert flops("Einsum", given) == expected
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import polars as pl
@@ -16,6 +16,7 @@ from stepscope.advice.judging.worked import (
     kernels_of,
 )
 from stepscope.advice.signals.computing.measured import measured_work
+from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ __all__ = ["MEASURED_READS", "Fault", "judge_measured"]
 MEASURED_READS: Final[tuple[Signal[Any], ...]] = (*WORKED_READS, measured_work)
 
 
-class Fault(NamedTuple):
+class Fault(Frozen, frozen=True, eq=True):
     """What a rule looks for in the rows of `measured_work`.
 
     Attributes:

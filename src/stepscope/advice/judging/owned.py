@@ -7,13 +7,14 @@ between these calls `judge_owned`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from stepscope.advice.finding import Finding
 from stepscope.advice.signals.device import device_signals
 from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.shares import TOPICS, account_signals
 from stepscope.advice.verdict import judge
+from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ OWNED_READS: Final[tuple[Signal[Any], ...]] = (
 )
 
 
-class Owned(NamedTuple):
+class Owned(Frozen, frozen=True, eq=True):
     """The time that a rule is about.
 
     Attributes:

@@ -39,7 +39,7 @@ def overview_page(
     counted = compat_placement(measured.run, measured.names)
     if not isinstance(counted, Unavailable):
         placement, eager = counted
-        placed = placed._replace(placement=placement, eager=eager)
+        placed = msgspec.structs.replace(placed, placement=placement, eager=eager)
     page = page_of(
         measured, options, times=compat_summary(steps), account=(), placed=placed
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
@@ -12,6 +12,7 @@ from stepscope.analysis.model_views.annotation_columns import ANNOTATION_ROWS
 from stepscope.analysis.model_views.rows import listed, selected
 from stepscope.analysis.model_views.tree import METRICS, Nodes, Tree, summed
 from stepscope.analysis.results.null_columns import missing_columns
+from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_US
 
@@ -47,7 +48,7 @@ _NO_TIME: Final = Unavailable(
 _MORE: Final = ("launches", "step_ps", "step_device_ps")
 
 
-class _Grown(NamedTuple):
+class _Grown(Frozen, frozen=True):
     """All annotations of all hosts as a tree.
 
     Attributes:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -11,6 +12,7 @@ from stepscope.analysis.model_views.columns import VIEW_ROWS
 from stepscope.analysis.model_views.settings import SELECTABLE
 from stepscope.analysis.model_views.tree import METRICS, summed
 from stepscope.analysis.results.patterns import whole
+from stepscope.frozen import Frozen
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
@@ -29,7 +31,7 @@ _ALWAYS: Final = ("id", "parent", "depth", "name")
 _ASCENDING: Final = frozenset({"name", "depth"})
 
 
-class Listed(NamedTuple):
+class Listed(Frozen, frozen=True):
     """The nodes to show, depth first.
 
     Attributes:
@@ -67,7 +69,7 @@ def listed(tree: Tree, settings: Settings) -> Listed:
     if settings.account_displayed_op_only:
         # What is only too deep to be shown counts with the node above it.
         own = np.where(_wanted(tree, settings, depth)[:, None], tree.own, 0)
-        tree = tree._replace(total=summed(tree.parent, own))
+        tree = msgspec.structs.replace(tree, total=summed(tree.parent, own))
     # Thresholds are about what is displayed, then.
     shown = _wanted(tree, settings, depth) & (depth <= settings.max_depth)
     order, above = _ordered(tree, roots, shown, settings)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from stepscope.analysis.results.patterns import whole
+from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -34,7 +35,7 @@ _COLUMN: Final = {name: place for place, name in enumerate(METRICS)}
 _VARIABLES: Final = (_COLUMN["parameters"], _COLUMN["has_parameters"])
 
 
-class Tree(NamedTuple):
+class Tree(Frozen, frozen=True):
     """Nodes, parents before their children.
 
     Attributes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 import numpy as np
@@ -20,6 +20,7 @@ from stepscope.derive.host.function_calls import EXPENSIVE_MODES, function_calls
 from stepscope.derive.names.event_kinds import OpCategory
 from stepscope.derive.ops.database import device_ops, host_ops
 from stepscope.derive.ops.placement import PROGRAM_EVIDENCE, op_placement
+from stepscope.frozen import Frozen
 from stepscope.tracer_remedies import RECORD_OP_MODES, RECORD_OP_NAMES
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_US
@@ -146,7 +147,7 @@ class Eager(msgspec.Struct, frozen=True, kw_only=True):
     device_percent: float | None
 
 
-class Placed(NamedTuple):
+class Placed(Frozen, frozen=True, eq=True):
     """What is known of where the ops of a run ran.
 
     Attributes:

@@ -9,7 +9,7 @@ Definition: docs/definitions/host-time.md#waiting-and-working.
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -88,7 +88,7 @@ class HostWaits(Frozen, frozen=True):
     works: bool
 
 
-class _Other(NamedTuple):
+class _Other(Frozen, frozen=True, eq=True):
     """Another thread of the program: its clocks, and its functions where it has any."""
 
     name: str

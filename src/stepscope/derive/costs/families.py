@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from stepscope.derive.costs.attention import ATTENTION
 from stepscope.derive.costs.convolutions import CONVOLUTIONS
 from stepscope.derive.costs.family import Part
@@ -121,5 +123,5 @@ def _accessed(given: Operands, rule: Rule, outputs: tuple[Tensor, ...]) -> int |
     result = rule.result(given)
     if result is None or not tensors:
         return None
-    written = outputs or (tensors[0]._replace(sizes=result),)
+    written = outputs or (msgspec.structs.replace(tensors[0], sizes=result),)
     return total_bytes((*tensors, *written))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from functools import cache
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
@@ -15,6 +15,7 @@ from stepscope.derive.costs.convolution_windows import (
     read_window,
 )
 from stepscope.derive.costs.operands import Tensor, from_text
+from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ _CONVOLUTION_CALL: Final = Pattern(r"^__cudnn\$conv(?P<way>\w*)")
 _DEEPEST: Final = 16
 
 
-class _Instruction(NamedTuple):
+class _Instruction(Frozen, frozen=True, eq=True):
     """One row of hlo_ops."""
 
     name: str
@@ -88,7 +89,7 @@ def instruction_costs(*, hlo_ops: pl.DataFrame) -> pl.DataFrame:
         Columns `INSTRUCTION_COSTS`, one row per row of `hlo_ops`.
     """
     rows: list[tuple[int | None, int | None]] = []
-    wanted = hlo_ops.select("program", *_Instruction._fields)
+    wanted = hlo_ops.select("program", *_Instruction.__struct_fields__)
     # Few shapes occur in a program, each many times.
     tensors = cache(_tensors)
     for _, program in wanted.group_by("program", maintain_order=True):

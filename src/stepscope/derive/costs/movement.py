@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from stepscope.derive.costs.family import Family, Part, Rule
 from stepscope.derive.costs.operands import operand_bytes, total_bytes
 from stepscope.derive.costs.pointwise import broadcast
@@ -50,7 +52,7 @@ def _chosen(given: Operands) -> int | None:
         return None
     # A single number takes the type of the tensor beside it.
     widest = max(choices, key=lambda one: (len(one.sizes), one.elements))
-    return total_bytes((*given.every(), widest._replace(sizes=sizes)))
+    return total_bytes((*given.every(), msgspec.structs.replace(widest, sizes=sizes)))
 
 
 #: Ops whose operands are all that they read or write, each once: the destination of a

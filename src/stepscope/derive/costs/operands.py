@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ _OPERAND: Final = Pattern(
 )
 
 
-class Tensor(NamedTuple):
+class Tensor(Frozen, frozen=True, eq=True):
     """One tensor: the name of its element type as recorded, and its sizes."""
 
     dtype: str
@@ -74,7 +75,7 @@ class Tensor(NamedTuple):
         return None if width is None else width * self.elements
 
 
-class Operands(NamedTuple):
+class Operands(Frozen, frozen=True, eq=True):
     """The operands of one execution.
 
     Attributes:

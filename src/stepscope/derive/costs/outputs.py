@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 if TYPE_CHECKING:
     from stepscope.derive.costs.operands import Operands, Tensor
 
@@ -58,4 +60,4 @@ def without_outputs(
         return given, ()
     outputs = tuple(one for operand in given.tensors[last + 1 :] for one in operand)
     read = (*given.tensors[: last + 1], *(() for _ in given.tensors[last + 1 :]))
-    return given._replace(tensors=read), outputs
+    return msgspec.structs.replace(given, tensors=read), outputs

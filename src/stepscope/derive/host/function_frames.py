@@ -7,7 +7,7 @@ that were looked at only because a step may wait for them are in `frames_beside`
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -66,7 +66,7 @@ _LIBRARY: Final = Pattern(
 )
 
 
-class FunctionName(NamedTuple):
+class FunctionName(Frozen, frozen=True, eq=True):
     """A function, as its events are named.
 
     Attributes:

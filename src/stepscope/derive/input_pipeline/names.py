@@ -8,8 +8,9 @@ Definition: docs/tools/tf_data_bottleneck_analysis.md#how-to-read-a-long-name.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
+from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
 
 __all__ = ["BEGINNING", "MARKS", "StageName", "mark_of", "read_name"]
@@ -54,7 +55,7 @@ _INDEX: Final = Pattern(r"\[\d+\]$")
 _VERSION: Final = Pattern(r"V\d+$")
 
 
-class StageName(NamedTuple):
+class StageName(Frozen, frozen=True, eq=True):
     """What the long name of a stage says.
 
     Attributes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -51,7 +52,7 @@ def stages_of(listed: pl.DataFrame) -> tuple[pl.DataFrame, NDArray[np.int32]]:
     key = np.where(ids != 0, by_id, by_id.max() + 1 + name_code.astype(np.int32))
     numbered = dense(key.astype(np.int32))
     first = listed[numbered.first].select("id", "parent_id", "long_name")
-    facts = pl.DataFrame([read_name(name)._asdict() for name in names])
+    facts = pl.DataFrame([msgspec.structs.asdict(read_name(name)) for name in names])
     known = first.with_columns(pl.col("id").replace({0: None})).hstack(
         facts[name_code[numbered.first]].rename({"consumer": "consumer_name"})
     )

@@ -9,7 +9,7 @@ Definition: docs/tools/kernel_stats.md#what-nsight-compute-measured.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
@@ -60,14 +60,14 @@ class MeasuredKernels(Frozen, frozen=True):
     unmatched: pl.DataFrame
 
 
-class _Candidates(NamedTuple):
+class _Candidates(Frozen, frozen=True, eq=True):
     """Recorded kernels that a measured one may be."""
 
     classes: tuple[int, ...]
     certainty: float
 
 
-class _Assigned(NamedTuple):
+class _Assigned(Frozen, frozen=True):
     """Measured launches of some classes."""
 
     classes: tuple[int, ...]

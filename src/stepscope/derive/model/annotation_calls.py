@@ -188,14 +188,16 @@ def _rows(
     """
     types = handles(events, "type")
     may_be = kinds.has(EventFlag.ANNOTATION)
-    told = event_types["annotation"].fill_null(value=False).to_numpy()
-    if not may_be[types].any():
-        return np.empty(0, np.int32)
+    rows = np.flatnonzero(may_be[types]).astype(np.int32)
+    if not len(rows):
+        return rows
     thread = _threads(tracks)
     ours = thread & ~tracks["name"].str.contains(_POOL).to_numpy()
-    track = handles(events, "track")
-    found = told[types] & thread[track]
-    guessed = (may_be & ~told)[types] & ours[track]
+    track = handles(events, "track")[rows]
+    # The producer names ranges only of types that may be some.
+    told = event_types["annotation"].fill_null(value=False).to_numpy()[types[rows]]
+    found = told & thread[track]
+    guessed = ~told & ours[track]
     if guessed.any():
         # Frames and ranges hold the program's own code; anything else does not.
         through = kinds.has(EventFlag.ANNOTATION | EventFlag.PYTHON_FRAME)
@@ -203,8 +205,8 @@ def _rows(
         answer = inherit(nesting.parent, inside, 0, len(inside))
         if answer < 0:
             raise ValueError(f"the kernel refused its arrays ({answer})")
-        found |= guessed & (inside < 0)
-    return np.flatnonzero(found).astype(np.int32)
+        found |= guessed & (inside[rows] < 0)
+    return rows[found]
 
 
 def _threads(tracks: pl.DataFrame) -> NDArray[np.bool_]:

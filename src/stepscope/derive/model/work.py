@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -52,7 +53,7 @@ __all__ = [
 _DESCRIBED: Final[tuple[View, ...]] = ("scope", "op")
 
 
-class Hung(NamedTuple):
+class Hung(Frozen, frozen=True):
     """Charges of one view, and the tree of their places.
 
     Attributes:
@@ -205,7 +206,9 @@ def charges_of(
         unread = pl.lit(None, pl.Int64).alias("parameters")
         for view in _DESCRIBED:
             charges = found[view].charges.with_columns(unread)
-            found[view] = found[view]._replace(charges=pl.concat([charges, described]))
+            found[view] = msgspec.structs.replace(
+                found[view], charges=pl.concat([charges, described])
+            )
     return found
 
 

@@ -120,19 +120,15 @@ def _by_host(
     by = execution[launched]
     alone = np.bincount(by, minlength=len(costs.flops))[by] == 1
     told = launched[alone & ~doubtful[by]]
+    code, by = activity_classes.code[told], execution[told]
     columns = []
     for name, of_execution in (
         ("flops", costs.flops),
         ("accessed_bytes", costs.accessed_bytes),
     ):
-        value = np.full(len(execution), -1, np.int64)
-        value[told] = of_execution[execution[told]]
-        sums = totals_by(
-            activity_classes.code,
-            value,
-            count=len(activity_classes.rows),
-            where=value >= 0,
-        )
+        value = of_execution[by]
+        count = len(activity_classes.rows)
+        sums = totals_by(code, value, count=count, where=value >= 0)
         known = (sums.count == class_totals.all.count) & (sums.count > 0)
         columns.append(nullable(name, sums.total, known))
     return pl.DataFrame(columns, schema=KERNEL_COSTS)

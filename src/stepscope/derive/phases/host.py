@@ -86,7 +86,8 @@ def host_phases(
     types = handles(events, "type")
     own = _labels(of_type)[types]
     is_firm = np.isin(of_type, firm_codes)
-    firm = np.full(len(types), -1, np.int32)
+    # Most recordings have no such ranges: nothing is written for each event then.
+    firm: NDArray[np.int32] = np.broadcast_to(np.int32(-1), types.shape)
     if is_firm.any():
         firm = np.where(is_firm, of_type, np.int32(-1))[types]
         _hand_down(event_nesting, firm)
@@ -129,7 +130,9 @@ def _labels(phase: NDArray[np.int32]) -> NDArray[np.int32]:
 
 
 def _codes(label: NDArray[np.int32]) -> NDArray[np.uint8]:
-    return np.where(label < 0, np.int32(UNKNOWN_PHASE), label).astype(np.uint8)
+    code = label.astype(np.uint8)
+    np.copyto(code, UNKNOWN_PHASE, where=label < 0)
+    return code
 
 
 def _hand_down(nesting: Nesting, label: NDArray[np.int32]) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import msgspec
 import numpy as np
 
 from stepscope.derive.intervals.spans import Spans
@@ -102,7 +103,7 @@ def _own_pauses(
         short = (at >= 0) & (when - ended <= _PAUSE_PS)
         own[mine[short]] = True
         pauses = Spans.from_events(ended[short], (when - ended)[short])
-        found.append(one._replace(alive=one.alive | pauses))
+        found.append(msgspec.structs.replace(one, alive=one.alive | pauses))
     return tuple(found), own
 
 

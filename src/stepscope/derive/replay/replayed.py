@@ -155,9 +155,10 @@ class BackWalk:
     def __init__(self, graph: Graph, run: Replayed) -> None:
         self._graph, self._run = graph, run
         # A walk goes from node to node, which is faster over lists.
-        self._start, self._via = run.start_ps.tolist(), run.via.tolist()
-        self._source = graph.edges.source.tolist()
-        self._from_start = graph.edges.from_start.tolist()
+        led = run.via >= 0
+        before = np.full(len(led), -1, np.int64)
+        before[led] = graph.edges.source[run.via[led]]
+        self._start, self._before = run.start_ps.tolist(), before.tolist()
 
     def pieces(self, *, last: int, first_ps: int, last_ps: int) -> PathPieces:
         """Walk back from a bound along the edges that decided.
@@ -202,20 +203,18 @@ class BackWalk:
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
         """Return the nodes of a path, what led to each, and whether it ran within."""
         node, from_start = _deciding(self._graph, self._run, last)
-        nodes, edges, ran = [], [], []
+        start, before = self._start, self._before
+        found = []
         while node >= 0:
-            edge = self._via[node]
-            nodes.append(node)
-            edges.append(edge)
-            ran.append(not from_start)
-            if edge < 0 or self._start[node] <= first_ps:
+            found.append(node)
+            if start[node] <= first_ps:
                 break
-            node, from_start = self._source[edge], self._from_start[edge]
-        return (
-            np.array(nodes, np.int64),
-            np.array(edges, np.int64),
-            np.array(ran, np.bool_),
-        )
+            node = before[node]
+        nodes = np.array(found, np.int64)
+        edges = self._run.via[nodes].astype(np.int64)
+        from_starts = self._graph.edges.from_start[edges[:-1]].astype(np.bool_)
+        ran = ~np.append(np.full(min(len(nodes), 1), from_start), from_starts)
+        return nodes, edges, ran
 
 
 def _deciding(graph: Graph, run: Replayed, bound: int) -> tuple[int, bool]:

@@ -6,7 +6,7 @@ recorded. Silence of any other thread is waiting for something to do.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.step_time.host_codes import HostCode
 from stepscope.derive.step_time.threads import EVIDENCE
+from stepscope.frozen import Frozen
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ _FOR_THREAD: Final = (
 )
 
 
-class Thread(NamedTuple):
+class Thread(Frozen, frozen=True):
     """One thread of the windows.
 
     Attributes:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import polars as pl
 
+from stepscope.frozen import Frozen
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -98,7 +100,7 @@ class LineSpans(NamedTuple):
         return not ((start[1:] < start[:-1]) | (same & (longer | outer))).any()
 
 
-class DerivedLine(NamedTuple):
+class DerivedLine(Frozen, frozen=True, eq=True):
     """One derived line and where it belongs.
 
     Attributes:

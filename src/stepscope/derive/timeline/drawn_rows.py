@@ -8,7 +8,7 @@ they put on a device.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
@@ -110,7 +110,7 @@ class Flows(Frozen, frozen=True):
     correlation: NDArray[np.int64]
 
 
-class LaidLine(NamedTuple):
+class LaidLine(Frozen, frozen=True):
     """The spans of one derived line.
 
     Attributes:
@@ -346,7 +346,7 @@ def _flows(
     )
 
 
-class _Placed(NamedTuple):
+class _Placed(Frozen, frozen=True):
     tracks: pl.DataFrame
     lanes: pl.DataFrame
     lines: tuple[LaidLine, ...]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
 import polars as pl
@@ -17,6 +17,7 @@ from stepscope.derive.timeline.op_spans import (
     op_lines,
     paths_of_ops,
 )
+from stepscope.frozen import Frozen
 from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.tracks import TRACK_KINDS
 
@@ -43,7 +44,7 @@ _COMPUTE: Final = [
 _OF_CORES: Final = tuple(view for view in OP_VIEWS if view != "xla_ops")
 
 
-class DeviceLines(NamedTuple):
+class DeviceLines(Frozen, frozen=True, eq=True):
     """Op lines of devices, and the order of the streams.
 
     Attributes:

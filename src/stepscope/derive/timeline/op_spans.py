@@ -7,7 +7,7 @@ Definition: docs/tools/trace_viewer.md#op-lines.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
@@ -63,7 +63,7 @@ class Pieces(Frozen, frozen=True):
     instruction: NDArray[np.int32]
 
 
-class _Paths(NamedTuple):
+class _Paths(Frozen, frozen=True):
     """The names of several things, level by level.
 
     Attributes:

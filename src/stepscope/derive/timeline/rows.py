@@ -6,8 +6,9 @@ nesting, and all that overlap on a flat track, go to further lanes.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
+import msgspec
 import numpy as np
 
 from stepscope._core import rows as kernels
@@ -29,7 +30,7 @@ _USUAL_DEPTH: Final = 1024
 _KIND_CODES: Final = {kind: code for code, kind in enumerate(TRACK_KINDS.categories)}
 
 
-class Lane(NamedTuple):
+class Lane(Frozen, frozen=True, eq=True):
     """Rows of a track whose spans nest in each other, and in nothing else.
 
     Attributes:
@@ -173,7 +174,10 @@ def _lay_groups(
         laid, found = lay(starts[rows], durs[rows], nested=nests, kind=kind)
         below = lanes[-1].first_row + lanes[-1].rows if lanes else 0
         row[rows] = laid + np.int32(below)
-        lanes += [each._replace(first_row=each.first_row + below) for each in found]
+        lanes += [
+            msgspec.structs.replace(each, first_row=each.first_row + below)
+            for each in found
+        ]
     return row, tuple(lanes)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
@@ -11,6 +11,7 @@ from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.columns.dense_codes import combined, totals_by
 from stepscope.derive.columns.distinct_runs import distinct_runs
 from stepscope.derive.timeline.derived_lines import DerivedLine, LineSpans
+from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ _TOTALS: Final[dict[str, pl.DataType]] = {
 }
 
 
-class LaunchLines(NamedTuple):
+class LaunchLines(Frozen, frozen=True):
     """Per device, the time from the first to the last launch call of each step.
 
     Definition: docs/tools/trace_viewer.md#sections-and-tracks.

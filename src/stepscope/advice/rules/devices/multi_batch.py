@@ -5,7 +5,7 @@ Definition: docs/advice/multi_batch.md.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.finding import Action, CauseShare, Fact, Finding
 from stepscope.advice.item import Item
@@ -15,6 +15,7 @@ from stepscope.advice.signals.launches.fill import fill_signals
 from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.running.memory import memory_signals
 from stepscope.advice.words import Words
+from stepscope.frozen import Frozen
 from stepscope.tracer_remedies import RECORD_ALLOCATIONS
 from stepscope.unavailable import Unavailable
 
@@ -100,7 +101,7 @@ _MUCH: Final = 10
 _TRIED: Final = 2
 
 
-class _Costs(NamedTuple):
+class _Costs(Frozen, frozen=True, eq=True):
     """What a step costs however large its batch is, as shares of it in percent.
 
     Attributes:

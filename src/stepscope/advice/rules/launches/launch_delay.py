@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from stepscope.advice.finding import Action, Fact, Finding
 from stepscope.advice.item import Item
 from stepscope.advice.judging.owned import (
@@ -42,8 +44,8 @@ _LAUNCH: Final = Owned(
     lost=True,
 )
 #: Where the host's own work is ops, the device waits for these as for launches.
-_OPS_TOO: Final = _LAUNCH._replace(
-    parts={**_LAUNCH.parts, "host_ops": ("host_compute",)}
+_OPS_TOO: Final = msgspec.structs.replace(
+    _LAUNCH, parts={**_LAUNCH.parts, "host_ops": ("host_compute",)}
 )
 #: Replayed graphs show no launch per node: beyond this share of the device's time the
 #: rule cannot judge.

@@ -214,7 +214,9 @@ _OWNED: Final = Owned(
     parts={"fetch": ("input",), "transfer": ("copy_in",)}, steps=True, lost=True
 )
 #: Where no fetch was recorded and the program is silent before each batch.
-_UNFED: Final = _OWNED._replace(parts={**_OWNED.parts, "unfed": ("unfed",)})
+_UNFED: Final = msgspec.structs.replace(
+    _OWNED, parts={**_OWNED.parts, "unfed": ("unfed",)}
+)
 #: An op that runs for so much of the wait is what it waits for.
 _MOSTLY: Final = 50.0
 #: What the order of events shows is no proof.

@@ -28,8 +28,8 @@ __all__ = ["RULE", "evaluate"]
 _ON_HOST: Final = Owned(
     parts={"writing": ("writing",)}, host=True, steps=True, seen=("writing", "output")
 )
-_ON_DEVICE: Final = _ON_HOST._replace(
-    parts={**_ON_HOST.parts, "copies": ("copy_out",)}, lost=True
+_ON_DEVICE: Final = msgspec.structs.replace(
+    _ON_HOST, parts={**_ON_HOST.parts, "copies": ("copy_out",)}, lost=True
 )
 #: Written on another thread, what is written must still be copied.
 _LEAST: Final = 0.7

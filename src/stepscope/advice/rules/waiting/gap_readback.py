@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from stepscope.advice.finding import Action, Finding
 from stepscope.advice.item import Item
 from stepscope.advice.judging.owned import (
@@ -34,8 +36,8 @@ _ON_HOST: Final = Owned(
     steps=True,
     seen=("read_back", "sync"),
 )
-_ON_DEVICE: Final = _ON_HOST._replace(
-    seen=("read_back", "launch", "output", "sync"), lost=True
+_ON_DEVICE: Final = msgspec.structs.replace(
+    _ON_HOST, seen=("read_back", "launch", "output", "sync"), lost=True
 )
 _ACTIONS: Final = (
     Action(

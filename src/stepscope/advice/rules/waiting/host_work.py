@@ -5,7 +5,7 @@ Definition: docs/advice/host_work.md.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -34,6 +34,7 @@ from stepscope.advice.signals.running.callbacks import called_back
 from stepscope.advice.signals.vocabulary import PLAIN, frameworks_used
 from stepscope.advice.verdict import promise_of
 from stepscope.advice.words import WAITING, Words
+from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
@@ -250,7 +251,7 @@ _ITEM: Final = Item(
 )
 
 
-class _Work(NamedTuple):
+class _Work(Frozen, frozen=True, eq=True):
     """A function that the steps of a host without devices call.
 
     Attributes:

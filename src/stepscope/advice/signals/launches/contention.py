@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -68,7 +68,7 @@ class Contention(Frozen, frozen=True):
         return self.busy_pace_ps / self.quiet_pace_ps
 
 
-class _Paces(NamedTuple):
+class _Paces(Frozen, frozen=True):
     """Pauses between launches."""
 
     busy: NDArray[np.int64]

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.advice.signals.signal import signal
-from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.costs.operands import from_text
 from stepscope.derive.device.activity_classes import activity_classes
 from stepscope.derive.device.attribution import OpEvidence, activity_ops
@@ -17,6 +17,7 @@ from stepscope.derive.device.exposure import exposure
 from stepscope.derive.host.launching_ops import launching_ops
 from stepscope.derive.step_windows.windows import windows
 from stepscope.frozen import Frozen
+from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.unavailable import Unavailable, present
 
 if TYPE_CHECKING:
@@ -130,8 +131,8 @@ def _copies(
     begin = ints(activity, "start_ps")
     window = np.searchsorted(starts, begin, side="right") - 1
     judged = (window >= 0) & (begin < ends[np.maximum(window, 0)])
-    is_copy = activity["kind"].cast(pl.String).is_in(list(_OWNER)).to_numpy()
-    at = np.flatnonzero(judged & is_copy)
+    kinds = [ACTIVITY_KINDS.categories.to_list().index(kind) for kind in _OWNER]
+    at = np.flatnonzero(judged & np.isin(codes(activity, "kind"), kinds))
     names = present(profile.table(host, "event_types"))["name"]
     alone = profile.derived(host, exposure)
     tied = profile.derived(host, correlation)
@@ -191,7 +192,7 @@ def _sources(
     """Return the op of each copy: its annotation's, its call's, by size or position."""
     ops = profile.derived(host, activity_ops)
     nothing: list[str | None] = [None] * len(at)
-    if isinstance(ops, Unavailable):
+    if isinstance(ops, Unavailable) or not len(at):
         return _Sources(nothing, list(nothing))
     named = ops.ops["name"]
     weak = (

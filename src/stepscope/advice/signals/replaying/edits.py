@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import inf
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
@@ -86,7 +86,7 @@ class Recorded(Frozen, frozen=True):
         )
 
 
-class Edits(NamedTuple):
+class Edits(Frozen, frozen=True, eq=True):
     """What a change does to a graph.
 
     Attributes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -62,7 +62,7 @@ class MovedData(Frozen, frozen=True):
     bytes: dict[tuple[str, str], float]
 
 
-class _Rows(NamedTuple):
+class _Rows(Frozen, frozen=True):
     """Copies in judged steps; `large` are those that are more than a number."""
 
     device: NDArray[np.int32]

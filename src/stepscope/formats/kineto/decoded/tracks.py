@@ -6,7 +6,7 @@ distinguish tracks. Which track an event belongs to follows from its class.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
@@ -38,7 +38,7 @@ _NUMBER: Final = Pattern(r"(-?\d{1,19})\s*\Z")
 _SECTIONS: Final = ("host", "device", "overhead", "recorder", "other")
 
 
-class Track(NamedTuple):
+class Track(Frozen, frozen=True, eq=True):
     """One track; fields as the columns of `tracks`."""
 
     plane: str
@@ -81,7 +81,8 @@ def tracks_frame(
 ) -> pl.DataFrame:
     """Return the declared frame; `begin` and `end` are rows of events, by track."""
     columns = {
-        field: [getattr(track, field) for track in tracks] for field in Track._fields
+        field: [getattr(track, field) for track in tracks]
+        for field in Track.__struct_fields__
     }
     return pl.DataFrame(
         {**columns, "event_begin": begin, "event_end": end}, schema=TRACKS.dtypes()

@@ -5,7 +5,7 @@ A name may have several types: a program can name a range of its own like an ope
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["EventTypes", "number_types"]
 
 
-class _Answer(NamedTuple):
+class _Answer(Frozen, frozen=True, eq=True):
     """What a producer says of a class of events; None where it does not say."""
 
     op: bool | None

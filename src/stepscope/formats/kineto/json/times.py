@@ -10,10 +10,12 @@ Definition: docs/formats/kineto.md#time.
 from __future__ import annotations
 
 from decimal import Decimal, InvalidOperation
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import numpy as np
+
+from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,7 +40,7 @@ _COMMA: Final = ord(",")
 _DECIMALS: Final = 3
 
 
-class Microseconds(NamedTuple):
+class Microseconds(Frozen, frozen=True):
     """Times as decoded, and what can be said of all of them.
 
     Attributes:

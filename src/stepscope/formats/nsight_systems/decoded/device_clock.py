@@ -69,8 +69,7 @@ def device_clocks(
         returned=pl.col("start") + pl.col("dur"),
     )
     done = (pl.col("start") + pl.col("dur")).alias("done")
-    known = work.select(*_KEY, "correlation", "start", done)
-    known = known.join(called, on=["process", "correlation"]).drop_nulls()
+    known = _joined(work.select(*_KEY, "correlation", "start", done), called)
     waits = waits.with_columns(correlation=pl.col("correlationId"))
     # Some releases write a stream's waits for events, which return at once, as such.
     others = [at for at, name in enumerate(names.texts()) if _NO_WAIT in name]
@@ -103,6 +102,17 @@ def device_clocks(
             late_ns=_late(beyond, began),
         )
     return found
+
+
+def _joined(work: pl.DataFrame, called: pl.DataFrame) -> pl.DataFrame:
+    """Return work with its call; rows that lack a number are left out."""
+    work, called = work.drop_nulls(), called.drop_nulls()
+    if work["process"].n_unique() == called["process"].n_unique() == 1 and (
+        work["process"][0] == called["process"][0]
+    ):
+        # One key is compared in a fraction of the time of two.
+        return work.join(called.drop("process"), on="correlation")
+    return work.join(called, on=["process", "correlation"])
 
 
 def moved(work: pl.DataFrame, clocks: Mapping[int, DeviceClock]) -> pl.DataFrame:

@@ -99,7 +99,7 @@ def build_timeline(
                 section=pl.lit(SECTIONS[origin], pl.UInt8),
                 place=pl.int_range(pl.len(), dtype=pl.Int64),
             )
-            for origin, part in parts.items()
+            for origin, part in sorted(parts.items())
         ]
     )
     count = whole.height
@@ -107,23 +107,18 @@ def build_timeline(
     whole = _near(whole)
     far = count - whole.height
     base = int(whole["start"].min() or 0) if whole.height else 0  # type: ignore[arg-type]
-    tracks = _tracks(whole, main)
-    ordered = (
-        whole.lazy()
-        .join(tracks.lazy(), on=list(TRACK_KEY), how="left", nulls_equal=True)
-        .select("track", "start", "dur", "origin", "place", "name", "said")
-        # Calls lie inside of the ranges around them, however short both are.
-        .sort("track", "start", -pl.col("dur"), "origin", "place")
-        .with_row_index("row")
-        .collect()
-    )
+    tracks, track = _tracks(whole, main)
+    order = _in_time(track, whole["start"].to_numpy(), whole["dur"].to_numpy())
+    ordered = whole.select("start", "dur", "origin", "place", "name", "said")[
+        order
+    ].with_columns(track=track[order])
     del whole
     types, of_type = _types(ordered, names)
     counts = np.bincount(ordered["track"].to_numpy(), minlength=tracks.height)
     ends = np.cumsum(counts)
     return Timeline(
         events=ordered.select(
-            pl.col("track").cast(pl.Int32),
+            "track",
             of_type.alias("type"),
             start_ps=(pl.col("start") - base) * PS_PER_NS,
             dur_ps=pl.col("dur") * PS_PER_NS,
@@ -151,12 +146,34 @@ def _near(events: pl.DataFrame) -> pl.DataFrame:
     return events if near.all() else events.filter(near)
 
 
-def _tracks(events: pl.DataFrame, main: int | None) -> pl.DataFrame:
-    """Return the distinct tracks in their final order."""
+def _in_time(
+    track: NDArray[np.int32], start: NDArray[np.int64], dur: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Order by track, by start, the longer first; those that are equal stay in order.
+
+    Calls thus lie inside of the ranges around them, however short both are.
+    """
+    # What lies in runs of ascending starts is merged, and few tracks are counted.
+    order = np.argsort(start, kind="stable")
+    few = int(track.max(initial=0)) < 2**16
+    own = track[order].astype(np.uint16) if few else track[order]
+    order = order[np.argsort(own, kind="stable")]
+    tracks, starts, lasted = track[order], start[order], dur[order]
+    together = (tracks[1:] == tracks[:-1]) & (starts[1:] == starts[:-1])
+    if (together & (lasted[1:] > lasted[:-1])).any():
+        order = np.lexsort((-dur, start, track))
+    return order
+
+
+def _tracks(
+    events: pl.DataFrame, main: int | None
+) -> tuple[pl.DataFrame, NDArray[np.int32]]:
+    """Return the distinct tracks in their final order, and the track of each event."""
     foreign = (pl.col("process") != main).fill_null(value=True)
-    return (
-        events.group_by(TRACK_KEY, maintain_order=True)
-        .agg(first=pl.col("start").min())
+    found = (
+        events.select(*TRACK_KEY, "start", at=pl.int_range(pl.len()))
+        .group_by(TRACK_KEY, maintain_order=True)
+        .agg("at", first=pl.col("start").min())
         .with_columns(
             # Streams, their waits and memory lie together, device by device.
             order=pl.when(pl.col("section").is_in(list(_ON_DEVICE)))
@@ -176,6 +193,12 @@ def _tracks(events: pl.DataFrame, main: int | None) -> pl.DataFrame:
         .drop("first", "order")
         .with_row_index("track")
     )
+    track = np.empty(events.height, np.int32)
+    counts = found["at"].list.len().to_numpy()
+    track[found["at"].explode().to_numpy()] = np.repeat(
+        np.arange(found.height, dtype=np.int32), counts
+    )
+    return found.drop("at"), track
 
 
 def _types(events: pl.DataFrame, names: Names) -> tuple[pl.DataFrame, pl.Series]:
@@ -203,5 +226,5 @@ def _types(events: pl.DataFrame, names: Names) -> tuple[pl.DataFrame, pl.Series]
 def _rows_of(
     ordered: pl.DataFrame, origin: Origin
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    chosen = ordered.filter(pl.col("origin") == origin.value)
-    return chosen["place"].to_numpy(), chosen["row"].cast(pl.Int32).to_numpy()
+    rows = np.flatnonzero(ordered["origin"].to_numpy() == origin.value)
+    return ordered["place"].to_numpy()[rows], rows.astype(np.int32)

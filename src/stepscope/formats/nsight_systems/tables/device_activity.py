@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
 import polars as pl
 
 from stepscope.formats.nsight_systems.decoded.events import Origin
@@ -20,6 +21,7 @@ from stepscope.trace.reading.launch_limits import (
     MOST_SHARED_BYTES,
     MOST_THREADS,
 )
+from stepscope.trace.reading.nullable import nullable
 
 if TYPE_CHECKING:
     from stepscope.formats.nsight_systems.decoded.recording import Recording
@@ -56,16 +58,8 @@ def collect_activity(recording: Recording) -> Activity:
     # A copy within the host is no work of a device.
     whole = whole.filter(pl.col("kind") != NOT_ACTIVITY)
     shapes, refused = _shapes(whole)
-    distinct = shapes.unique(maintain_order=True)
-    geometries = distinct.filter(~pl.all_horizontal(pl.all().is_null()))
-    numbered = shapes.join(
-        geometries.with_row_index("geometry"),
-        on=shapes.columns,
-        how="left",
-        nulls_equal=True,
-        maintain_order="left",
-    )
-    given = whole.with_columns(geometry=numbered["geometry"], stream=pl.col("id"))
+    geometries, geometry = _numbered(shapes)
+    given = whole.with_columns(geometry=geometry, stream=pl.col("id"))
     frame = given.select(
         (pl.col(name) if name in given.columns else pl.lit(None))
         .cast(ACTIVITY_KINDS if name == "kind" else dtype)
@@ -73,6 +67,23 @@ def collect_activity(recording: Recording) -> Activity:
         for name, dtype in DEVICE_ACTIVITY.dtypes().items()
     )
     return Activity(frame=frame, geometries=geometries, refused=refused)
+
+
+def _numbered(shapes: pl.DataFrame) -> tuple[pl.DataFrame, pl.Series]:
+    """Return the distinct shapes, and the row of each; null where nothing is known."""
+    columns = shapes.columns
+    found = (
+        shapes.with_columns(at=pl.int_range(pl.len()))
+        .group_by(columns, maintain_order=True)
+        .agg("at")
+    )
+    known = found.filter(~pl.all_horizontal(pl.col(columns).is_null()))
+    geometry = np.full(shapes.height, -1, np.int32)
+    counts = known["at"].list.len().to_numpy()
+    geometry[known["at"].explode().to_numpy()] = np.repeat(
+        np.arange(known.height, dtype=np.int32), counts
+    )
+    return known.select(columns), nullable("geometry", geometry, geometry >= 0)
 
 
 def _shapes(work: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, int]]:
