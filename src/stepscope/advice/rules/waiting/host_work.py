@@ -18,6 +18,13 @@ from stepscope.advice.finding import (
     Saving,
 )
 from stepscope.advice.item import Item
+from stepscope.advice.judging.host_functions import (
+    FUNCTION_READS,
+    OWNER,
+    fault_of,
+    has_ops,
+    host_functions,
+)
 from stepscope.advice.judging.owned import (
     OWNED_READS,
     Owned,
@@ -26,20 +33,17 @@ from stepscope.advice.judging.owned import (
     shares_of,
 )
 from stepscope.advice.rule import Rule
-from stepscope.advice.signals.enclosing import enclosing_functions, function_runs
+from stepscope.advice.signals.enclosing import enclosing_functions
 from stepscope.advice.signals.launches.eager import eager_signals
 from stepscope.advice.signals.launches.small import small_ops
 from stepscope.advice.signals.running.asleep import asleep
-from stepscope.advice.signals.running.callbacks import called_back
-from stepscope.advice.signals.vocabulary import PLAIN, frameworks_used
 from stepscope.advice.verdict import promise_of
 from stepscope.advice.words import WAITING, Words
-from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
-    from stepscope.advice.signals.enclosing import FunctionRuns
+    from stepscope.advice.judging.host_functions import HostFunction
     from stepscope.advice.signals.replaying.change import Change
     from stepscope.advice.signals.running.asleep import Asleep
     from stepscope.advice.signals.shares import StepShares
@@ -48,11 +52,10 @@ if TYPE_CHECKING:
 
 __all__ = ["RULE", "changes", "evaluate"]
 
-_OWNER: Final = "host_compute"
 #: What takes this share of a function, in percent, is what the function does.
 _MOSTLY: Final = 50.0
 _OWNED: Final = Owned(
-    parts={"functions": (_OWNER,)}, place="inside", host=True, seen=(_OWNER,)
+    parts={"functions": (OWNER,)}, place="inside", host=True, seen=(OWNER,)
 )
 _ACTIONS: Final = (
     Action(
@@ -251,26 +254,6 @@ _ITEM: Final = Item(
 )
 
 
-class _Work(Frozen, frozen=True, eq=True):
-    """A function that the steps of a host without devices call.
-
-    Attributes:
-        part: It, with its share of the steps, all that it calls included.
-        own_percent: The share that is its own.
-        runs: When functions ran; None where only its own time is known.
-        is_model: Whether the ops of the model are called from it.
-        is_step: Whether the model is run by it, or while it waits.
-        is_called_back: Whether an op of the compiled step calls it.
-    """
-
-    part: Part
-    own_percent: float
-    runs: FunctionRuns | None
-    is_model: bool
-    is_step: bool
-    is_called_back: bool = False
-
-
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     """Judge the time inside steps in which the host works for itself."""
     shares = shares_of(_ITEM, _OWNED, signals, thresholds)
@@ -280,9 +263,9 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     verdict = judge_shares(
         _OWNED, shares, thresholds, warn=warn, critical=thresholds.host_work_critical
     )
-    functions = _functions(signals, shares)
-    has_ops = _has_ops(signals, shares, thresholds)
-    fault = _fault(functions, thresholds) if has_ops else None
+    functions = host_functions(signals, shares)
+    runs_a_model = has_ops(signals, shares, thresholds)
+    fault = fault_of(functions, thresholds) if runs_a_model else None
     waits = _waits(signals, shares, fault, thresholds)
     is_fault = (
         fault is not None or waits is not None
@@ -290,7 +273,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         else not shares.host_ops_lead()
     )
     if verdict.status == "fail" and not is_fault:
-        is_model = shares.device is not None or has_ops
+        is_model = shares.device is not None or runs_a_model
         note = "ops" if is_model else "functions"
         verdict = msgspec.structs.replace(
             verdict, status="pass", severity="info", note=note
@@ -322,100 +305,11 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     return _of_one_function(found, fault, shares, signals, thresholds)
 
 
-def _functions(signals: Signals, shares: StepShares) -> tuple[_Work, ...]:
-    """Return the functions with most of the work, on a host without devices.
-
-    What the loop does by itself, or a library for it, is the step.
-    """
-    if shares.device is not None:
-        return ()
-    runs = signals.of(function_runs).get(shares.host)
-    own = [
-        part
-        for part in shares.parts(_OWNER, place="inside")
-        if part.function is not None and not part.loop
-    ]
-    caller = None if runs is None else shares.caller(_OWNER, place="inside")
-    if caller is not None and not any(_is_same(caller, part) for part in own):
-        # What it does itself may be too little to be told.
-        own.append(msgspec.structs.replace(caller, share_percent=0.0))
-    called = signals.of(called_back).get(shares.host)
-    others = (part for part in own if called is None or not _is_same(called, part))
-    return (
-        *(_work(part, runs, shares) for part in others),
-        # What an op of the step calls is no step, whatever runs beside it.
-        *(
-            _Work(
-                *(one, one.share_percent, None),
-                is_model=False,
-                is_step=True,
-                is_called_back=True,
-            )
-            for one in (called,)
-            if one is not None
-        ),
-    )
-
-
-def _is_same(one: Part, other: Part) -> bool:
-    return (one.function, one.file, one.line) == (
-        *(other.function, other.file, other.line),
-    )
-
-
-def _work(part: Part, runs: FunctionRuns | None, shares: StepShares) -> _Work:
-    own = part.share_percent
-    if runs is None:
-        return _Work(part, own, None, is_model=False, is_step=True)
-    whole = 100 * sum(runs.times_ps(part)) / max(shares.total_ps, 1)
-    # A model that is asked what to do next is not trained meanwhile.
-    predicts = runs.mostly_predicts(part)
-    return _Work(
-        msgspec.structs.replace(part, share_percent=max(own, whole)),
-        own,
-        runs,
-        is_model=not predicts and runs.calls_the_model(part),
-        is_step=not predicts and runs.is_the_step(part),
-    )
-
-
-def _fault(functions: tuple[_Work, ...], thresholds: Thresholds) -> _Work | None:
-    """Return the function that holds up a host without devices; None for none.
-
-    Its own time counts, and what it calls where that is not the model: a function from
-    which the model's ops are called is the step itself. Ops that a device waits for are
-    the matter of `launch.delay`.
-    """
-    limit = thresholds.host_function.value
-    large = (
-        one
-        for one in functions
-        if not one.is_model
-        and (
-            one.own_percent >= limit
-            or (not one.is_step and one.part.share_percent >= limit)
-        )
-    )
-    return max(large, key=lambda one: one.part.share_percent, default=None)
-
-
-def _has_ops(signals: Signals, shares: StepShares, thresholds: Thresholds) -> bool:
-    """Return whether there is a model; without one the functions are the step itself.
-
-    In a program of a framework any op shows one: a fault may leave them little time.
-    """
-    ops_ps = sum(
-        one.time_ps
-        for one in shares.named(_OWNER, place="inside")
-        if one.function is None and one.name is not None
-    )
-    of_framework = signals.of(frameworks_used) not in ((), PLAIN)
-    least = 0.0 if of_framework else thresholds.host_work_warn.value * shares.total_ps
-    return 100 * ops_ps >= max(least, 1)
-
-
 def _waits(
-    signals: Signals, shares: StepShares, fault: _Work | None, thresholds: Thresholds
+    signals: Signals,
+    shares: StepShares,
+    fault: HostFunction | None,
+    thresholds: Thresholds,
 ) -> Asleep | None:
     """Return the waits of a host without devices where they outweigh its work."""
     found = None if shares.device is not None else signals.of(asleep).get(shares.host)
@@ -455,14 +349,14 @@ def _of_waiting(found: Finding, waits: Asleep, shares: StepShares) -> Finding:
 def _named(
     signals: Signals,
     shares: StepShares,
-    functions: tuple[_Work, ...],
-    fault: _Work | None,
+    functions: tuple[HostFunction, ...],
+    fault: HostFunction | None,
 ) -> tuple[Part, ...]:
     """Return the function that holds most of the work, then the parts themselves.
 
     Without a device functions stand before the model's ops: these are the step.
     """
-    parts = shares.parts(_OWNER, place="inside")
+    parts = shares.parts(OWNER, place="inside")
     if shares.device is not None:
         around = signals.of(enclosing_functions).get(shares.label)
         return parts if around is None else (around, *parts)
@@ -473,7 +367,7 @@ def _named(
 
 def _of_one_function(
     found: Finding,
-    work: _Work,
+    work: HostFunction,
     shares: StepShares,
     signals: Signals,
     thresholds: Thresholds,
@@ -501,7 +395,7 @@ def _of_one_function(
 
 
 def _actions_for(
-    work: _Work, others: tuple[Action, ...], *, rare: bool
+    work: HostFunction, others: tuple[Action, ...], *, rare: bool
 ) -> tuple[Action, ...]:
     """Return what to do about a function: by what it does, and how often."""
     runs = work.runs
@@ -519,9 +413,9 @@ def changes(signals: Signals, thresholds: Thresholds) -> tuple[Change, ...]:
     shares = shares_of(_ITEM, _OWNED, signals, thresholds)
     if isinstance(shares, Finding):
         return ()
-    if not _has_ops(signals, shares, thresholds):
+    if not has_ops(signals, shares, thresholds):
         return ()
-    fault = _fault(_functions(signals, shares), thresholds)
+    fault = fault_of(host_functions(signals, shares), thresholds)
     if fault is None or fault.runs is None:
         return ()
     whole = _step_ms(shares) * fault.part.share_percent / 100
@@ -560,8 +454,8 @@ RULE: Final = Rule(
     _ITEM,
     evaluate,
     (
-        *(*OWNED_READS, enclosing_functions, function_runs),
-        *(eager_signals, small_ops, frameworks_used, asleep, called_back),
+        *(*OWNED_READS, *FUNCTION_READS, enclosing_functions),
+        *(eager_signals, small_ops, asleep),
     ),
     changes,
 )

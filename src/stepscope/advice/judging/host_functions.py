@@ -1,0 +1,155 @@
+"""Functions of the program on a host without devices: which of them is a fault.
+
+There a model's own ops are work of the host like the rest, so functions from which they
+are called are told from those that hold the model up.
+
+Definition: docs/advice/host_work.md.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from stepscope.advice.signals.enclosing import function_runs
+from stepscope.advice.signals.running.callbacks import called_back
+from stepscope.advice.signals.vocabulary import PLAIN, frameworks_used
+from stepscope.frozen import Frozen
+
+if TYPE_CHECKING:
+    from stepscope.advice.finding import Part
+    from stepscope.advice.signals.enclosing import FunctionRuns
+    from stepscope.advice.signals.shares import StepShares
+    from stepscope.advice.signals.signal import Signal, Signals
+    from stepscope.thresholds import Thresholds
+
+__all__ = [
+    "FUNCTION_READS",
+    "OWNER",
+    "HostFunction",
+    "fault_of",
+    "has_ops",
+    "host_functions",
+]
+
+#: The owner whose time functions have.
+OWNER: Final = "host_compute"
+#: The signals that these functions ask for.
+FUNCTION_READS: Final[tuple[Signal[Any], ...]] = (
+    *(function_runs, frameworks_used, called_back),
+)
+
+
+class HostFunction(Frozen, frozen=True, eq=True):
+    """A function that the steps of a host without devices call.
+
+    Attributes:
+        part: It, with its share of the steps, all that it calls included.
+        own_percent: The share that is its own.
+        runs: When functions ran; None where only its own time is known.
+        is_model: Whether the ops of the model are called from it.
+        is_step: Whether the model is run by it, or while it waits.
+        is_called_back: Whether an op of the compiled step calls it.
+    """
+
+    part: Part
+    own_percent: float
+    runs: FunctionRuns | None
+    is_model: bool
+    is_step: bool
+    is_called_back: bool = False
+
+
+def host_functions(signals: Signals, shares: StepShares) -> tuple[HostFunction, ...]:
+    """Return the functions with most of the work, on a host without devices.
+
+    What the loop does by itself, or a library for it, is the step.
+    """
+    if shares.device is not None:
+        return ()
+    runs = signals.of(function_runs).get(shares.host)
+    own = [
+        part
+        for part in shares.parts(OWNER, place="inside")
+        if part.function is not None and not part.loop
+    ]
+    caller = None if runs is None else shares.caller(OWNER, place="inside")
+    if caller is not None and not any(_is_same(caller, part) for part in own):
+        # What it does itself may be too little to be told.
+        own.append(msgspec.structs.replace(caller, share_percent=0.0))
+    called = signals.of(called_back).get(shares.host)
+    found = [
+        _of_part(part, runs, shares)
+        for part in own
+        if called is None or not _is_same(called, part)
+    ]
+    if called is not None:
+        # What an op of the step calls is no step, whatever runs beside it.
+        alone = HostFunction(
+            *(called, called.share_percent, None),
+            is_model=False,
+            is_step=True,
+            is_called_back=True,
+        )
+        found.append(alone)
+    return tuple(found)
+
+
+def _is_same(one: Part, other: Part) -> bool:
+    return (one.function, one.file, one.line) == (
+        *(other.function, other.file, other.line),
+    )
+
+
+def _of_part(part: Part, runs: FunctionRuns | None, shares: StepShares) -> HostFunction:
+    own = part.share_percent
+    if runs is None:
+        return HostFunction(part, own, None, is_model=False, is_step=True)
+    whole = 100 * sum(runs.times_ps(part)) / max(shares.total_ps, 1)
+    # A model that is asked what to do next is not trained meanwhile.
+    predicts = runs.mostly_predicts(part)
+    return HostFunction(
+        msgspec.structs.replace(part, share_percent=max(own, whole)),
+        own,
+        runs,
+        is_model=not predicts and runs.calls_the_model(part),
+        is_step=not predicts and runs.is_the_step(part),
+    )
+
+
+def fault_of(
+    functions: tuple[HostFunction, ...], thresholds: Thresholds
+) -> HostFunction | None:
+    """Return the function that holds up a host without devices; None for none.
+
+    Its own time counts, and what it calls where that is not the model: a function from
+    which the model's ops are called is the step itself. Ops that a device waits for are
+    the matter of `launch.delay`.
+    """
+    limit = thresholds.host_function.value
+    large = (
+        one
+        for one in functions
+        if not one.is_model
+        and (
+            one.own_percent >= limit
+            or (not one.is_step and one.part.share_percent >= limit)
+        )
+    )
+    return max(large, key=lambda one: one.part.share_percent, default=None)
+
+
+def has_ops(signals: Signals, shares: StepShares, thresholds: Thresholds) -> bool:
+    """Return whether there is a model; without one the functions are the step itself.
+
+    In a program of a framework any op shows one: a fault may leave them little time.
+    """
+    ops_ps = sum(
+        one.time_ps
+        for one in shares.named(OWNER, place="inside")
+        if one.function is None and one.name is not None
+    )
+    of_framework = signals.of(frameworks_used) not in ((), PLAIN)
+    least = 0.0 if of_framework else thresholds.host_work_warn.value * shares.total_ps
+    return 100 * ops_ps >= max(least, 1)
