@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stepscope.derive.host.function_frames import FunctionFrames, FunctionName
+    from stepscope.derive.host.function_frames import FunctionFrames
+    from stepscope.derive.host.function_names import FunctionName
 
 __all__ = ["FunctionPart", "calling_function", "function_parts"]
 

@@ -10,7 +10,8 @@ import polars as pl
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from stepscope.derive.host.function_frames import FunctionFrames, FunctionName
+    from stepscope.derive.host.function_frames import FunctionFrames
+    from stepscope.derive.host.function_names import FunctionName
     from stepscope.patterns import Pattern
 
 __all__ = ["called_by", "called_most"]

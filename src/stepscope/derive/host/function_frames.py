@@ -1,4 +1,4 @@
-"""`function_frames`: which Python functions ran when, on which thread.
+"""`function_frames`: which functions ran when, on which thread.
 
 Exact where Python's calls were traced; else from samples of the thread's stack. Threads
 that were looked at only because a step may wait for them are in `frames_beside`.
@@ -6,18 +6,14 @@ that were looked at only because a step may wait for them are in `frames_beside`
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from stepscope.derive.columns.arrays import codes, handles, ints
-from stepscope.derive.columns.stat_values import find_handle, rows_with_key, texts_of
 from stepscope.derive.intervals.nesting import nest_subset
 from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.frozen import Frozen
-from stepscope.patterns import Pattern
-from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.trace.tracks import TRACK_KINDS
 from stepscope.tracer_remedies import RECORD_CALLS
 from stepscope.unavailable import Unavailable
@@ -29,11 +25,11 @@ if TYPE_CHECKING:
     import polars as pl
     from numpy.typing import NDArray
 
+    from stepscope.derive.host.function_names import FunctionName, FunctionNames
     from stepscope.derive.names.event_kinds import EventKinds
-    from stepscope.trace.model import TraceData
     from stepscope.xspace.samples_line import SamplesKind
 
-__all__ = ["FunctionFrames", "FunctionName", "frames_beside", "function_frames"]
+__all__ = ["FunctionFrames", "frames_beside", "function_frames"]
 
 _KINDS: Final = TRACK_KINDS.categories.to_list()
 _THREAD: Final = _KINDS.index("thread")
@@ -45,43 +41,6 @@ _NO_FRAMES: Final = Unavailable(
 )
 #: What Python calls the code of a whole file.
 _MODULE: Final = "<module>"
-#: `$train.py:12 load`, `path/train.py(12): load`.
-_IN_FILE: Final = (
-    Pattern(r"\$(?P<file>.*?):(?P<line>\d+) (?P<function>.*)\Z", re.DOTALL),
-    Pattern(r"(?P<file>[^()]*)\((?P<line>\d+)\): (?P<function>.*)\Z", re.DOTALL),
-)
-#: `$solver!main(int, char**)`; the file of a library stands in angle brackets.
-_IN_BINARY: Final = Pattern(r"\$(?P<file>[^!]*)!(?P<function>.*)\Z", re.DOTALL)
-#: `nn.Module: Linear_0`, `<built-in method run_backward of … object at 0x7f…>`.
-_IN_NO_FILE: Final = (
-    Pattern(r"nn\.Module: (?P<function>.*)\Z", re.DOTALL),
-    Pattern(r"<built-in (?:function|method) (?P<function>[^ >]+)"),
-    Pattern(r"\$(?P<function>.*)\Z", re.DOTALL),
-)
-#: Paths of what was installed, or comes with Python, and of code that libraries make.
-_LIBRARY: Final = Pattern(
-    r"(?:^|[\\/])(?:site-packages|dist-packages|lib(?:64)?[\\/](?:python|pypy)\d[.\d]*"
-    r"|Python\d+[\\/]Lib)[\\/]"
-    r"|(?:^|[\\/])__autograph_generated_file|^<(?!stdin>|string>|ipython-input-)"
-)
-
-
-class FunctionName(Frozen, frozen=True, eq=True):
-    """A function, as its events are named.
-
-    Attributes:
-        function: Its name, with its class where that was recorded.
-        file: The file that holds it: the whole path where that was recorded, else
-            what the name has of it; None for what has no file.
-        line: Its first line in that file; None for what has no file.
-        library: Whether the file belongs to an installed package or to Python; None
-            where only the file's own name was recorded.
-    """
-
-    function: str
-    file: str | None
-    line: int | None
-    library: bool | None
 
 
 class FunctionFrames(Frozen, frozen=True):
@@ -143,12 +102,10 @@ class FunctionFrames(Frozen, frozen=True):
 
 def function_frames(
     *,
-    trace: TraceData,
     tracks: pl.DataFrame,
     events: pl.DataFrame,
-    event_types: pl.DataFrame,
-    type_stats: pl.DataFrame | Unavailable,
     event_kinds: EventKinds,
+    function_names: FunctionNames,
 ) -> FunctionFrames | Unavailable:
     """Collect the frames of all threads, and who called whom.
 
@@ -159,18 +116,16 @@ def function_frames(
         events,
         wanted="functions",
         event_kinds=event_kinds,
-        named=_names(trace, event_types, type_stats, event_kinds),
+        function_names=function_names,
     )
 
 
 def frames_beside(
     *,
-    trace: TraceData,
     tracks: pl.DataFrame,
     events: pl.DataFrame,
-    event_types: pl.DataFrame,
-    type_stats: pl.DataFrame | Unavailable,
     event_kinds: EventKinds,
+    function_names: FunctionNames,
 ) -> FunctionFrames | Unavailable:
     """Collect the frames of threads of the program that drive no step.
 
@@ -183,7 +138,7 @@ def frames_beside(
         events,
         wanted="functions_beside",
         event_kinds=event_kinds,
-        named=_names(trace, event_types, type_stats, event_kinds),
+        function_names=function_names,
     )
 
 
@@ -193,7 +148,7 @@ def _collected(
     *,
     wanted: SamplesKind,
     event_kinds: EventKinds,
-    named: tuple[dict[int, FunctionName], NDArray[np.int32]],
+    function_names: FunctionNames,
 ) -> FunctionFrames | Unavailable:
     """Collect the frames of some threads.
 
@@ -203,10 +158,9 @@ def _collected(
         wanted: What lines of samples hold that count; exact frames count with those of
             threads that drive steps.
         event_kinds: What the names of the events say.
-        named: The functions, as `_names` returns them.
+        function_names: The functions.
     """
     rows = _frame_rows(tracks, events, event_kinds)
-    names, canonical = named
     kind = codes(tracks, "kind")
     thread, hz = _threads(tracks, kind, wanted)
     recorded = handles(events, "track")[rows]
@@ -232,11 +186,11 @@ def _collected(
         end_ps=start + dur,
         parent=nested.parent,
         self_ps=nested.self_ps,
-        type=canonical[handles(events, "type")[rows]],
+        type=function_names.canonical[handles(events, "type")[rows]],
         event=rows.astype(np.int32),
         sampled=bool(by_samples.any()),
         hz=min(rates) if rates else None,
-        names=names,
+        names=function_names.names,
     )
 
 
@@ -273,60 +227,3 @@ def _threads(
             thread[track] = at.get((plane, process, samples.thread), track)
             hz[track] = samples.hz
     return thread, hz
-
-
-def _names(
-    trace: TraceData,
-    event_types: pl.DataFrame,
-    type_stats: pl.DataFrame | Unavailable,
-    event_kinds: EventKinds,
-) -> tuple[dict[int, FunctionName], NDArray[np.int32]]:
-    """Return the functions by type, and by type the one that stands for its function.
-
-    A file may hold several types for one function: of several processes, say.
-    """
-    chosen = np.flatnonzero(event_kinds.has(EventFlag.PYTHON_FRAME)).astype(np.int32)
-    paths: list[str | None] = [None] * len(chosen)
-    if not isinstance(type_stats, Unavailable):
-        handle = find_handle(trace.strings, StatKey.FILE_PATH)
-        stats = rows_with_key(type_stats, "type", handle)
-        paths = texts_of(trace, stats, chosen, handle)
-    texts = event_types["name"].gather(chosen).to_list()
-    canonical = np.arange(len(event_types), dtype=np.int32)
-    first: dict[tuple[str, str | None], int] = {}
-    names: dict[int, FunctionName] = {}
-    for row, text, path in zip(chosen.tolist(), texts, paths, strict=True):
-        same = first.setdefault((text, path), row)
-        canonical[row] = same
-        if same == row:
-            names[row] = _parsed(text, path)
-    return names, canonical
-
-
-def _parsed(name: str, path: str | None) -> FunctionName:
-    for form in _IN_FILE:
-        found = form.match(name)
-        if found is not None:
-            file = path or found["file"]
-            return FunctionName(
-                found["function"], file, int(found["line"]), _is_library(file)
-            )
-    found = _IN_BINARY.match(name)
-    if found is not None:
-        file = found["file"]
-        is_library = file.startswith("<")
-        return FunctionName(
-            found["function"], file.strip("<>"), None, library=is_library
-        )
-    for form in _IN_NO_FILE:
-        found = form.match(name)
-        if found is not None:
-            return FunctionName(found["function"], None, None, None)
-    return FunctionName(name, None, None, None)
-
-
-def _is_library(file: str) -> bool | None:
-    if _LIBRARY.search(file):
-        return True
-    # A file's own name does not say where it is.
-    return False if "/" in file or "\\" in file else None

@@ -18,7 +18,8 @@ from stepscope.frozen import Frozen
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from stepscope.derive.host.function_frames import FunctionFrames, FunctionName
+    from stepscope.derive.host.function_frames import FunctionFrames
+    from stepscope.derive.host.function_names import FunctionName
 
 __all__ = ["FunctionPurpose", "FunctionPurposes", "function_purposes"]
 

@@ -1,0 +1,137 @@
+"""`function_names`: which function each frame's type is, and whose file it is in."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from stepscope.derive.columns.stat_values import find_handle, rows_with_key, texts_of
+from stepscope.derive.names.event_kinds import EventFlag
+from stepscope.frozen import Frozen
+from stepscope.patterns import Pattern
+from stepscope.trace.reading.stat_keys import StatKey
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import polars as pl
+    from numpy.typing import NDArray
+
+    from stepscope.derive.names.event_kinds import EventKinds
+    from stepscope.trace.model import TraceData
+
+__all__ = ["FunctionName", "FunctionNames", "function_names"]
+
+#: `$train.py:12 load`, `path/train.py(12): load`.
+_IN_FILE: Final = (
+    Pattern(r"\$(?P<file>.*?):(?P<line>\d+) (?P<function>.*)\Z", re.DOTALL),
+    Pattern(r"(?P<file>[^()]*)\((?P<line>\d+)\): (?P<function>.*)\Z", re.DOTALL),
+)
+#: `$solver!main(int, char**)`; the file of a library stands in angle brackets.
+_IN_BINARY: Final = Pattern(r"\$(?P<file>[^!]*)!(?P<function>.*)\Z", re.DOTALL)
+#: `nn.Module: Linear_0`, `<built-in method run_backward of … object at 0x7f…>`.
+_IN_NO_FILE: Final = (
+    Pattern(r"nn\.Module: (?P<function>.*)\Z", re.DOTALL),
+    Pattern(r"<built-in (?:function|method) (?P<function>[^ >]+)"),
+    Pattern(r"\$(?P<function>.*)\Z", re.DOTALL),
+)
+#: Paths of what was installed, or comes with Python, and of code that libraries make.
+_LIBRARY: Final = Pattern(
+    r"(?:^|[\\/])(?:site-packages|dist-packages|lib(?:64)?[\\/](?:python|pypy)\d[.\d]*"
+    r"|Python\d+[\\/]Lib)[\\/]"
+    r"|(?:^|[\\/])__autograph_generated_file|^<(?!stdin>|string>|ipython-input-)"
+)
+
+
+class FunctionName(Frozen, frozen=True, eq=True):
+    """A function, as its events are named.
+
+    Attributes:
+        function: Its name, with its class where that was recorded.
+        file: The file that holds it: the whole path where that was recorded, else
+            what the name has of it; None for what has no file.
+        line: Its first line in that file; None for what has no file.
+        library: Whether the file belongs to an installed package or to Python; None
+            where only the file's own name was recorded.
+    """
+
+    function: str
+    file: str | None
+    line: int | None
+    library: bool | None
+
+
+class FunctionNames(Frozen, frozen=True):
+    """The functions that frames may be of.
+
+    A file may hold several types for one function: of several processes, say.
+
+    Attributes:
+        names: Function of each type that stands for one.
+        canonical: int32; by row of `event_types`, the type that stands for its
+            function.
+    """
+
+    names: Mapping[int, FunctionName]
+    canonical: NDArray[np.int32]
+
+
+def function_names(
+    *,
+    trace: TraceData,
+    event_types: pl.DataFrame,
+    type_stats: pl.DataFrame | Unavailable,
+    event_kinds: EventKinds,
+) -> FunctionNames:
+    """Read the functions from the names of events.
+
+    Definition: docs/definitions/host-time.md#functions.
+    """
+    chosen = np.flatnonzero(event_kinds.has(EventFlag.PYTHON_FRAME)).astype(np.int32)
+    paths: list[str | None] = [None] * len(chosen)
+    if not isinstance(type_stats, Unavailable):
+        handle = find_handle(trace.strings, StatKey.FILE_PATH)
+        stats = rows_with_key(type_stats, "type", handle)
+        paths = texts_of(trace, stats, chosen, handle)
+    texts = event_types["name"].gather(chosen).to_list()
+    canonical = np.arange(len(event_types), dtype=np.int32)
+    first: dict[tuple[str, str | None], int] = {}
+    names: dict[int, FunctionName] = {}
+    for row, text, path in zip(chosen.tolist(), texts, paths, strict=True):
+        same = first.setdefault((text, path), row)
+        canonical[row] = same
+        if same == row:
+            names[row] = _parsed(text, path)
+    return FunctionNames(names, canonical)
+
+
+def _parsed(name: str, path: str | None) -> FunctionName:
+    for form in _IN_FILE:
+        found = form.match(name)
+        if found is not None:
+            file = path or found["file"]
+            return FunctionName(
+                found["function"], file, int(found["line"]), _is_library(file)
+            )
+    found = _IN_BINARY.match(name)
+    if found is not None:
+        file = found["file"]
+        is_library = file.startswith("<")
+        return FunctionName(
+            found["function"], file.strip("<>"), None, library=is_library
+        )
+    for form in _IN_NO_FILE:
+        found = form.match(name)
+        if found is not None:
+            return FunctionName(found["function"], None, None, None)
+    return FunctionName(name, None, None, None)
+
+
+def _is_library(file: str) -> bool | None:
+    if _LIBRARY.search(file):
+        return True
+    # A file's own name does not say where it is.
+    return False if "/" in file or "\\" in file else None
