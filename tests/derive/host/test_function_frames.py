@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.support.traces import blueprint
 
 from stepscope.derive.host.function_frames import FunctionFrames, function_frames
+from stepscope.derive.host.function_names import FunctionName
 from stepscope.derive.host.values import host_ranges
 from stepscope.formats.opening import read
 from stepscope.unavailable import Unavailable
@@ -120,12 +121,14 @@ def test_without_frames_it_says_how_to_get_some() -> None:
             ("run_backward", None, None, None),
         ),
         ("$builtins isinstance", ("builtins isinstance", None, None, None)),
+        ("$solver!solve<float>", ("solve<float>", "solver", None, False)),
+        ("$<libcuda.so.1>!cuInit", ("cuInit", "libcuda.so.1", None, True)),
     ],
 )
-def test_names_of_all_tracers_are_read(name: str, expected: tuple[object, ...]) -> None:
+def test_names_of_all_tracers_are_read(name: str, expected: tuple[Any, ...]) -> None:
     found = frames([("main", name, 0, 10)])
     kind = found.type.tolist()[0]
-    assert found.names[kind] == expected
+    assert found.names[kind] == FunctionName(*expected)
     assert (found.function(kind), found.file(kind), found.line(kind)) == expected[:3]
 
 
