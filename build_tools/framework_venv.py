@@ -35,7 +35,11 @@ ENVIRONMENTS = {
     # The build without CUDA: a tenth of the download, and it records the same CPU
     # profiles.
     "tensorflow": Environment(
-        requirements=("tensorflow-cpu==2.21.0", "keras==3.15.1", "tensorboard==2.20.0"),
+        # TensorBoard imports `pkg_resources`, which newer releases of setuptools lack.
+        requirements=(
+            *("tensorflow-cpu==2.21.0", "keras==3.15.1", "tensorboard==2.20.0"),
+            "setuptools==80.9.0",
+        ),
         proof="import tensorflow, tensorboard.summary",
     ),
     "jax": Environment(requirements=("jax==0.10.2",), proof="import jax"),

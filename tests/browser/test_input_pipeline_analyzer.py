@@ -59,9 +59,9 @@ def test_input_op_statistics_unfold(view: View, server: Server) -> None:
 
 
 def test_waiting_against_working_has_two_parts(view: View, server: Server) -> None:
-    view.go("input_pipeline_analyzer", run="vector")
+    view.go("input_pipeline_analyzer", run="input_bound")
     view.page.get_by_label("Parts shown").select_option("waiting")
-    step = server.show("vector", TOOL)["data"]["steps"][3]
+    step = server.show("input_bound", TOOL)["data"]["steps"][3]
     column = view.page.locator("g.column").nth(3)
     heights = drawn_heights(column)
     assert heights.keys() == {"input", "device_compute_32"}

@@ -23,6 +23,7 @@ from stepscope.derive.host.function_frames import (
     frames_beside,
     function_frames,
 )
+from stepscope.derive.host.function_names import FunctionName
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ def test_functions_have_the_time_that_they_took(
         assert abs(seconds_in(found, name) - own_s) < 0.1 + missing_s
     names = {found.function(kind): found.names[kind] for kind in set(found.type)}
     line = pause.__code__.co_firstlineno
-    assert names["pause"] == ("pause", __file__, line, False)
+    assert names["pause"] == FunctionName("pause", __file__, line, library=False)
     seen = {tracks[track] for track in found.track.tolist()}
     assert set(filter(of_the_test, seen)) == {"MainThread"}
 

@@ -236,7 +236,7 @@ if __name__ == "__main__":
 @pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 def test_each_process_that_steps_has_a_file_of_its_own_in_one_run(method: str) -> None:
-    done = run(script(FAMILY), method)
+    done = run(script(FAMILY), method, options=TEN)
     assert (done.status, done.out) == (0, "[0, 0]\n")
     (recorded,) = done.runs
     profile = ss.open(recorded.directory)

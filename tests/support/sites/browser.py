@@ -43,6 +43,7 @@ ASKED_FOR = {
     "requests": DATA / "tf_cpu/inference",
     "busy_gpu": DATA / "gpu/torch_healthy",
     "compiled": DATA / "gpu/jax_healthy",
+    "input_bound": DATA / "gpu/jax_input_bound",
 }
 #: Runs that are profiles of others, where there are any.
 OF_OTHERS = {
