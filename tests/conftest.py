@@ -32,6 +32,8 @@ TYPICAL_RUNS = (
 #: Mark → what a test that carries it takes, in seconds, unless the mark tells others;
 #: without any it takes little.
 EXPECTED_S = {"framework": 3.0, "browser": 0.8, "slow": 2.0}
+#: Marks of tests that mostly wait, for a program or for the page.
+WAITING = frozenset({"framework", "browser"})
 #: One of many cases.
 SWEPT = pytest.mark.slow(seconds=0.3)
 QUICK_S = 0.03
@@ -114,7 +116,7 @@ def pytest_collection_modifyitems(
         leave_out(config, items, mark="profiles", why=OF_OTHERS)
     if not config.getoption("thorough"):
         leave_out(config, items, mark="thorough", why=OF_LONG_SWEEPS)
-    longest_first(items)
+    arrange(items)
 
 
 def leave_out(
@@ -152,17 +154,30 @@ def mark_sweeps(items: list[pytest.Item]) -> None:
         met[test] += 1
 
 
-def longest_first(items: list[pytest.Item]) -> None:
-    """Begin with the files that take longest: no worker is left with one at the end."""
+def arrange(items: list[pytest.Item]) -> None:
+    """Order the files so that no worker is left with a long one, and none is idle.
+
+    Those that take longest begin. Files of programs and pages, which mostly wait, take
+    turns with the others, which compute: both come to their ends together.
+    """
     expected_s: Counter[str] = Counter()
+    waiting: set[str] = set()
     for item in items:
-        needed = [
-            mark.kwargs.get("seconds", EXPECTED_S[mark.name])
-            for mark in item.iter_markers()
-            if mark.name in EXPECTED_S
-        ]
-        expected_s[scope_of(item.nodeid)] += max(needed, default=QUICK_S)
-    items.sort(key=lambda item: -expected_s[scope_of(item.nodeid)])
+        marks = [mark for mark in item.iter_markers() if mark.name in EXPECTED_S]
+        needed = [it.kwargs.get("seconds", EXPECTED_S[it.name]) for it in marks]
+        file = scope_of(item.nodeid)
+        expected_s[file] += max(needed, default=QUICK_S)
+        if any(mark.name in WAITING for mark in marks):
+            waiting.add(file)
+    turn: dict[str, float] = {}
+    for group in (waiting, expected_s.keys() - waiting):
+        files = sorted(group, key=lambda file: (-expected_s[file], file))
+        whole_s = sum(expected_s[file] for file in files)
+        before_s = 0.0
+        for file in files:
+            turn[file] = before_s / whole_s
+            before_s += expected_s[file]
+    items.sort(key=lambda item: turn[scope_of(item.nodeid)])
 
 
 def scope_of(nodeid: str) -> str:

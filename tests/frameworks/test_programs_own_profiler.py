@@ -278,7 +278,9 @@ def test_its_profiler_that_runs_already_is_left_alone(
     assert ours.err.count("runs already") == 1
 
 
-@pytest.mark.parametrize("warm_up_begins", ["3", "10"])
+@pytest.mark.parametrize(
+    "warm_up_begins", ["3", pytest.param("10", marks=pytest.mark.thorough)]
+)
 def test_a_schedule_of_pytorch_warms_up_and_records_as_without_us(
     warm_up_begins: str, tmp_path: Path, alone: Callable[[str], Done]
 ) -> None:

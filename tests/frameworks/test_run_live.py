@@ -138,6 +138,8 @@ PROGRAMS = {
     "keras": ("tensorflow", KERAS, "Keras fit"),
     "keras_loop": ("tensorflow", KERAS_LOOP, "updates of the optimizer"),
 }
+#: Loops that differ little from others.
+MORE = {"gan", "keras_loop"}
 QUIET = {
     "CUDA_VISIBLE_DEVICES": "-1",
     "JAX_PLATFORMS": "cpu",
@@ -226,7 +228,13 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], str]
     return lambda environment, text: of(environment)[text]
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.thorough] * (name in MORE))
+        for name in PROGRAMS
+    ],
+)
 def test_ten_steps_are_skipped_and_ten_recorded_and_nothing_changes(
     name: str, tmp_path: Path, alone: Callable[[str, str], str]
 ) -> None:
@@ -241,7 +249,9 @@ def test_ten_steps_are_skipped_and_ten_recorded_and_nothing_changes(
     assert "Where the step time went" in done.err
 
 
-@pytest.mark.parametrize("name", ["torch", "jax", "tf_function"])
+@pytest.mark.parametrize(
+    "name", ["torch", "jax", pytest.param("tf_function", marks=pytest.mark.thorough)]
+)
 def test_a_program_that_ends_early_shows_the_steps_there_were(
     name: str, tmp_path: Path
 ) -> None:
@@ -320,7 +330,9 @@ def test_what_jax_calls_for_a_gradient_is_no_step(
     assert "no steps were found" in done.err
 
 
-@pytest.mark.parametrize("name", ["torch", "jax", "tensorflow"])
+@pytest.mark.parametrize(
+    "name", [pytest.param("torch", marks=pytest.mark.thorough), "jax", "tensorflow"]
+)
 def test_the_loops_of_the_demonstration_show_what_their_input_costs(
     name: str, tmp_path: Path
 ) -> None:

@@ -96,7 +96,13 @@ def traceback_of(folder: Path, command: list[str]) -> list[str]:
     return frames
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("own_profiler", marks=pytest.mark.thorough),
+        *(name for name in PROGRAMS if name != "own_profiler"),
+    ],
+)
 def test_an_error_shows_the_frames_that_it_has_without_us(
     name: str, tmp_path: Path
 ) -> None:

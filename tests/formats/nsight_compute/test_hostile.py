@@ -157,7 +157,7 @@ def test_cells_of_wrong_types_are_unknown_and_rows_without_a_launch_are_counted(
 @pytest.mark.parametrize(
     "count",
     # The same of more rows, which takes seconds.
-    [5_000, pytest.param(100_000, marks=pytest.mark.slow)],
+    [5_000, pytest.param(100_000, marks=pytest.mark.thorough)],
 )
 def test_many_thousand_rows_are_all_read(count: int, tmp_path: Path) -> None:
     rows = [
