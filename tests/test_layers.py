@@ -74,7 +74,7 @@ ROOMS = {
     "analysis": {
         "compat_tensorflow": "input_pipeline_analyzer overview_page results steps",
         "framework_op_stats": "ops options results",
-        "gaps": "remedied steps",
+        "gaps": "results steps",
         "inference_profile": "options results",
         "input_pipeline_analyzer": "options results steps",
         "kernel_stats": "ops options results",

@@ -14,10 +14,10 @@ from tests.support.traces import blueprint, nsight
 
 import stepscope
 from stepscope import remedies, tracer_remedies
-from stepscope.analysis.remedied import remedied
+from stepscope.analysis.results.remedied import remedied
 from stepscope.analysis.tools import TOOLS
 from stepscope.cli.main import main
-from stepscope.derive.tracers import tracers
+from stepscope.derive.host.tracers import tracers
 from stepscope.session import open_profile
 from stepscope.tracer_remedies import (
     Tracers,

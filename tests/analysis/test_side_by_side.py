@@ -14,8 +14,8 @@ from stepscope.analysis.tools import answers as together
 from stepscope.derive import profile_data
 from stepscope.derive.derivations import DERIVATIONS
 from stepscope.derive.engine.derivation import declared
+from stepscope.derive.host.tracers import tracers
 from stepscope.derive.profile_data import ProfileData
-from stepscope.derive.tracers import tracers
 from stepscope.report import to_json
 from stepscope.report.compose import describe, doubts
 from stepscope.report.plain import plain

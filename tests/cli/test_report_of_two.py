@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from stepscope.advice.engine import evaluate, signals_of
 from stepscope.advice.explanation import explanation
 from stepscope.advice.registry import RULES
-from stepscope.analysis.remedied import remedied
+from stepscope.analysis.results.remedied import remedied
 from stepscope.cli.main import main
 from stepscope.report import to_json
 from stepscope.report.outline import as_markdown, as_text

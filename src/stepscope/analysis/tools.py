@@ -23,7 +23,7 @@ from stepscope.analysis import (
     tf_data_bottleneck_analysis,
     trace_viewer,
 )
-from stepscope.analysis.remedied import remedied
+from stepscope.analysis.results.remedied import remedied
 from stepscope.analysis.results.tool import Tool
 from stepscope.derive.account.owned_time import account
 from stepscope.derive.account.parts import account_parts
@@ -33,6 +33,7 @@ from stepscope.derive.consistency import consistency
 from stepscope.derive.device.kernels import kernels
 from stepscope.derive.device.peaks import device_peaks
 from stepscope.derive.host.function_calls import function_calls
+from stepscope.derive.host.tracers import tracers
 from stepscope.derive.inference.requests import requests
 from stepscope.derive.input_pipeline.calls import pipeline_calls
 from stepscope.derive.input_pipeline.input_ops import input_ops
@@ -54,7 +55,6 @@ from stepscope.derive.step_time.input_between_steps import input_between_steps
 from stepscope.derive.step_windows.first_compute import first_compute
 from stepscope.derive.step_windows.windows import windows
 from stepscope.derive.timeline.drawn_rows import trace_timeline
-from stepscope.derive.tracers import tracers
 from stepscope.errors import BadUsage
 
 if TYPE_CHECKING:

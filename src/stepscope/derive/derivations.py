@@ -44,6 +44,7 @@ from stepscope.derive.host.function_names import function_names
 from stepscope.derive.host.function_purposes import function_purposes
 from stepscope.derive.host.launching_ops import launching_ops
 from stepscope.derive.host.op_events import host_op_events
+from stepscope.derive.host.tracers import tracers
 from stepscope.derive.host.values import host_values
 from stepscope.derive.inference.request_waits import request_waits
 from stepscope.derive.inference.requests import requests
@@ -82,7 +83,6 @@ from stepscope.derive.steps.chosen import step_candidates, steps
 from stepscope.derive.timeline.counters import counter_curves
 from stepscope.derive.timeline.drawn_rows import trace_timeline
 from stepscope.derive.timeline.lanes import trace_lanes
-from stepscope.derive.tracers import tracers
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,7 +15,7 @@ from stepscope.advice.signals.device import device_signals
 from stepscope.advice.signals.vocabulary import seen
 from stepscope.analysis.model_views.top_annotations import top_annotations
 from stepscope.analysis.ops.hardware import hardware
-from stepscope.analysis.remedied import remedied
+from stepscope.analysis.results.remedied import remedied
 from stepscope.analysis.tools import answers
 from stepscope.derive.consistency import consistency
 from stepscope.frozen import Frozen

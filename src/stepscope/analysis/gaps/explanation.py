@@ -17,7 +17,7 @@ from stepscope.analysis.gaps.result import (
     OwnedTime,
 )
 from stepscope.analysis.gaps.stretch import owned, stretch_at, stretch_between
-from stepscope.analysis.remedied import remedied
+from stepscope.analysis.results.remedied import remedied
 from stepscope.analysis.steps.located import step_at
 from stepscope.derive.account.naming import UNNAMED, naming
 from stepscope.derive.account.ran import largest, pieces, what_ran

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from stepscope.derive.host.function_frames import function_frames
+from stepscope.derive.host.tracers import tracers
 from stepscope.derive.names.event_kinds import event_kinds
-from stepscope.derive.tracers import tracers
 from stepscope.remedies import OTHER_MACHINE, RECORD_WITH_STEPSCOPE
 from stepscope.tracer_remedies import (
     ANNOTATE_UNKNOWN_TIME,
