@@ -8,12 +8,15 @@ Definition: docs/definitions/judging.md#the-record-of-a-finding.
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
 from stepscope.thresholds import Threshold
 from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from stepscope.derive.host.function_names import FunctionName
 
 __all__ = [
     "STATUSES",
@@ -115,6 +118,17 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     loop: bool = False
     thread: str | None = None
     share_percent: float
+
+    @classmethod
+    def of_function(cls, name: FunctionName, share_percent: float) -> Part:
+        """Return the part that a function has."""
+        return cls(
+            name=name.function,
+            function=name.function,
+            file=name.file,
+            line=name.line,
+            share_percent=share_percent,
+        )
 
 
 class Pattern(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,6 +11,7 @@ from tests.support.traces.kineto import check_all, frame
 
 from stepscope.errors import BadInput
 from stepscope.formats.opening import read
+from stepscope.trace.stats import INT, PLACE_TEXT, UINT
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -164,6 +165,46 @@ def test_what_the_file_lacks_is_said(tmp_path: Path) -> None:
     assert "made for a viewer" in texts
     assert "dropped 1 events: of kinds that are not read" in texts
     assert "dropped 2 events: broken" in texts
+
+
+@pytest.mark.parametrize(
+    ("ts", "dur"), [(1e300, 5), (-1e300, 5), (1, 1e300), (1, -1), (-2e12, 5)]
+)
+def test_an_event_at_no_possible_time_is_counted_and_the_others_stay(
+    tmp_path: Path, ts: float, dur: float
+) -> None:
+    good = [shown(HOST, 5, "good", at, 2) for at in (10, 20)]
+    trace = trace_of(tmp_path, *good, shown(HOST, 5, "bad", ts, dur))
+    assert rows(trace) == [
+        ("python", "good", 10_000_000, 2_000_000),
+        ("python", "good", 20_000_000, 2_000_000),
+    ]
+    assert "dropped 1 events: broken" in " ".join(frame(trace, "quality")["message"])
+
+
+@pytest.mark.parametrize(
+    ("value", "kept"),
+    [
+        (10**30, str(10**30)),
+        (-(10**30), str(-(10**30))),
+        ("-9999999999999999999", "-9999999999999999999"),
+        (2**64 - 1, 2**64 - 1),
+        (str(2**64 - 1), 2**64 - 1),
+        (-(2**63) + 1, -(2**63) + 1),
+    ],
+)
+def test_a_number_beyond_64_bits_stays_a_text(
+    tmp_path: Path, value: object, kept: object
+) -> None:
+    event = {**shown(HOST, 5, "a", 1, 2), "args": {"given": value}}
+    trace = trace_of(tmp_path, event)
+    (row,) = frame(trace, "stats").rows(named=True)
+    if isinstance(kept, int):
+        assert row["kind"] == (INT if kept < 2**63 else UINT)
+        assert row["value"] % 2**64 == kept % 2**64
+    else:
+        assert row["kind"] == PLACE_TEXT
+        assert trace.text(row["value"], len(str(kept))) == kept
 
 
 def test_a_cut_timeline_is_refused_in_a_line(tmp_path: Path) -> None:

@@ -94,13 +94,7 @@ def _around(
     if best is None:
         return None
     name = frames.names[best[2]]
-    return Part(
-        name=name.function,
-        function=name.function,
-        file=name.file,
-        line=name.line,
-        share_percent=100 * best[1] / total_ps,
-    )
+    return Part.of_function(name, 100 * best[1] / total_ps)
 
 
 class _Ops(Frozen, frozen=True):

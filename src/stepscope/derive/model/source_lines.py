@@ -98,6 +98,7 @@ class SourceLines(Frozen, frozen=True):
         device_line: int32 by row of device_activity; the exact line of its op, -1.
         device_function: int32 by row of device_activity; the innermost run of a
             function around its launch call, -1 for none.
+        launches_known: Whether launch calls were recorded.
     """
 
     lines: pl.DataFrame

@@ -115,7 +115,7 @@ class EventFlag(IntFlag):
     ALLOCATOR = 128  # memory taken or given back
     THREADPOOL = 256  # bookkeeping of a thread pool
     END_THUNK = 512  # marks the end of another event
-    PYTHON_FRAME = 1024  # a frame of the Python tracer
+    PYTHON_FRAME = 1024  # a function that a tracer or samples found
     EXECUTOR = 2048  # the graph executor at work
     CAPTURED_FUNCTION = 4096  # a function that an input pipeline runs
     FUNCTION_RUN = 8192  # FunctionRun, SessionRun, RunGraph

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from stepscope.errors import BadInput
+from stepscope.units import PS_PER_US
 from stepscope.xspace.reading.source import open_bytes
 from stepscope.xspace.writing.builders import Unsigned
 from stepscope.xspace.writing.write import XSpaceBuilder
@@ -28,13 +29,14 @@ if TYPE_CHECKING:
 
 __all__ = ["message_of"]
 
-_PS_PER_US: Final = 10**6
 #: Viewers do not show an event without a duration: writers give it one picosecond.
 _INSTANT_PS: Final = 1
 #: A writer stops after so many events.
 _MOST_EVENTS: Final = 1_000_000
 #: No recording lasts so long, 11 days: times count from 1970.
 _NOT_OF_A_RECORDING_US: Final = 10.0**12
+#: No time since 1970 is so late: 3,000 years.
+_NOT_A_TIME_US: Final = 10.0**17
 #: Ids of lines that are derived from others are negative numbers of 32 bits.
 _NEGATIVE: Final = 2**31
 
@@ -43,9 +45,10 @@ _LONG_NAME: Final = "long_name"
 _TEXTS: Final = frozenset(
     {"step_name", "hlo_op", "hlo_module", "tf_op", "annotation", "name", "context_id"}
 )
-_WHOLE: Final = re.compile(r"-?\d{1,19}\Z")
+_WHOLE: Final = re.compile(r"-?\d{1,20}\Z")
 _DECIMAL: Final = re.compile(r"-?\d+\.\d+(?:[eE][-+]?\d+)?\Z")
 _LARGEST: Final = 2**63 - 1
+_LARGEST_UNSIGNED: Final = 2**64 - 1
 
 
 class _Event(msgspec.Struct):
@@ -93,12 +96,17 @@ def _events(source: HostFiles, path: Path) -> list[_Event]:
 
 def _message(host: str, events: list[_Event]) -> bytes:
     space = XSpaceBuilder(host, start_ns=None)
-    shown = [it for it in events if it.ph == "X" and it.ts is not None and it.dur >= 0]
+    timed = [
+        it
+        for it in events
+        if it.ph == "X" and it.ts is not None and abs(it.ts) < _NOT_A_TIME_US
+    ]
+    begin = _begin(timed)
+    shown = [it for it in timed if _is_near(it, begin)]
     names = _names(events)
     lines: dict[tuple[int, int], LineBuilder] = {}
     planes: dict[int, PlaneBuilder] = {}
     types: dict[tuple[int, str, str], int] = {}
-    begin = _begin(shown)
     for one in shown:
         plane = planes.get(one.pid)
         if plane is None:
@@ -114,10 +122,10 @@ def _message(host: str, events: list[_Event]) -> bytes:
         if key not in types:
             display = one.name if long_name else ""
             types[key] = plane.event_type(long_name or one.name, display_name=display)
-        dur_ps = round(one.dur * _PS_PER_US)
+        dur_ps = round(one.dur * PS_PER_US)
         line.event(
             types[key],
-            offset_ps=round(((one.ts or 0.0) - begin) * _PS_PER_US),
+            offset_ps=round(((one.ts or 0.0) - begin) * PS_PER_US),
             dur_ps=0 if dur_ps <= _INSTANT_PS else dur_ps,
             stats=_values(values),
         )
@@ -158,10 +166,16 @@ def _names(events: Iterable[_Event]) -> dict[tuple[int, int | None], str]:
     return found
 
 
-def _begin(shown: Iterable[_Event]) -> float:
+def _begin(timed: Iterable[_Event]) -> float:
     """Return what times count from, in µs: 0, or the first of times since 1970."""
-    times = [it.ts or 0.0 for it in shown]
+    times = [it.ts or 0.0 for it in timed]
     return min(times) if times and max(times) >= _NOT_OF_A_RECORDING_US else 0.0
+
+
+def _is_near(event: _Event, begin_us: float) -> bool:
+    """Return whether an event lasts, and lies from the begin, as long as one can."""
+    longest = _NOT_OF_A_RECORDING_US
+    return 0 <= event.dur < longest and abs((event.ts or 0.0) - begin_us) < longest
 
 
 def _line_id(thread: int) -> int:
@@ -174,12 +188,15 @@ def _values(given: Mapping[str, Any]) -> dict[str, Value]:
 
 def _value(name: str, value: Any) -> Value:
     """Return a value as a profile holds it: numbers are written as texts."""
-    if isinstance(value, int | float):
+    if isinstance(value, float | bool):
         return value
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-    if name in _TEXTS:
+    if name in _TEXTS and not isinstance(value, int):
         return text
     if _WHOLE.match(text):
         number = int(text)
-        return number if abs(number) <= _LARGEST else Unsigned(number)
+        if abs(number) <= _LARGEST:
+            return number
+        # What fits no number of a profile stays a text.
+        return Unsigned(number) if 0 < number <= _LARGEST_UNSIGNED else text
     return float(text) if _DECIMAL.match(text) else text

@@ -161,16 +161,15 @@ def _reasons(document: Document) -> set[str]:
 
 def _counted(*, checks: int, reasons: int, remarks: int) -> str | None:
     """Write how much is left out, and where it is."""
-    told = []
-    if checks:
-        number = "1 check" if checks == 1 else f"{checks} checks"
-        told.append(f"{number} that could not tell")
-    if reasons:
-        number = "1 reason" if reasons == 1 else f"{reasons} reasons"
-        told.append(f"{number} why values of the pages are unknown")
-    if remarks:
-        number = "1 remark" if remarks == 1 else f"{remarks} remarks"
-        told.append(f"{number} about the recording")
+    told = [
+        f"{number} {what}{'' if number == 1 else 's'} {which}"
+        for number, what, which in (
+            (checks, "check", "that could not tell"),
+            (reasons, "reason", "why values of the pages are unknown"),
+            (remarks, "remark", "about the recording"),
+        )
+        if number
+    ]
     if not told:
         return None
     return (

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from stepscope.report.page import cut_middle
 from stepscope.report.words.names import percent, plain_name
 from stepscope.unavailable import Unavailable
 from stepscope.units import duration_text
@@ -54,14 +55,8 @@ def measured_sentence(tables: Sequence[pl.DataFrame | Unavailable]) -> str | Non
     return (
         f"Of the {duration_text(whole)} of {_launches(rows.height)} that were "
         f"measured, {percent(100 * most['duration_ps'] / whole)} are of "
-        f"{_short(plain_name(name))}{so}."
+        f"{cut_middle(plain_name(name), _LONGEST_NAME)}{so}."
     )
-
-
-def _short(name: str) -> str:
-    """Cut a name in its middle: both ends identify it."""
-    half = _LONGEST_NAME // 2
-    return name if len(name) <= _LONGEST_NAME else f"{name[:half]}…{name[-half:]}"
 
 
 def _launches(count: int) -> str:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["LoaderCalls", "loader_calls"]
 
+#: A function has most of its time, in percent, from this share on.
+_MOSTLY: Final = 50.0
 #: How PyTorch's loader is asked for its next batch.
 _FETCH: Final = Pattern(r"DataLoaderIter\.__next__$")
 
@@ -34,9 +36,9 @@ class LoaderCalls(Frozen, frozen=True):
     percent: dict[tuple[str, str | None, int | None], float]
 
     def makes(self, function: Part) -> bool:
-        """Return whether a loader calls a function more often than anything else."""
+        """Return whether a loader calls a function for half of its time or more."""
         key = (function.name, function.file, function.line)
-        return 2 * self.percent.get(key, 0.0) >= _ALL
+        return self.percent.get(key, 0.0) >= _MOSTLY
 
 
 @signal(function_frames)
@@ -59,13 +61,9 @@ def loader_calls(profile: ProfileData, _: Thresholds) -> dict[str, LoaderCalls]:
         called = np.bincount(at, weights=length * below)
         found[host] = LoaderCalls(
             {
-                (name.function, name.file, name.line): _ALL * part / max(whole, 1)
+                (name.function, name.file, name.line): 100 * part / max(whole, 1)
                 for kind, part, whole in zip(kinds.tolist(), called, every, strict=True)
                 for name in (frames.names[kind],)
             }
         )
     return found
-
-
-#: Percent.
-_ALL: Final = 100.0

@@ -77,10 +77,4 @@ def _function(profile: ProfileData, host: str) -> Part | None:
     name = called_most(frames, _CALLED_BY_OP)
     if name is None:
         return None
-    return Part(
-        name=name.function,
-        function=name.function,
-        file=name.file,
-        line=name.line,
-        share_percent=0.0,
-    )
+    return Part.of_function(name, 0.0)

@@ -53,11 +53,7 @@ def called_back(
             if _OPS.match(part.name or "")
             or (part.function, part.file, part.line) == key
         )
-        found[one.host] = Part(
-            name=function.function,
-            function=function.function,
-            file=function.file,
-            line=function.line,
-            share_percent=100 * time_ps / max(one.total_ps, 1),
+        found[one.host] = Part.of_function(
+            function, 100 * time_ps / max(one.total_ps, 1)
         )
     return found

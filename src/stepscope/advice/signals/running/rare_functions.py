@@ -74,13 +74,7 @@ class RareFunctions:
             return None
         name = self.frames.names[best[1]]
         total = int((self.ends_ps - self.starts_ps).sum())
-        return Part(
-            name=name.function,
-            function=name.function,
-            file=name.file,
-            line=name.line,
-            share_percent=100 * best[0] / total,
-        )
+        return Part.of_function(name, 100 * best[0] / total)
 
     def _times(self, kind: int) -> NDArray[np.int64]:
         """Return what a function takes in each judged step, with all that it calls."""
