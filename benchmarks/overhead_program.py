@@ -32,7 +32,7 @@ from typing import Any, Self
 CALLS = 20_000
 BLOCKS = 15
 WARM_UP = 20
-TURNS = 5
+TURNS = 9
 KIB = 1024
 
 Step = Callable[[], float]
@@ -228,15 +228,15 @@ def flight(step: Step, logdir: Path, steps: int) -> Figures:
     """Measure what the flight recorder costs, with samples of functions and without."""
     ss: Any = importlib.import_module("stepscope")
 
-    def begin(folder: Path, hz: float) -> Callable[[], object]:
-        options = ss.ProfilerOptions(python_sampling_hz=hz)
+    def begin(folder: Path, options: object) -> Callable[[], object]:
         recorder = ss.flight_recorder(folder, slower_than=1000, options=options)
         end: Callable[[], object] = recorder.stop
         return end
 
+    unsampled = ss.ProfilerOptions(python_sampling_hz=0, counters_hz=2)
     kinds = {
-        "sampled": lambda folder: begin(folder, 100.0),
-        "unsampled": lambda folder: begin(folder, 0.0),
+        "sampled": lambda folder: begin(folder, None),
+        "unsampled": lambda folder: begin(folder, unsampled),
     }
     return _in_turns(ss, step, logdir, steps, kinds)
 

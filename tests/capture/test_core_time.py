@@ -114,3 +114,28 @@ def test_a_thread_that_is_gone_has_no_reading() -> None:
     while thread.native_id in read_after(clocks):
         assert time.monotonic() < end
     clocks.close()
+
+
+@ON_LINUX
+def test_texts_of_the_system_are_read_only_where_they_can_be_news(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A thread that computes, and one that did nothing since, have not waited."""
+    read = []
+    delay = CoreClocks._delay
+
+    def counted(self: CoreClocks, file: int, at_ns: int, ran_ns: int) -> object:
+        read.append(at_ns)
+        return delay(self, file, at_ns, ran_ns)
+
+    monkeypatch.setattr(CoreClocks, "_delay", counted)
+    ran_ns = iter((5 * MS, 5 * MS, 15 * MS, 25 * MS, 28 * MS))
+    monkeypatch.setattr(time, "clock_gettime_ns", lambda _: next(ran_ns))
+    clocks, mine = CoreClocks(), threading.get_native_id()
+    clocks.watch([mine])
+    for at_ms in (0, 10, 20, 30, 40):
+        clocks.read(at_ms * MS)
+    # Until 10 it had not run at all; of the time until 20 since it was last read half
+    # is left, until 30 nothing, until 40 again 7 ms.
+    assert read == [0, 20 * MS, 40 * MS]
+    clocks.close()

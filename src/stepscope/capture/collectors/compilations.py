@@ -89,7 +89,7 @@ class CompilationsCollector:
             zero_ns=self._clock.monotonic_ns,
             names=self._names,
         )
-        return Fragment(space.to_bytes(), len(rows))
+        return Fragment(space.to_bytes(), len(rows), min(row[1] for row in rows))
 
     def halt(self) -> None:
         """Listen no more."""

@@ -43,11 +43,27 @@ class Reading(NamedTuple):
     in_system: bool = False
 
 
+class _Delay(NamedTuple):
+    """For how long a thread was ready and had no core, as last read from the system.
+
+    Attributes:
+        at_ns: When it was read, in ns of the monotonic clock.
+        ran_ns: For how long the thread had been on a core then.
+        delay_ns: For how long it had been ready.
+    """
+
+    at_ns: int
+    ran_ns: int
+    delay_ns: int
+
+
 class CoreClocks:
     """Reads the clocks of some threads of this process, and of the rest of it.
 
     A look reads them all without giving the interpreter's lock away: whoever has to
-    get it back waits for it longer than all the readings take.
+    get it back waits for it longer than all the readings take. How long a thread was
+    on a core is quickly read. For how long it was ready, and where it waits, are texts
+    that the system makes: they are read only where they can be news.
     """
 
     def __init__(self) -> None:
@@ -58,6 +74,7 @@ class CoreClocks:
         #: number of the process.
         self._place: int | None = None
         self._before: dict[int, int] = {}
+        self._delays: dict[int, _Delay] = {}
         self._process_ns: int | None = None
         self._rest_ns = 0
         self._at_ns = 0
@@ -82,6 +99,7 @@ class CoreClocks:
         wanted = self._wanted if self._pread is not None else frozenset()
         for thread in self._files.keys() - wanted:
             os.close(self._files.pop(thread))
+            self._delays.pop(thread, None)
         for thread in wanted - self._files.keys():
             file = _opened(f"/proc/self/task/{thread}/schedstat")
             if file is not None:
@@ -108,17 +126,21 @@ class CoreClocks:
         ran = {OTHER_THREADS: time.thread_time_ns()}
         found, main = [], os.getpid()
         for thread, file in self._files.items():
-            delay_ns = self._delay_ns(file)
             try:
                 # So Linux numbers the clock of a thread.
-                run_ns = time.clock_gettime_ns(~thread << 3 | 6)
+                ran_ns = time.clock_gettime_ns(~thread << 3 | 6)
             except OSError:
                 continue
-            if delay_ns is None:
-                continue
-            ran[thread] = run_ns
-            in_system = thread == main and self._in_system()
-            found.append(Reading(thread, at_ns, run_ns + delay_ns, in_system))
+            known = self._delays.get(thread)
+            computes = known is not None and _computes(known, at_ns, ran_ns)
+            if known is None or not (computes or self._before.get(thread) == ran_ns):
+                known = self._delay(file, at_ns, ran_ns)
+                if known is None:
+                    continue
+                self._delays[thread] = known
+            ran[thread] = ran_ns
+            in_system = thread == main and not computes and self._in_system()
+            found.append(Reading(thread, at_ns, ran_ns + known.delay_ns, in_system))
         if self._process_ns is not None:
             # Threads that were read before, too: others bring what they ran before.
             watched = sum(
@@ -130,10 +152,10 @@ class CoreClocks:
         self._process_ns, self._before, self._at_ns = process_ns, ran, at_ns
         return found
 
-    def _delay_ns(self, file: int) -> int | None:
-        """Return for how long a thread was ready and had no core; None if unknown."""
+    def _delay(self, file: int, at_ns: int, ran_ns: int) -> _Delay | None:
+        """Read for how long a thread was ready and had no core; None if unknown."""
         fields = self._text(file).split()
-        return int(fields[1]) if len(fields) > 1 else None
+        return _Delay(at_ns, ran_ns, int(fields[1])) if len(fields) > 1 else None
 
     def _in_system(self) -> bool:
         """Return whether the main thread waits in the system, but for another thread.
@@ -149,6 +171,14 @@ class CoreClocks:
             return b""
         length = self._pread(file, self._buffer, _READ_BYTES, 0)
         return self._buffer.raw[: max(length, 0)].strip()
+
+
+def _computes(known: _Delay, at_ns: int, ran_ns: int) -> bool:
+    """Return whether a thread was on a core nearly all the time since a reading.
+
+    What is left is too short for having been ready, or for a wait, to be told.
+    """
+    return (at_ns - known.at_ns) - (ran_ns - known.ran_ns) < _SLACK_NS
 
 
 def _opened(path: str) -> int | None:

@@ -92,7 +92,7 @@ class HostCollector:
         space = XSpaceBuilder(platform.node(), start_ns=None)
         if newly_lost:
             space.dropped(newly_lost, "annotations came faster than they were stored")
-        events = 0
+        events, begins = 0, []
         for plane, rows in ((HOST_PLANE, own), (FORWARDED_PLANE, forwarded)):
             if rows.names:
                 events += add_rows(
@@ -101,9 +101,10 @@ class HostCollector:
                     zero_ns=self._clock.monotonic_ns,
                     names=self._names,
                 )
+                begins.append(min(rows.begin_ns))
         if not events and not newly_lost:
             return Fragment(b"", 0)
-        return Fragment(space.to_bytes(), events)
+        return Fragment(space.to_bytes(), events, min(begins, default=None))
 
     def halt(self) -> None:
         """Keep no more."""

@@ -105,7 +105,7 @@ class ProcessCollector:
             np.zeros(len(samples), np.int64),
             stats=[StatColumn(key, DOUBLE, np.array(values, np.float64))],
         )
-        return Fragment(space.to_bytes(), len(samples))
+        return Fragment(space.to_bytes(), len(samples), readings[0][0])
 
     def halt(self) -> None:
         """End the thread."""

@@ -96,7 +96,8 @@ class PythonCallsCollector:
             plane = space.plane(HOST_PLANE)
             zero = self._clock.monotonic_ns
             add_rows(plane, rows, zero_ns=zero, names=self._names)
-        return Fragment(space.to_bytes(), len(rows.names))
+        begin_ns = min(rows.begin_ns, default=None)
+        return Fragment(space.to_bytes(), len(rows.names), begin_ns)
 
     def halt(self) -> None:
         """Take the hooks away."""

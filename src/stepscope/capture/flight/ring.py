@@ -236,7 +236,8 @@ class Ring:
 
     def _store(self, name: str, collected: Collected | None) -> None:
         if collected is not None and collected.xspace:
-            self._append(name, collected.xspace, 1)
+            begin_ns = self._begin_of(collected.xspace)
+            self._append(name, Fragment(collected.xspace, 1, begin_ns))
 
     def _store_fragment(self, name: str, flush: Callable[[], Fragment]) -> None:
         try:
@@ -245,17 +246,25 @@ class Ring:
             self._fail(name, error)
             return
         if fragment.xspace:
-            self._append(name, fragment.xspace, fragment.events)
+            self._append(name, fragment)
 
-    def _append(self, name: str, xspace: bytes, events: int) -> None:
-        if whole_length(xspace) != len(xspace):
+    def _append(self, name: str, fragment: Fragment) -> None:
+        if whole_length(fragment.xspace) == len(fragment.xspace):
+            self._spool.append(fragment)
+        else:
             self._fail(name, ValueError("what it recorded is malformed"))
-            return
+
+    def _begin_of(self, xspace: bytes) -> int | None:
+        """Return when the first event of a message began; None without events.
+
+        What is torn within is told by `_append`.
+        """
+        if whole_length(xspace) != len(xspace):
+            return None
         offsets_ps = decode_bytes(xspace).events.offset_ps
-        begin_ns = self.begun_ns
-        if len(offsets_ps):
-            begin_ns += int(offsets_ps.min()) // PS_PER_NS
-        self._spool.append(Fragment(xspace, events, begin_ns))
+        if not len(offsets_ps):
+            return None
+        return self.begun_ns + int(offsets_ps.min()) // PS_PER_NS
 
     def _fail(self, name: str, error: Exception) -> None:
         sentence = f"{name} did not record: {type(error).__name__}: {error}"

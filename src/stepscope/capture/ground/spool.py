@@ -26,8 +26,8 @@ class Fragment(NamedTuple):
     Attributes:
         xspace: A serialized XSpace; empty where there was nothing.
         events: How many events it holds.
-        begin_ns: When its first event began, of the monotonic clock; None where nobody
-            asks.
+        begin_ns: When its first event began, of the monotonic clock; None where it
+            holds no event.
     """
 
     xspace: bytes
