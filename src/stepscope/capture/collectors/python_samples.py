@@ -275,8 +275,8 @@ class PythonSamplesCollector:
         self._add_frames(plane, frames, clock)
         for one in seen:
             self._add_core_time(plane, one, clock)
-        begins = (one.begin_ns for one in (*frames, *seen))
-        return Fragment(space.to_bytes(), len(frames) + len(seen), min(begins))
+        begins = [frame.begin_ns for frame in frames] + [one.begin_ns for one in seen]
+        return Fragment(space.to_bytes(), len(begins), min(begins))
 
     def _add_frames(
         self, plane: PlaneBuilder, frames: Sequence[Frame], clock: ClockPair
