@@ -10,6 +10,7 @@ import polars as pl
 from stepscope.formats.nsight_systems.decoded.events import (
     EVENT_COLUMNS,
     Said,
+    chosen,
     process_of,
     timed,
 )
@@ -102,7 +103,7 @@ def device_work(export: Export, names: Names, *, machines: int) -> DeviceWork:
         memsets.with_columns(name=memset, kind=pl.lit("memset")),
     ]
     frame = pl.concat([_columns(part, machines) for part in parts])
-    placed = frame.filter(pl.col("device").is_not_null())
+    placed = chosen(frame, pl.col("device").is_not_null())
     if lost := frame.height - placed.height:
         refused["without a device"] += lost
     return DeviceWork(
