@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from stepscope.formats.nsight_systems.decoded.names import Names
 
-__all__ = ["APART_NS", "DeviceClock", "device_clocks", "moved"]
+__all__ = ["APART_NS", "DeviceClock", "calls_of", "device_clocks", "moved"]
 
 #: Clocks that were aligned differ by some microseconds.
 APART_NS: Final = 1_000_000
@@ -75,7 +75,7 @@ def device_clocks(
         returned=pl.col("start") + pl.col("dur"),
     )
     done = (pl.col("start") + pl.col("dur")).alias("done")
-    known = _joined(work.select(*_KEY, "correlation", "start", done), called)
+    known = calls_of(work.select(*_KEY, "correlation", "start", done), called)
     waits = waits.with_columns(correlation=pl.col("correlationId"))
     # Some releases write a stream's waits for events, which return at once, as such.
     others = [at for at, name in enumerate(names.texts()) if _NO_WAIT in name]
@@ -109,10 +109,11 @@ def device_clocks(
     return found
 
 
-def _joined(work: pl.DataFrame, called: pl.DataFrame) -> pl.DataFrame:
+def calls_of(work: pl.DataFrame, called: pl.DataFrame) -> pl.DataFrame:
     """Return work with its call; rows that lack a number are left out."""
     work, called = work.drop_nulls(), called.drop_nulls()
-    if _process(work) is None or _process(work) != _process(called):
+    process = _process(work)
+    if process is None or process != _process(called):
         return work.join(called, on=["process", "correlation"])
     call = _only_call(called["correlation"], work["correlation"])
     if call is None:
