@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 
 from stepscope._core import launches as kernels
+from stepscope.formats.nsight_systems.decoded.shapes import distinct_rows
 from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
@@ -86,12 +87,19 @@ def device_clocks(
     ).select(*_KEY, begun="start", ended=pl.col("start") + pl.col("dur"))
     # Work of a stream ends in the order of its launches: that launched last before a
     # wait has ended when the wait returns. Groups may be in any order.
-    last = waits.sort("begun").join_asof(
-        known.sort("returned"),
-        left_on="begun",
-        right_on="returned",
-        by=list(_KEY),
-        check_sortedness=False,
+    streams = [it.select(_KEY) for it in (known, waits)]
+    # One key is compared in a fraction of the time of three.
+    _, key = distinct_rows(pl.concat(streams))
+    last = (
+        waits.with_columns(key=key[known.height :])
+        .sort("begun")
+        .join_asof(
+            known.select("returned", "done", key=key[: known.height]).sort("returned"),
+            left_on="begun",
+            right_on="returned",
+            by="key",
+            check_sortedness=False,
+        )
     )
     late = last.select("device", by=pl.col("done") - pl.col("ended")).drop_nulls()
     delays = known["start"] - known["called"]

@@ -105,7 +105,9 @@ def build_timeline(
                 place=pl.int_range(pl.len(), dtype=pl.Int64),
             )
             for origin, part in sorted(parts.items())
-        ]
+        ],
+        # What follows reads each column several times.
+        rechunk=True,
     )
     count = whole.height
     # Each frame has a row for every event: no more of them are kept than needed.
@@ -113,10 +115,9 @@ def build_timeline(
     far = count - whole.height
     base = int(whole["start"].min() or 0) if whole.height else 0  # type: ignore[arg-type]
     tracks, track = _tracks(whole, main)
-    order = _in_time(track, whole["start"].to_numpy(), whole["dur"].to_numpy())
-    ordered = whole.select("start", "dur", "origin", "place", "name", "said")[
-        order
-    ].with_columns(track=track[order])
+    kept = ("start", "dur", "origin", "place", "name", "said")
+    whole = whole.select(*kept, track=track)
+    ordered = _in_time(whole)
     del whole
     types, of_type = _types(ordered, names)
     counts = np.bincount(ordered["track"].to_numpy(), minlength=tracks.height)
@@ -155,23 +156,26 @@ def _near(events: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _in_time(
-    track: NDArray[np.int32], start: NDArray[np.int64], dur: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def _in_time(events: pl.DataFrame) -> pl.DataFrame:
     """Order by track, by start, the longer first; those that are equal stay in order.
 
     Calls thus lie inside of the ranges around them, however short both are.
     """
+    track, start = events["track"].to_numpy(), events["start"].to_numpy()
     # What lies in runs of ascending starts is merged, and few tracks are counted.
     order = np.argsort(start, kind="stable")
     few = int(track.max(initial=0)) < 2**16
-    own = track[order].astype(np.uint16) if few else track[order]
-    order = order[np.argsort(own, kind="stable")]
-    tracks, starts, lasted = track[order], start[order], dur[order]
-    together = (tracks[1:] == tracks[:-1]) & (starts[1:] == starts[:-1])
-    if (together & (lasted[1:] > lasted[:-1])).any():
-        order = np.lexsort((-dur, start, track))
-    return order
+    own = track.astype(np.uint16) if few else track
+    order = order[np.argsort(own[order], kind="stable")]
+    ordered = events[order]
+    longer_later = (
+        (pl.col("track") == pl.col("track").shift(1))
+        & (pl.col("start") == pl.col("start").shift(1))
+        & (pl.col("dur") > pl.col("dur").shift(1))
+    )
+    if ordered.select(longer_later.any()).item():
+        return events[np.lexsort((-events["dur"].to_numpy(), start, track))]
+    return ordered
 
 
 def _tracks(
