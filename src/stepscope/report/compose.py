@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import msgspec
 
 from stepscope.advice.checklist import checklist
+from stepscope.advice.engine import DERIVATIONS as OF_RULES
 from stepscope.advice.engine import evaluate, signals_of
 from stepscope.advice.explanation import explanation
 from stepscope.advice.headline import lead
@@ -18,6 +19,7 @@ from stepscope.analysis.ops.hardware import hardware
 from stepscope.analysis.results.remedied import remedied
 from stepscope.analysis.tools import answers
 from stepscope.derive.consistency import consistency
+from stepscope.derive.model.annotation_calls import annotation_calls
 from stepscope.frozen import Frozen
 from stepscope.report.document import (
     REPORTED,
@@ -93,7 +95,12 @@ class Judgement(Frozen, frozen=True, eq=True):
 def compose(profile: ProfileData, shown: Stages) -> Document:
     """Run each tool of a report once, and every rule."""
     shown.stage("Working out")
-    found = answers(profile, REPORTED, begun=lambda tool: shown.stage(tool.title))
+    found = answers(
+        profile,
+        REPORTED,
+        beside=(*OF_RULES, annotation_calls),
+        begun=lambda tool: shown.stage(tool.title),
+    )
     shown.stage("Findings")
     judged = judge(profile)
     return Document(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.columns.dense_codes import totals_by
 from stepscope.derive.device.correlation import correlation
 from stepscope.derive.model.annotation_calls import annotation_calls
 from stepscope.derive.steps.chosen import steps
@@ -103,10 +104,7 @@ def sums(
     at: NDArray[np.int32], values: NDArray[np.int64], count: int
 ) -> NDArray[np.int64]:
     """Add up values by place; those at -1 are left out."""
-    total = np.zeros(count, np.int64)
-    somewhere = at >= 0
-    np.add.at(total, at[somewhere], values[somewhere])
-    return total
+    return totals_by(at, values, count=count).total
 
 
 def _work(

@@ -54,7 +54,8 @@ class _Grown(Frozen, frozen=True):
     Attributes:
         tree: The tree; a node's occurrences are its own.
         more: int64 (nodes, _MORE); without what is beneath.
-        busy_ps: int64 by node; union of the work launched in it and beneath.
+        busy_ps: int64 by node; union of the work launched in it and beneath, 0 where
+            it is not asked for.
         library: By node: whether a framework puts such ranges around its own work.
     """
 
@@ -64,14 +65,22 @@ class _Grown(Frozen, frozen=True):
     library: NDArray[np.bool_]
 
 
-def annotation_rows(hosts: Sequence[Annotated], settings: Settings) -> pl.DataFrame:
+def annotation_rows(
+    hosts: Sequence[Annotated], settings: Settings, *, busy: bool = True
+) -> pl.DataFrame:
     """List the annotations of some hosts, columns `ANNOTATION_ROWS` as selected.
 
     Host time of a node is that of the calls in it and beneath, each without the calls
     inside it, so over the whole tree it adds up to the time that threads spent in
     named ranges.
+
+    Args:
+        hosts: The hosts.
+        settings: What to list.
+        busy: Whether to work out `device_busy_us`, for which all work is sorted; the
+            column is null otherwise.
     """
-    grown = _grown(hosts)
+    grown = _grown(hosts, busy=busy)
     shown = listed(grown.tree, settings)
     at, tree = shown.order, shown.tree
     more = summed(tree.parent, grown.more)
@@ -99,7 +108,7 @@ def annotation_rows(hosts: Sequence[Annotated], settings: Settings) -> pl.DataFr
             "percent": pl.Series(100.0 * total_ps[at] / whole if whole else unknown),
             "total_device_us": us(of("device_ps", total=True), known=launched),
             "device_us": us(of("device_ps", total=False), known=launched),
-            "device_busy_us": us(grown.busy_ps, known=launched),
+            "device_busy_us": us(grown.busy_ps, known=launched and busy),
             "launches": pl.Series(launches[at] if launched else unknown),
             "step_us": us(more[:, _MORE.index("step_ps")], known=steps > 0, per=steps),
             "step_device_us": us(
@@ -149,7 +158,7 @@ def unannotated_ps(hosts: Sequence[Annotated]) -> int | None:
     return sum(int(work.dur_ps[work.call < 0].sum()) for work in works)
 
 
-def _grown(hosts: Sequence[Annotated]) -> _Grown:
+def _grown(hosts: Sequence[Annotated], *, busy: bool) -> _Grown:
     nodes = Nodes(paths=False)
     node_of = [_nodes_of(nodes, one) for one in hosts]
     count = len(nodes.parent)
@@ -172,7 +181,8 @@ def _grown(hosts: Sequence[Annotated]) -> _Grown:
         more[:, _MORE.index("launches")] += sums(at, one.launches(), count)
         more[:, _MORE.index("step_ps")] += sums(in_step, found.self_ps, count)
         more[:, _MORE.index("step_device_ps")] += sums(in_step, device_ps, count)
-        busy_ps += _busy(one, at, np.array(nodes.parent, np.int32))
+        if busy:
+            busy_ps += _busy(one, at, np.array(nodes.parent, np.int32))
     tree = Tree(
         parent=nodes.parent,
         name=nodes.name,

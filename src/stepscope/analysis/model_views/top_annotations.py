@@ -48,7 +48,7 @@ def top_annotations(profile: ProfileData, most: int) -> tuple[TopAnnotation, ...
     hosts = [one for one in looked if not isinstance(one, Unavailable)]
     if not hosts:
         return ()
-    rows = annotation_rows(hosts, Settings())
+    rows = annotation_rows(hosts, Settings(), busy=False)
     path: dict[int, frozenset[str]] = {}
     outermost = []
     for number, parent, name in rows.select("id", "parent", "name").iter_rows():

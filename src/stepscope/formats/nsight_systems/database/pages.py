@@ -8,16 +8,18 @@ Definition: docs/formats/nsight_systems.md#how-a-database-is-opened.
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import polars as pl
 
 from stepscope._core import pivot as kernels
+from stepscope.cores import core_count
 from stepscope.formats.nsight_systems.database.connection import LEAST_ROW_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from numpy.typing import NDArray
 
@@ -31,6 +33,8 @@ _KEPT_BACK: Final = 20
 _HEADER_BYTES: Final = 100
 #: No tree of pages is deeper: each level has twice the pages, at the least.
 _DEEPEST: Final = 64
+#: Fewer rows are read sooner than another thread begins.
+_ROWS_OF_A_THREAD: Final = 100_000
 #: Parts of a declared type by which SQLite makes fractions of integers.
 _FRACTIONS: Final = ("REAL", "FLOA", "DOUB")
 
@@ -56,16 +60,31 @@ def regular_columns(
         return None
     data, page_bytes, pages = leaves
     usable = page_bytes - int(data[_KEPT_BACK])
-    count = _rows(data, page_bytes, pages)
-    if usable < page_bytes // 2 or not 0 <= count <= len(data) // LEAST_ROW_BYTES:
+    cells = _rows_of_pages(data, page_bytes, pages)
+    if cells is None or usable < page_bytes // 2:
+        return None
+    row_of_page = np.concatenate([[0], np.cumsum(cells)])
+    count = int(row_of_page[-1])
+    if count > len(data) // LEAST_ROW_BYTES:
         return None
     values = np.empty((len(columns), count), np.int64)
     known = np.zeros((len(columns), count), np.uint8)
-    room = np.empty(1, np.int64)
-    read = kernels.sqlite_numbers(
-        data.data, page_bytes, usable, pages, slots, values, known, room
-    )
-    if read != count:
+
+    def read(begin: int, end: int) -> bool:
+        found: int = kernels.sqlite_numbers(
+            data.data,
+            page_bytes,
+            usable,
+            pages[begin:end],
+            slots,
+            row_of_page[begin],
+            values,
+            known,
+            np.empty(1, np.int64),
+        )
+        return found == int(row_of_page[end])
+
+    if not all(_side_by_side(read, len(pages), worth=count // _ROWS_OF_A_THREAD)):
         return None
     return pl.DataFrame(
         [
@@ -73,6 +92,18 @@ def regular_columns(
             for slot, (name, dtype) in enumerate(columns.items())
         ]
     )
+
+
+def _side_by_side(
+    read: Callable[[int, int], bool], count: int, *, worth: int
+) -> Iterable[bool]:
+    """Read pages from the first to the last, in as many threads as are worth it."""
+    parts = min(core_count(), worth)
+    if parts <= 1:
+        return [read(0, count)]
+    edges = [count * part // parts for part in range(parts + 1)]
+    with ThreadPoolExecutor(parts) as threads:
+        return [*threads.map(read, edges[:-1], edges[1:])]
 
 
 def _slots(
@@ -123,11 +154,13 @@ def _leaves(
     return None if count < 0 else (data, page_bytes, pages[:count])
 
 
-def _rows(data: NDArray[np.uint8], page_bytes: int, pages: NDArray[np.int64]) -> int:
-    """Return the number of rows on leaf pages; -1 where a page cannot hold its own."""
+def _rows_of_pages(
+    data: NDArray[np.uint8], page_bytes: int, pages: NDArray[np.int64]
+) -> NDArray[np.int64] | None:
+    """Return the number of rows on each leaf page; None where one cannot hold them."""
     head = (pages - 1) * page_bytes + np.where(pages == 1, _HEADER_BYTES, 0)
     cells = (data[head + 3].astype(np.int64) << 8) | data[head + 4]
-    return int(cells.sum()) if (cells * 2 < page_bytes).all() else -1
+    return cells if (cells * 2 < page_bytes).all() else None
 
 
 def _series(

@@ -12,7 +12,12 @@ from stepscope.formats.nsight_systems.decoded.event_waits import (
     NO_NUMBER,
     records_waited_for,
 )
-from stepscope.formats.nsight_systems.decoded.events import Said, process_of, timed
+from stepscope.formats.nsight_systems.decoded.events import (
+    Said,
+    changes,
+    process_of,
+    timed,
+)
 from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
@@ -78,14 +83,17 @@ def _syncs(
         process=process_of("globalPid", machines=machines)
     )
     # Releases until 2026 write device 0 for every context.
-    contexts = work.select("process", "context", on="device").unique(
-        ["process", "context"], keep="first", maintain_order=True
+    owner = ["process", "context"]
+    contexts = (
+        work.select(*owner, on="device")
+        .filter(changes(owner))
+        .unique(owner, keep="first", maintain_order=True)
     )
     rows = records_waited_for(export, rows, machines=machines)
     found = rows.join(
         contexts,
         left_on=["process", "contextId"],
-        right_on=["process", "context"],
+        right_on=owner,
         how="left",
         maintain_order="left",
     )

@@ -10,9 +10,11 @@ import polars as pl
 from stepscope.formats.nsight_systems.decoded.events import (
     EVENT_COLUMNS,
     Said,
+    chosen,
     process_of,
     timed,
 )
+from stepscope.formats.nsight_systems.decoded.shapes import SHAPE, distinct_rows
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.activity_names import (
     NOT_ACTIVITY,
@@ -45,6 +47,8 @@ _DIRECTIONS: Final = {
     13: ("DtoD", "p2p_copy"),
 }
 _UNIFIED: Final = range(11, 14)
+#: Kinds of work whose launch shape says something.
+_COMPUTES: Final = ("kernel", "collective")
 #: Kinds of memory by their recorded number, and their words in other rules.
 _MEMORY: Final = {
     0: ("Pageable", "pageable"),
@@ -62,10 +66,7 @@ _COLUMNS: Final = {
     "correlation": pl.Int64(),
     "context": pl.Int64(),
     "bytes": pl.Int64(),
-    "registers": pl.Int64(),
-    "static": pl.Int64(),
-    "dynamic": pl.Int64(),
-    **{f"{it}_{axis}": pl.Int64() for it in ("block", "grid") for axis in "xyz"},
+    "launched": pl.Int32(),
 }
 #: Real machines have a few devices; a larger ordinal is damage.
 _MOST_DEVICES: Final = 2**16
@@ -76,13 +77,15 @@ class DeviceWork(Frozen, frozen=True, kw_only=True, eq=True):
 
     Attributes:
         frame: A row each: kernels, then graphs that were recorded as a whole, copies
-            and memsets, as in the file.
+            and memsets, as in the file. `launched` is the row of `shapes` of a kernel.
+        shapes: Distinct launch shapes as recorded.
         graphs: Number of those graphs.
         undirected: Number of copies whose direction is not recorded.
         refused: Why rows were left out → how many.
     """
 
     frame: pl.DataFrame
+    shapes: pl.DataFrame
     graphs: int
     undirected: int
     refused: Counter[str]
@@ -95,18 +98,23 @@ def device_work(export: Export, names: Names, *, machines: int) -> DeviceWork:
     memset = pl.lit(names.number("Memset"), pl.Int32)
     memsets = timed(export.frame("CUPTI_ACTIVITY_KIND_MEMSET"), _BACKWARD, refused)
     graphs = _graphs(export, names, refused)
+    kernels, shapes = _kernels(export, names, refused)
     parts = [
-        _kernels(export, names, refused),
+        kernels,
         graphs,
         copies,
         memsets.with_columns(name=memset, kind=pl.lit("memset")),
     ]
     frame = pl.concat([_columns(part, machines) for part in parts])
-    placed = frame.filter(pl.col("device").is_not_null())
+    placed = chosen(frame, pl.col("device").is_not_null())
     if lost := frame.height - placed.height:
         refused["without a device"] += lost
     return DeviceWork(
-        frame=placed, graphs=graphs.height, undirected=undirected, refused=refused
+        frame=placed,
+        shapes=shapes,
+        graphs=graphs.height,
+        undirected=undirected,
+        refused=refused,
     )
 
 
@@ -139,31 +147,27 @@ def _columns(part: pl.DataFrame, machines: int) -> pl.DataFrame:
     )
 
 
-def _kernels(export: Export, names: Names, refused: Counter[str]) -> pl.DataFrame:
+def _kernels(
+    export: Export, names: Names, refused: Counter[str]
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return the kernels, and their distinct launch shapes."""
     frame = timed(export.frame("CUPTI_ACTIVITY_KIND_KERNEL"), _BACKWARD, refused)
     name = names.of_ids(frame.select(pl.coalesce("demangledName", "shortName"))[:, 0])
-    distinct = name.unique(maintain_order=True)
     texts = names.texts()
-    kinds = [_kernel_kind(texts[number]) for number in distinct.to_list()]
-    table = pl.DataFrame(
-        {"name": distinct, "kind": kinds}, schema={"name": pl.Int32, "kind": pl.String}
+    kind_of = {it: _kernel_kind(texts[it]) for it in name.unique().to_list()}
+    of_name = pl.DataFrame(
+        {
+            "kind": [kind_of.get(it) for it in range(len(texts))],
+            # A kernel that copies counts as a copy.
+            "computes": [kind_of.get(it) in _COMPUTES for it in range(len(texts))],
+        },
+        schema={"kind": pl.String, "computes": pl.Boolean},
     )
-    return (
-        frame.with_columns(
-            name=name,
-            registers="registersPerThread",
-            static="staticSharedMemory",
-            dynamic="dynamicSharedMemory",
-        )
-        .rename(
-            {
-                f"{it}{axis.upper()}": f"{it}_{axis}"
-                for it in ("grid", "block")
-                for axis in "xyz"
-            }
-        )
-        .join(table, on="name", how="left", maintain_order="left")
+    shapes, shape = distinct_rows(frame.select(**SHAPE))
+    kernels = frame.with_columns(
+        name=name, launched=pl.Series(shape), **of_name[name].to_dict()
     )
+    return kernels.with_columns(pl.when("computes").then("launched")), shapes
 
 
 def _graphs(export: Export, names: Names, refused: Counter[str]) -> pl.DataFrame:

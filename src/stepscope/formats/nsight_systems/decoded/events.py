@@ -9,11 +9,14 @@ import polars as pl
 
 if TYPE_CHECKING:
     from collections import Counter
+    from collections.abc import Iterable
 
 __all__ = [
     "EVENT_COLUMNS",
     "Origin",
     "Said",
+    "changes",
+    "chosen",
     "machine_of",
     "process_of",
     "thread_of",
@@ -84,16 +87,30 @@ def machine_of(ids: pl.Series) -> pl.Series:
     return found
 
 
+def chosen(frame: pl.DataFrame, test: pl.Expr) -> pl.DataFrame:
+    """Return the rows that pass a test; where all do the frame itself, not a copy."""
+    passes = frame.select(test.fill_null(value=False)).to_series()
+    return frame if passes.all() else frame.filter(passes)
+
+
+def changes(columns: Iterable[str]) -> pl.Expr:
+    """Return which rows differ from the one before; the first row does.
+
+    Most events follow others of their process, device or track: what is looked for in
+    all rows is found in these.
+    """
+    return pl.any_horizontal(
+        pl.int_range(pl.len()) == 0,
+        *(pl.col(name).ne_missing(pl.col(name).shift(1)) for name in columns),
+    )
+
+
 def timed(frame: pl.DataFrame, what: str, refused: Counter[str]) -> pl.DataFrame:
     """Return the rows with a start and no earlier end, with `dur`; count the others."""
-    whole = pl.col("start").is_not_null() & pl.col("end").is_not_null()
+    longest = 2**62
+    near = pl.all_horizontal(pl.col("start", "end").is_between(-longest, longest - 1))
     # Compared before they are subtracted: a difference could overflow.
-    right = frame.filter(whole & (pl.col("end") >= pl.col("start")))
+    right = chosen(frame, near & (pl.col("end") >= pl.col("start")))
     if lost := frame.height - right.height:
         refused[what] += lost
-    longest = 2**62
-    near = right.filter(pl.col("start").is_between(-longest, longest - 1))
-    near = near.filter(pl.col("end").is_between(-longest, longest - 1))
-    if lost := right.height - near.height:
-        refused[what] += lost
-    return near.with_columns(dur=pl.col("end") - pl.col("start"))
+    return right.with_columns(dur=pl.col("end") - pl.col("start"))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
+from stepscope.formats.nsight_systems.decoded.events import changes
 from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
@@ -77,7 +78,8 @@ def find_gpus(export: Export, work: pl.DataFrame) -> Gpus:
         listed[number] = {it: row[it] if row[it] == before[it] else None for it in row}
         if row["id"] is not None:
             by_id[row["id"]] = number
-    used = work.select("process", "device").unique().drop_nulls()
+    pairs = work.select("process", "device").filter(changes(["process", "device"]))
+    used = pairs.unique().drop_nulls()
     counts = used["device"].value_counts().filter(pl.col("count") > 1)
     shared = frozenset(counts["device"].to_list())
     if not shared:

@@ -77,6 +77,7 @@ class Recording:
         names: Numbers of names.
         work: What ran on devices, in times of the host where the device's clock could
             be told; `device` is that of the file.
+        shapes: Distinct launch shapes as recorded; `launched` of `work` is a row.
         clocks: Device → what is known of its clock.
         graphs: Number of graphs that were recorded as a whole.
         host: What threads did.
@@ -97,6 +98,7 @@ class Recording:
         self.host: HostEvents = host_events(export, self.names, machines=machines)
         found: DeviceWork = device_work(export, self.names, machines=machines)
         self.main_process = self._most(found.frame)
+        self.shapes = found.shapes
         self.undirected = found.undirected
         self.graphs = found.graphs
         owned = pl.col("process").fill_null(pl.lit(self.main_process, pl.Int64))

@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.formats.nsight_systems.decoded.events import EVENT_COLUMNS, Origin, Said
+from stepscope.formats.nsight_systems.decoded.events import (
+    EVENT_COLUMNS,
+    Origin,
+    Said,
+    changes,
+)
 from stepscope.frozen import Frozen
 from stepscope.trace.events import EVENT_TYPES
 from stepscope.units import PS_PER_NS
@@ -100,7 +105,9 @@ def build_timeline(
                 place=pl.int_range(pl.len(), dtype=pl.Int64),
             )
             for origin, part in sorted(parts.items())
-        ]
+        ],
+        # What follows reads each column several times.
+        rechunk=True,
     )
     count = whole.height
     # Each frame has a row for every event: no more of them are kept than needed.
@@ -108,10 +115,9 @@ def build_timeline(
     far = count - whole.height
     base = int(whole["start"].min() or 0) if whole.height else 0  # type: ignore[arg-type]
     tracks, track = _tracks(whole, main)
-    order = _in_time(track, whole["start"].to_numpy(), whole["dur"].to_numpy())
-    ordered = whole.select("start", "dur", "origin", "place", "name", "said")[
-        order
-    ].with_columns(track=track[order])
+    kept = ("start", "dur", "origin", "place", "name", "said")
+    whole = whole.select(*kept, track=track)
+    ordered = _in_time(whole)
     del whole
     types, of_type = _types(ordered, names)
     counts = np.bincount(ordered["track"].to_numpy(), minlength=tracks.height)
@@ -138,31 +144,38 @@ def _near(events: pl.DataFrame) -> pl.DataFrame:
     """Return the events without those weeks away from most, or as long."""
     if events.is_empty():
         return events
+    first, last, longest = events.select(
+        first=pl.col("start").min(), last=pl.col("start").max(), dur=pl.col("dur").max()
+    ).row(0)
+    if last - first <= _LONGEST_NS and longest <= _LONGEST_NS:
+        return events
     middle = int(np.median(events["start"].to_numpy()))
-    near = events.select(
+    return events.filter(
         pl.col("start").is_between(middle - _LONGEST_NS, middle + _LONGEST_NS)
         & (pl.col("dur") <= _LONGEST_NS)
-    ).to_series()
-    return events if near.all() else events.filter(near)
+    )
 
 
-def _in_time(
-    track: NDArray[np.int32], start: NDArray[np.int64], dur: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def _in_time(events: pl.DataFrame) -> pl.DataFrame:
     """Order by track, by start, the longer first; those that are equal stay in order.
 
     Calls thus lie inside of the ranges around them, however short both are.
     """
+    track, start = events["track"].to_numpy(), events["start"].to_numpy()
     # What lies in runs of ascending starts is merged, and few tracks are counted.
     order = np.argsort(start, kind="stable")
     few = int(track.max(initial=0)) < 2**16
-    own = track[order].astype(np.uint16) if few else track[order]
-    order = order[np.argsort(own, kind="stable")]
-    tracks, starts, lasted = track[order], start[order], dur[order]
-    together = (tracks[1:] == tracks[:-1]) & (starts[1:] == starts[:-1])
-    if (together & (lasted[1:] > lasted[:-1])).any():
-        order = np.lexsort((-dur, start, track))
-    return order
+    own = track.astype(np.uint16) if few else track
+    order = order[np.argsort(own[order], kind="stable")]
+    ordered = events[order]
+    longer_later = (
+        (pl.col("track") == pl.col("track").shift(1))
+        & (pl.col("start") == pl.col("start").shift(1))
+        & (pl.col("dur") > pl.col("dur").shift(1))
+    )
+    if ordered.select(longer_later.any()).item():
+        return events[np.lexsort((-events["dur"].to_numpy(), start, track))]
+    return ordered
 
 
 def _tracks(
@@ -170,10 +183,10 @@ def _tracks(
 ) -> tuple[pl.DataFrame, NDArray[np.int32]]:
     """Return the distinct tracks in their final order, and the track of each event."""
     foreign = (pl.col("process") != main).fill_null(value=True)
+    runs, lengths = _runs(events)
     found = (
-        events.select(*TRACK_KEY, "start", at=pl.int_range(pl.len()))
-        .group_by(TRACK_KEY, maintain_order=True)
-        .agg("at", first=pl.col("start").min())
+        runs.group_by(TRACK_KEY, maintain_order=True)
+        .agg("run", first=pl.col("start").min())
         .with_columns(
             # Streams, their waits and memory lie together, device by device.
             order=pl.when(pl.col("section").is_in(list(_ON_DEVICE)))
@@ -193,12 +206,26 @@ def _tracks(
         .drop("first", "order")
         .with_row_index("track")
     )
-    track = np.empty(events.height, np.int32)
-    counts = found["at"].list.len().to_numpy()
-    track[found["at"].explode().to_numpy()] = np.repeat(
-        np.arange(found.height, dtype=np.int32), counts
+    track_of_run = np.empty(runs.height, np.int32)
+    track_of_run[found["run"].explode().to_numpy()] = np.repeat(
+        np.arange(found.height, dtype=np.int32), found["run"].list.len().to_numpy()
     )
-    return found.drop("at"), track
+    return found.drop("run"), np.repeat(track_of_run, lengths)
+
+
+def _runs(events: pl.DataFrame) -> tuple[pl.DataFrame, NDArray[np.int64]]:
+    """Return events in a row that lie on one track as one, and how many each is.
+
+    Their `start` is the first of theirs.
+    """
+    first = np.flatnonzero(events.select(changes(TRACK_KEY)).to_series().to_numpy())
+    runs = events.select(TRACK_KEY)[first].with_columns(
+        start=np.minimum.reduceat(events["start"].to_numpy(), first)
+        if len(first)
+        else pl.lit(None, pl.Int64),
+        run=pl.int_range(pl.len()),
+    )
+    return runs, np.diff(first, append=events.height)
 
 
 def _types(events: pl.DataFrame, names: Names) -> tuple[pl.DataFrame, pl.Series]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.formats.nsight_systems.decoded.events import Origin
+from stepscope.formats.nsight_systems.decoded.events import Origin, chosen
 from stepscope.frozen import Frozen
 from stepscope.trace.device_activity import (
     ACTIVITY_KINDS,
@@ -24,13 +24,14 @@ from stepscope.trace.reading.launch_limits import (
 from stepscope.trace.reading.nullable import nullable
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from stepscope.formats.nsight_systems.decoded.recording import Recording
 
 __all__ = ["Activity", "collect_activity"]
 
 _GRID: Final = ("grid_x", "grid_y", "grid_z")
 _BLOCK: Final = ("block_x", "block_y", "block_z")
-_KERNELS: Final = ("kernel", "collective")
 
 
 class Activity(Frozen, frozen=True, kw_only=True, eq=True):
@@ -56,9 +57,8 @@ def collect_activity(recording: Recording) -> Activity:
     work = recording.work[places].with_columns(event=pl.Series(rows))
     whole = work.select(pl.exclude("start", "dur", "name", "said")).hstack(events)
     # A copy within the host is no work of a device.
-    whole = whole.filter(pl.col("kind") != NOT_ACTIVITY)
-    shapes, refused = _shapes(whole)
-    geometries, geometry = _numbered(shapes)
+    whole = chosen(whole, pl.col("kind") != NOT_ACTIVITY)
+    geometries, geometry, refused = _geometries(recording.shapes, whole["launched"])
     given = whole.with_columns(geometry=geometry, stream=pl.col("id"))
     frame = given.select(
         (pl.col(name) if name in given.columns else pl.lit(None))
@@ -69,25 +69,51 @@ def collect_activity(recording: Recording) -> Activity:
     return Activity(frame=frame, geometries=geometries, refused=refused)
 
 
+def _geometries(
+    recorded: pl.DataFrame, launched: pl.Series
+) -> tuple[pl.DataFrame, pl.Series, dict[str, int]]:
+    """Return distinct shapes without impossible values, and which of them each row has.
+
+    Also the field of a launch → rows in which it was impossible.
+
+    Args:
+        recorded: Distinct shapes as recorded.
+        launched: By row, the one of these that it has; null for none.
+    """
+    known = launched.drop_nulls()
+    # The first that a row has comes first.
+    used = known.unique(maintain_order=True).to_numpy()
+    counts = np.bincount(known.to_numpy(), minlength=recorded.height)[used]
+    shapes, refused = _shapes(recorded[used], counts)
+    geometries, geometry = _numbered(shapes)
+    of_shape = np.full(recorded.height + 1, -1, np.int32)
+    of_shape[used] = geometry.fill_null(-1).to_numpy()
+    found = of_shape[launched.fill_null(recorded.height).to_numpy()]
+    return geometries, nullable("geometry", found, found >= 0), refused
+
+
 def _numbered(shapes: pl.DataFrame) -> tuple[pl.DataFrame, pl.Series]:
     """Return the distinct shapes, and the row of each; null where nothing is known."""
     columns = shapes.columns
-    found = (
-        shapes.with_columns(at=pl.int_range(pl.len()))
-        .group_by(columns, maintain_order=True)
-        .agg("at")
+    known = shapes.unique(maintain_order=True).filter(
+        ~pl.all_horizontal(pl.all().is_null())
     )
-    known = found.filter(~pl.all_horizontal(pl.col(columns).is_null()))
-    geometry = np.full(shapes.height, -1, np.int32)
-    counts = known["at"].list.len().to_numpy()
-    geometry[known["at"].explode().to_numpy()] = np.repeat(
-        np.arange(known.height, dtype=np.int32), counts
+    rows = known.with_row_index("geometry")
+    found = shapes.join(
+        rows, on=columns, how="left", nulls_equal=True, maintain_order="left"
     )
-    return known.select(columns), nullable("geometry", geometry, geometry >= 0)
+    return known, found["geometry"].cast(pl.Int32)
 
 
-def _shapes(work: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, int]]:
-    """Return launch shapes without impossible values, and the number of these."""
+def _shapes(
+    recorded: pl.DataFrame, counts: NDArray[np.int64]
+) -> tuple[pl.DataFrame, dict[str, int]]:
+    """Return launch shapes without impossible values, and the number of these.
+
+    Args:
+        recorded: Launch shapes.
+        counts: How many rows have each.
+    """
     threads = pl.col("block_x") * pl.col("block_y") * pl.col("block_z")
     shared = pl.all_horizontal(
         pl.col("static", "dynamic").is_between(0, MOST_SHARED_BYTES)
@@ -100,16 +126,11 @@ def _shapes(work: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, int]]:
         & (threads <= MOST_THREADS),
         "grid": pl.all_horizontal(pl.col(_GRID).is_between(1, MOST_GRID)),
     }
-    is_kernel = pl.col("kind").is_in(list(_KERNELS))
-    verdict = work.select(
-        # Null where not recorded, which is no refusal.
-        pl.when(is_kernel).then(test).alias(field)
-        for field, test in fine.items()
-    )
+    # Null where not recorded, which is no refusal.
+    verdict = recorded.select(**fine)
+    fits = {it: verdict[it].fill_null(value=True).to_numpy() for it in fine}
     refused = {
-        field: count
-        for field in fine
-        if (count := int((~verdict[field]).fill_null(value=False).sum()))
+        field: count for field in fine if (count := int(counts[~fits[field]].sum()))
     }
     columns = {
         "registers": ("registers", pl.col("registers")),
@@ -122,7 +143,7 @@ def _shapes(work: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, int]]:
         **{name: ("block", pl.col(name)) for name in _BLOCK},
         **{name: ("grid", pl.col(name)) for name in _GRID},
     }
-    judged = work.hstack(verdict.rename({field: f"{field}?" for field in fine}))
+    judged = recorded.hstack(verdict.rename({field: f"{field}?" for field in fine}))
     shapes = judged.select(
         _kept(columns.get(name)).cast(dtype, strict=False).alias(name)
         for name, dtype in GEOMETRIES.dtypes().items()

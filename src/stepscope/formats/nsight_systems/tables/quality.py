@@ -159,16 +159,26 @@ def _without_work(recording: Recording) -> Iterator[QualityNote]:
 
 def _alone(calls: pl.DataFrame, work: pl.DataFrame) -> int:
     """Return how many calls no work of their process came from."""
-    work_of = work.partition_by("process", as_dict=True)
+    work_of = _by_process(work)
     found = 0
-    for process, mine in calls.partition_by("process", as_dict=True).items():
+    for process, mine in _by_process(calls).items():
         theirs = work_of.get(process)
-        if theirs is None or process == (None,):
+        if theirs is None or process is None:
             found += mine.height
             continue
         led = np.isin(mine["correlation"].to_numpy(), theirs["correlation"].to_numpy())
         found += int((~led).sum())
     return found
+
+
+def _by_process(frame: pl.DataFrame) -> dict[int | None, pl.DataFrame]:
+    processes = frame["process"].unique().to_list()
+    if len(processes) == 1:
+        return {processes[0]: frame}
+    return {
+        process: rows
+        for (process,), rows in frame.partition_by("process", as_dict=True).items()
+    }
 
 
 def _devices(recording: Recording) -> Iterator[QualityNote]:
