@@ -202,6 +202,7 @@ def answers(
     profile: ProfileData,
     names: Iterable[str],
     *,
+    beside: Iterable[Wanted] = (),
     begun: Callable[[Tool], None] = lambda _: None,
 ) -> dict[str, Any]:
     """Run several tools as they are without options, side by side if it is worth it.
@@ -209,6 +210,7 @@ def answers(
     Args:
         profile: The run.
         names: Names of the tools; the answers come in this order.
+        beside: What will be read next, worked out beside the tools.
         begun: Called with the name of each tool when its turn comes, from any thread.
     """
     tools = [find_tool(name) for name in names]
@@ -222,7 +224,7 @@ def answers(
 
         return Reader(tool.derivations, run)
 
-    profile.prepare(_DOUBTS, readers=[reader(tool) for tool in tools])
+    profile.prepare((*_DOUBTS, *beside), readers=[reader(tool) for tool in tools])
     return {tool.name: found[tool.name] for tool in tools}
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import msgspec
 
 from stepscope.advice.checklist import checklist
-from stepscope.advice.engine import evaluate, signals_of
+from stepscope.advice.engine import DERIVATIONS, evaluate, signals_of
 from stepscope.advice.explanation import explanation
 from stepscope.advice.headline import lead
 from stepscope.advice.replayed import together
@@ -93,7 +93,12 @@ class Judgement(Frozen, frozen=True, eq=True):
 def compose(profile: ProfileData, shown: Stages) -> Document:
     """Run each tool of a report once, and every rule."""
     shown.stage("Working out")
-    found = answers(profile, REPORTED, begun=lambda tool: shown.stage(tool.title))
+    found = answers(
+        profile,
+        REPORTED,
+        beside=DERIVATIONS,
+        begun=lambda tool: shown.stage(tool.title),
+    )
     shown.stage("Findings")
     judged = judge(profile)
     return Document(
