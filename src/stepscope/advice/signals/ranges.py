@@ -28,9 +28,10 @@ def longest(spans: Spans) -> list[tuple[int, int]]:
     lengths = spans.end_ps - spans.start_ps
     long = np.arange(len(lengths))
     if len(lengths) > SHOWN:
-        # Of many only those that may be shown are sorted.
+        # Of many only those that may be shown are sorted; equal ones may be many.
         least = np.partition(lengths, -SHOWN)[-SHOWN]
-        long = np.flatnonzero(lengths >= least)
+        equal = np.flatnonzero(lengths == least)[:SHOWN]
+        long = np.sort(np.append(equal, np.flatnonzero(lengths > least)))
     order = long[np.argsort(-lengths[long], kind="stable")[:SHOWN]]
     return [(int(spans.start_ps[at]), int(spans.end_ps[at])) for at in order]
 

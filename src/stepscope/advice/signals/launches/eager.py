@@ -215,12 +215,12 @@ def _summed(
     at = np.flatnonzero(judged)
     if not len(at):
         return None
-    inside, window = runs.of(at), window[at]
-    eager = np.flatnonzero(inside.eager)
-    by_name = totals_by(
-        inside.name[eager], inside.self_ps[eager], count=len(runs.names)
-    )
+    eager = at[runs.eager[at]]
+    by_name = totals_by(runs.name[eager], runs.self_ps[eager], count=len(runs.names))
     eager_ps = int(by_name.total.sum())
+    # Threads without eager ops have no ways between such.
+    threads = np.unique(runs.track[eager])
+    beside = at[np.isin(runs.track[at], threads)]
     largest = (
         pl.DataFrame({"name": runs.names, "self": by_name.total})
         .filter(pl.Series(by_name.count > 0))
@@ -231,9 +231,9 @@ def _summed(
     )
     return EagerOps(
         eager_ps=eager_ps,
-        op_ps=int(inside.self_ps.sum()) if computing is None else None,
+        op_ps=int(runs.self_ps[at].sum()) if computing is None else None,
         dispatch_ps=(
-            _dispatch(inside, window, len(starts), computing)
+            _dispatch(runs.of(beside), window[beside], len(starts), computing)
             if len(eager)
             else (0,) * len(starts)
         ),
