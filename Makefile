@@ -66,6 +66,7 @@ bench: $(VENV)/.ready-test ## measure against XProf and against C; prints tables
 	$(PY) benchmarks/derive.py
 	$(PY) benchmarks/tiles.py
 	$(PY) benchmarks/linear.py
+	$(PY) benchmarks/rules.py
 	$(PY) benchmarks/nsight.py
 	$(PY) benchmarks/small.py
 	$(PY) benchmarks/peer.py

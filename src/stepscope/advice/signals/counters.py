@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.columns.arrays import handles, ints, picked
 from stepscope.frozen import Frozen
 from stepscope.trace.stats import DOUBLE
 from stepscope.unavailable import Unavailable
@@ -48,10 +48,10 @@ def counter(profile: ProfileData, host: str, name: str) -> Readings | None:
         or isinstance(stats, Unavailable)
     ):
         return None
-    wanted = np.flatnonzero((types["name"] == name).to_numpy())
-    if not len(wanted):
+    wanted = (types["name"] == name).to_numpy()
+    if not wanted.any():
         return None
-    rows = np.flatnonzero(np.isin(handles(events, "type"), wanted))
+    rows = picked(handles(events, "type"), wanted)
     mine = stats.filter(pl.col("event").is_in(rows.tolist())).unique(
         "event", keep="first"
     )

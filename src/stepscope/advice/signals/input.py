@@ -9,11 +9,13 @@ import polars as pl
 
 from stepscope.advice.signals.shares import account_signals
 from stepscope.advice.signals.signal import signal
-from stepscope.derive.columns.arrays import ints
+from stepscope.derive.columns.arrays import codes, ints
+from stepscope.derive.device.timeline import device_timeline
 from stepscope.derive.step_time.device_sets import device_sets
 from stepscope.derive.step_time.host_classes import host_classes
 from stepscope.derive.step_windows.windows import windows
 from stepscope.frozen import Frozen
+from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.unavailable import Unavailable, present
 
 if TYPE_CHECKING:
@@ -27,6 +29,13 @@ __all__ = ["InputSignals", "input_signals"]
 
 #: Smaller copies are no part of a batch that matters.
 _LARGE_BYTES: Final = 2**20
+_KINDS: Final = ACTIVITY_KINDS.categories.to_list()
+_H2D: Final = _KINDS.index("h2d")
+#: By kind of activity: whether it divides the copies before it from those after it.
+_DIVIDES: Final = np.isin(
+    np.arange(256),
+    [_KINDS.index(kind) for kind in ("kernel", "collective", "local_copy")],
+)
 #: Iterators and calls that transform, or load, several elements at once.
 _PARALLEL: Final = r"(?i)parallel|mapandbatch|multiprocessing"
 #: Iterators and calls that make elements before they are asked for.
@@ -56,7 +65,7 @@ class InputSignals(Frozen, frozen=True):
     pieces: Mapping[str, float] = {}
 
 
-@signal(host_classes, *account_signals.needs)
+@signal(device_timeline, host_classes, *account_signals.needs)
 def input_signals(profile: ProfileData, _: Thresholds) -> InputSignals | Unavailable:
     """Look at the fetches of every host."""
     reasons: list[Unavailable] = []
@@ -91,27 +100,27 @@ def _pieces(profile: ProfileData, host: str) -> dict[str, float]:
     activity = profile.table(host, "device_activity")
     if isinstance(activity, Unavailable):
         return {}
-    kind, size = pl.col("kind").cast(pl.String), pl.col("bytes")
-    large = (kind == "h2d") & (size >= _LARGE_BYTES)
+    ordered = profile.derived(host, device_timeline)
+    if isinstance(ordered, Unavailable):
+        return {}
     rows = present(profile.derived(host, windows)).measured
-    ordered = (
-        activity.select(
-            "device", "start_ps", copied=large.fill_null(value=False), k=kind
-        )
-        .filter(
-            pl.col("copied") | pl.col("k").is_in(["kernel", "collective", "local_copy"])
-        )
-        .sort("device", "start_ps")
-    )
+    kind = codes(activity, "kind")
+    large = (activity["bytes"] >= _LARGE_BYTES).fill_null(value=False).to_numpy()
+    copied, counts = large & (kind == _H2D), _DIVIDES[kind]
+    counts |= copied
     found = {}
-    for (device,), mine in ordered.group_by("device", maintain_order=True):
-        copied = mine["copied"].to_numpy()
-        begins = copied & ~np.concatenate([[False], copied[:-1]])
-        at = mine["start_ps"].to_numpy()[begins]
+    for one in ordered.devices:
+        # By place in the order of time.
+        some = np.flatnonzero(counts[one.rows])
+        if not len(some):
+            continue
+        group = copied[one.rows[some]]
+        group[1:] &= ~group[:-1].copy()
+        at = one.start_ps[some[group]]
         first, last = (
             np.searchsorted(at, ints(rows, name)) for name in ("start_ps", "end_ps")
         )
-        found[f"{host}:{device}"] = float(np.median(last - first))
+        found[f"{host}:{one.device}"] = float(np.median(last - first))
     return found
 
 

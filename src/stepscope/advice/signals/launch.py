@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-import polars as pl
 
 from stepscope.advice.signals.device import NO_KERNELS
 from stepscope.advice.signals.signal import signal
-from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.columns.arrays import codes, handles, ints, picked
 from stepscope.derive.device.correlation import correlation
 from stepscope.derive.device.launch_facts import launch_facts
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import EventFlag, event_kinds
 from stepscope.derive.step_windows.windows import windows
 from stepscope.frozen import Frozen
+from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -30,6 +30,9 @@ __all__ = ["LaunchSignals", "launch_signals"]
 #: A step is one program if its calls of compiled programs hold this share of the
 #: kernels' launches.
 _HELD: Final = 0.8
+_KERNELS: Final = [
+    ACTIVITY_KINDS.categories.to_list().index(kind) for kind in ("kernel", "collective")
+]
 
 
 class LaunchSignals(Frozen, frozen=True):
@@ -109,14 +112,14 @@ def _is_one_program(profile: ProfileData, host: str) -> bool | None:
     ):
         return None
     programs = kinds.has(EventFlag.PJIT | EventFlag.EXECUTABLE)
-    rows = np.flatnonzero(programs[handles(events, "type")])
+    rows = picked(handles(events, "type"), programs)
     calls = Spans.from_events(
         ints(events, "start_ps")[rows], ints(events, "dur_ps")[rows]
     )
     start_ps = ints(launches, "start_ps")
     # A read-back has a call of its own, whatever is compiled.
-    kernels = activity["kind"].cast(pl.String).is_in(["kernel", "collective"])
-    led = _chosen(found.launch_of_activity[kernels.to_numpy()], len(start_ps))
+    kernels = np.isin(codes(activity, "kind"), _KERNELS)
+    led = _chosen(found.launch_of_activity[kernels], len(start_ps))
     if not len(calls):
         # Without compiled programs one launch a step is a graph.
         return bool(0 < led.sum() <= placed.rows.height)

@@ -246,13 +246,15 @@ def _per_step(
         ints(step_windows.rows, "start_ps"),
         ints(step_windows.rows, "end_ps"),
     )
-    at = np.searchsorted(starts, kernels.start_ps, side="right") - 1
-    inside = (at >= 0) & (kernels.start_ps < ends[np.maximum(at, 0)])
-    inside &= np.isin(at, rows["window"].to_numpy()) & (kernels.device == device)
-    mine = kernels.wide & inside
+    wide = np.flatnonzero(kernels.wide & (kernels.device == device))
+    begin = kernels.start_ps[wide]
+    at = np.searchsorted(starts, begin, side="right") - 1
+    inside = (at >= 0) & (begin < ends[np.maximum(at, 0)])
+    mine = wide[inside & np.isin(at, rows["window"].to_numpy())]
+    tf32 = kernels.tf32[mine]
     return _PerStep(
-        wide_ps=kernels.time(mine & ~kernels.tf32) // len(rows),
-        tf32_ps=kernels.time(mine & kernels.tf32) // len(rows),
+        wide_ps=int(kernels.dur_ps[mine[~tf32]].sum()) // len(rows),
+        tf32_ps=int(kernels.dur_ps[mine[tf32]].sum()) // len(rows),
         step_ps=int(ints(rows, "window_ps").sum()) // len(rows),
         steps=len(rows),
     )

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-import polars as pl
 
 from stepscope.advice.finding import Evidence
-from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.columns.arrays import codes, handles, ints, picked
+from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -26,7 +26,13 @@ SHOWN: Final = 3
 def longest(spans: Spans) -> list[tuple[int, int]]:
     """Return the longest intervals of a set, longest first."""
     lengths = spans.end_ps - spans.start_ps
-    order = np.argsort(-lengths, kind="stable")[:SHOWN]
+    long = np.arange(len(lengths))
+    if len(lengths) > SHOWN:
+        # Of many only those that may be shown are sorted; equal ones may be many.
+        least = np.partition(lengths, -SHOWN)[-SHOWN]
+        equal = np.flatnonzero(lengths == least)[:SHOWN]
+        long = np.sort(np.append(equal, np.flatnonzero(lengths > least)))
+    order = long[np.argsort(-lengths[long], kind="stable")[:SHOWN]]
     return [(int(spans.start_ps[at]), int(spans.end_ps[at])) for at in order]
 
 
@@ -55,7 +61,7 @@ def host_ranges(
     rows = np.concatenate(
         (
             _device_rows(profile, host, device=device, kinds=kinds),
-            np.flatnonzero(wanted[handles(events, "type")]),
+            picked(handles(events, "type"), wanted),
         )
     )
     starts = ints(events, "start_ps")[rows]
@@ -88,12 +94,11 @@ def _device_rows(
     activity = profile.table(host, "device_activity")
     if device is None or isinstance(activity, Unavailable):
         return np.empty(0, np.int64)
-    mine = activity.filter(
-        (pl.col("device") == device)
-        & pl.col("kind").cast(pl.String).is_in(kinds)
-        & pl.col("event").is_not_null()
-    )
-    return ints(mine, "event")
+    wanted = [ACTIVITY_KINDS.categories.to_list().index(kind) for kind in kinds]
+    event = handles(activity, "event")
+    mine = np.isin(codes(activity, "kind"), wanted) & (event >= 0)
+    mine &= handles(activity, "device") == device
+    return event[mine].astype(np.int64)
 
 
 def event_label(profile: ProfileData, host: str, row: int) -> tuple[str | None, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import add
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
@@ -162,13 +163,20 @@ class StepShares(Frozen, frozen=True):
                 ("between", self.between_ps.get(owner)),
             ):
                 if place in ("any", name) and times is not None:
-                    found = [a + b for a, b in zip(found, times, strict=True)]
+                    found = [*map(add, found, times)]
         return tuple(found)
 
     def percent(self, *owners: str, place: str = "any") -> float:
         """Return the share of some owners in the time of all judged windows."""
         total = self.total_ps
-        return 100 * sum(self.times(*owners, place=place)) / total if total else 0.0
+        places = (("inside", self.inside_ps), ("between", self.between_ps))
+        mine = sum(
+            sum(times.get(owner, ()))
+            for name, times in places
+            if place in ("any", name)
+            for owner in owners
+        )
+        return 100 * mine / total if total else 0.0
 
     def held_percent(
         self, owner: str, topics: Collection[str], *, place: str = "any"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.columns.arrays import handles, ints, picked
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.unavailable import Unavailable
@@ -128,7 +128,7 @@ def _function_calls(
     """Return where step threads call functions that run as a whole."""
     calls = kinds.has(EventFlag.FUNCTION_CALL | EventFlag.PJIT)
     track = handles(events, "track")
-    rows = np.flatnonzero(calls[handles(events, "type")])
+    rows = picked(handles(events, "type"), calls)
     rows = rows[np.isin(track[rows], host.threads.tracks())]
     start_ps, dur_ps = ints(events, "start_ps"), ints(events, "dur_ps")
     return Spans.from_events(start_ps[rows], dur_ps[rows])

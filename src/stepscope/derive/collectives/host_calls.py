@@ -9,8 +9,8 @@ import polars as pl
 
 from stepscope.derive.collectives.arguments import recorded_arguments
 from stepscope.derive.collectives.kinds import exchange_kind
-from stepscope.derive.columns.arrays import handles, ints
-from stepscope.derive.host.values import host_ranges, picked
+from stepscope.derive.columns.arrays import handles, ints, picked
+from stepscope.derive.host.values import host_ranges
 from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.unavailable import Unavailable
 
@@ -100,7 +100,7 @@ def _rows(
     """Return the rows of events on host threads whose types are wanted, ascending."""
     if not wanted.any():
         return np.empty(0, np.int32)
-    found = [picked(types, wanted.astype(np.uint8), *range_) for range_ in ranges]
+    found = [picked(types, wanted, *range_) for range_ in ranges]
     return np.concatenate([*found, np.empty(0, np.int64)]).astype(np.int32)
 
 

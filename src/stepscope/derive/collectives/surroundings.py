@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stepscope._core.nesting import inherit
-from stepscope.derive.columns.arrays import handles
+from stepscope.derive.columns.arrays import handles, picked
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 from stepscope.xspace.op_links import BOOKKEEPING
@@ -68,7 +68,7 @@ def surroundings(
         names.str.contains(_RANGE).to_numpy(),
         names.is_in(sorted(BOOKKEEPING)).to_numpy(),
     ):
-        chosen = np.flatnonzero(wanted[types]) if wanted.any() else nothing[:0]
+        chosen = picked(types, wanted)
         found.append(_nearest(given.nesting.parent, chosen, call))
     return Surroundings(*found)
 

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from stepscope._core import numbering
 from stepscope.trace.reading.nullable import nullable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["codes", "handles", "ints", "nullable", "present"]
+__all__ = ["codes", "handles", "ints", "nullable", "picked", "present"]
 
 
 def ints(frame: pl.DataFrame, column: str) -> NDArray[np.int64]:
@@ -43,3 +44,28 @@ def present(frame: pl.DataFrame, column: str) -> NDArray[np.bool_]:
     """Return True where a column holds a value."""
     array: NDArray[np.bool_] = frame[column].is_not_null().to_numpy()
     return array
+
+
+def picked(
+    key: NDArray[np.int32],
+    wanted: NDArray[np.uint8] | NDArray[np.bool_],
+    begin: int = 0,
+    end: int | None = None,
+) -> NDArray[np.int64]:
+    """Return the rows whose key is wanted, usually few of many.
+
+    Args:
+        key: By row: a place in `wanted`.
+        wanted: Whether rows with this key are.
+        begin: First row that counts.
+        end: One past the last row that counts; None for all.
+    """
+    last = len(key) if end is None else end
+    if not wanted.any():
+        return np.empty(0, np.int64)
+    # Pages that are never written take no memory.
+    out = np.empty(max(last - begin, 0), np.int64)
+    count: int = numbering.pick(key, wanted.view(np.uint8), begin, last, out)
+    if count < 0:
+        raise ValueError(f"the kernel refused its arrays ({count})")
+    return out[:count]

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from stepscope._core import launches as kernels
-from stepscope.derive.columns.arrays import codes, handles, ints
+from stepscope.derive.columns.arrays import codes, handles, ints, picked
 from stepscope.frozen import Frozen
 from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.units import PS_PER_US
@@ -184,27 +184,30 @@ def _outlasting_ps(
     waits for a stream does where only one stream was used. A call that copies to
     pageable memory of the host returns when the copy is done.
     """
+    copied = _copied_late_ps(device_activity, event_types, launch_of, returned_ps)
     known = np.flatnonzero(launch_of >= 0)
-    copied = _copied_late_ps(
-        device_activity, event_types, known, returned_ps[launch_of[known]]
-    )
     if not len(known) or device_activity["device"].n_unique() > 1:
         return copied
     waits = _FOR_DEVICE
     if device_activity["track"].n_unique() == 1:
         waits = f"{_FOR_DEVICE}|{_FOR_STREAM}"
     is_wait = event_types["name"].str.contains(waits).fill_null(value=False).to_numpy()
-    rows = np.flatnonzero(is_wait[handles(events, "type")])
+    rows = picked(handles(events, "type"), is_wait)
+    if not len(rows):
+        return copied
     begin = ints(events, "start_ps")[rows]
     end = begin + ints(events, "dur_ps")[rows]
     returned = returned_ps[launch_of[known]]
-    order = np.argsort(returned, kind="stable")
     ended = (
         ints(device_activity, "start_ps")[known]
         + ints(device_activity, "dur_ps")[known]
     )
-    latest = np.maximum.accumulate(ended[order])
-    launched = np.searchsorted(returned[order], begin, side="right") - 1
+    # Mostly work is recorded in the order of its calls.
+    if (returned[1:] < returned[:-1]).any():
+        order = np.argsort(returned, kind="stable")
+        returned, ended = returned[order], ended[order]
+    latest = np.maximum.accumulate(ended, out=ended)
+    launched = np.searchsorted(returned, begin, side="right") - 1
     some = launched >= 0
     beyond = latest[launched[some]] - end[some]
     return np.concatenate((copied, beyond[beyond > 0]))
@@ -213,19 +216,18 @@ def _outlasting_ps(
 def _copied_late_ps(
     device_activity: pl.DataFrame,
     event_types: pl.DataFrame,
-    known: NDArray[np.intp],
+    launch_of: NDArray[np.int32],
     returned_ps: NDArray[np.int64],
 ) -> NDArray[np.int64]:
     """Return by how much copies to pageable memory end after their call returned."""
     pageable = event_types["name"].str.contains(_TO_PAGEABLE, literal=True)
-    mine = pageable.fill_null(value=False).to_numpy()[
-        handles(device_activity, "type")[known]
-    ]
-    rows = known[mine]
+    named = pageable.fill_null(value=False).to_numpy()
+    rows = picked(handles(device_activity, "type"), named)
+    rows = rows[launch_of[rows] >= 0]
     ended = (
         ints(device_activity, "start_ps")[rows] + ints(device_activity, "dur_ps")[rows]
     )
-    beyond = ended - returned_ps[mine]
+    beyond = ended - returned_ps[launch_of[rows]]
     found: NDArray[np.int64] = beyond[beyond > 0]
     return found
 

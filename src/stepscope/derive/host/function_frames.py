@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope.derive.columns.arrays import codes, handles, ints
+from stepscope.derive.columns.arrays import codes, handles, ints, picked
 from stepscope.derive.intervals.nesting import nest_subset
 from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.frozen import Frozen
@@ -204,7 +204,7 @@ def _frame_rows(
     types = handles(events, "type")
     begins, ends = ints(tracks, "event_begin"), ints(tracks, "event_end")
     found = [
-        begins[track] + np.flatnonzero(is_frame[types[begins[track] : ends[track]]])
+        picked(types, is_frame, int(begins[track]), int(ends[track]))
         for track in np.flatnonzero(on_host).tolist()
     ]
     return np.sort(np.concatenate([np.empty(0, np.int64), *found]))

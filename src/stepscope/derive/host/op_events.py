@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.columns.arrays import handles, ints, picked
 from stepscope.derive.columns.dense_codes import combined, dense
-from stepscope.derive.host.values import host_ranges, int_values, picked, text_codes
+from stepscope.derive.host.values import host_ranges, int_values, text_codes
 from stepscope.derive.intervals.nesting import nest_subset
 from stepscope.derive.names.event_kinds import EventFlag, OpCategory
 from stepscope.derive.names.hlo_instructions import HLO_TEXTS, resolve_hlo

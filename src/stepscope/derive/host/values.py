@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope._core import numbering
-from stepscope.derive.columns.arrays import codes, handles, ints
+from stepscope.derive.columns.arrays import codes, handles, ints, picked
 from stepscope.derive.columns.dense_codes import dense
 from stepscope.derive.columns.stat_values import StatRows, find_handle, rows_with_key
 from stepscope.trace.reading.stat_keys import StatKey
@@ -25,7 +24,6 @@ __all__ = [
     "host_ranges",
     "host_values",
     "int_values",
-    "picked",
     "text_codes",
 ]
 
@@ -153,18 +151,6 @@ def text_codes(
     return owner[order], number[order], texts
 
 
-def picked(
-    key: NDArray[np.int32], wanted: NDArray[np.uint8], begin: int, end: int
-) -> NDArray[np.int64]:
-    """Return the rows of a range whose key is wanted; usually few of many."""
-    # Pages that are never written take no memory.
-    out = np.empty(max(end - begin, 0), np.int64)
-    count: int = numbering.pick(key, wanted, begin, end, out)
-    if count < 0:
-        raise ValueError(f"the kernel refused its arrays ({count})")
-    return out[:count]
-
-
 def _with_shared(
     own: StatRows,
     shared: StatRows,
@@ -194,12 +180,12 @@ def _with_shared(
 
 
 def _rows(frame: pl.DataFrame, rows: NDArray[np.int64]) -> StatRows:
-    picked = frame[rows]
-    kind: NDArray[np.uint8] = picked["kind"].to_numpy()
+    part = frame[rows]
+    kind: NDArray[np.uint8] = part["kind"].to_numpy()
     return StatRows(
-        handles(picked, "event"),
-        handles(picked, "key"),
+        handles(part, "event"),
+        handles(part, "key"),
         kind,
-        ints(picked, "value"),
-        handles(picked, "length"),
+        ints(part, "value"),
+        handles(part, "length"),
     )

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.derive.columns.arrays import handles, ints, nullable
+from stepscope.derive.columns.arrays import handles, ints, nullable, picked
 from stepscope.derive.columns.stat_values import StatRows, find_handle, rows_with_key
-from stepscope.derive.host.values import host_ranges, int_values, picked, text_codes
+from stepscope.derive.host.values import host_ranges, int_values, text_codes
 from stepscope.derive.intervals.nesting import nest_subset
 from stepscope.derive.names.event_kinds import EventFlag, OpCategory
 from stepscope.frozen import Frozen
@@ -183,7 +183,7 @@ class _Scene(Frozen, frozen=True):
         wanted = np.zeros(len(self.trace.strings) + 1, np.uint8)
         wanted[[handle for handle in handle_of.values() if handle >= 0]] = 1
         key = handles(stats, "key")
-        rows = picked(key, wanted, 0, len(key)) if wanted.any() else np.empty(0, int)
+        rows = picked(key, wanted)
         own = _rows(stats[rows])
         found = {name: own.only(own.key == one) for name, one in handle_of.items()}
         if isinstance(type_stats, Unavailable):

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.columns.arrays import handles, ints, picked
 from stepscope.derive.columns.stat_values import StatRows, find_handle
-from stepscope.derive.host.values import int_values, picked
+from stepscope.derive.host.values import int_values
 from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.stat_keys import StatKey
@@ -243,7 +243,7 @@ def _values(strings: Sequence[str], stats: pl.DataFrame) -> Mapping[str, StatRow
     key = handles(stats, "key")
     wanted = np.zeros(len(strings) + 1, np.uint8)
     wanted[[handle for handle in handle_of.values() if handle >= 0]] = 1
-    rows = picked(key, wanted, 0, len(key)) if wanted.any() else np.empty(0, np.int64)
+    rows = picked(key, wanted)
     some = stats[rows]
     kind: NDArray[np.uint8] = some["kind"].to_numpy()
     found = StatRows(
@@ -317,7 +317,7 @@ def _pool_tasks(
     types, track = handles(events, "type"), handles(events, "track")
     marks = kinds.has(EventFlag.POOL_START | EventFlag.POOL_STOP)
     begins = kinds.has(EventFlag.POOL_START)
-    rows = np.flatnonzero(marks[types])
+    rows = picked(types, marks)
     is_begin = begins[types[rows]]
     pair = is_begin[:-1] & ~is_begin[1:] & (track[rows[:-1]] == track[rows[1:]])
     return rows[:-1][pair], ints(events, "start_ps")[rows[1:][pair]]

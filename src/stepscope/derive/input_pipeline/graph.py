@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.columns.arrays import handles, ints, picked
 from stepscope.derive.columns.stat_values import find_handle, rows_with_key
 from stepscope.derive.host.values import int_values
 from stepscope.derive.input_pipeline.contexts import callers, contexts, nearest_above
@@ -225,7 +225,7 @@ def _handed_over(
         marks: By row of event_types: it marks the making, or the taking, of one.
     """
     types = handles(events, "type")
-    made_rows, taken_rows = (np.flatnonzero(mark[types]) for mark in marks)
+    made_rows, taken_rows = (picked(types, mark) for mark in marks)
     # The first execution inside of a making, with no other one in between.
     stops = runs.is_call.copy()
     stops[made_rows] = True

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from stepscope._core.nesting import inherit
-from stepscope.derive.columns.arrays import codes, handles, ints
+from stepscope.derive.columns.arrays import codes, handles, ints, picked
 from stepscope.derive.host.values import int_values
 from stepscope.derive.intervals.nesting import nest_subset
 from stepscope.derive.model.places import chained
@@ -188,7 +188,7 @@ def _rows(
     """
     types = handles(events, "type")
     may_be = kinds.has(EventFlag.ANNOTATION)
-    rows = np.flatnonzero(may_be[types]).astype(np.int32)
+    rows = picked(types, may_be).astype(np.int32)
     if not len(rows):
         return rows
     thread = _threads(tracks)

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from stepscope._core.nesting import inherit
-from stepscope.derive.columns.arrays import handles
+from stepscope.derive.columns.arrays import handles, picked
 from stepscope.derive.model.places import Places, chained
 from stepscope.frozen import Frozen
 
@@ -101,7 +101,7 @@ def _event_places(
     if not named.any():
         return None
     types = handles(events, "type")
-    rows = np.flatnonzero(named[types])
+    rows = picked(types, named)
     if not len(rows):
         return None
     label = np.full(len(types), -1, np.int32)

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope.derive.columns.arrays import handles
+from stepscope.derive.columns.arrays import handles, picked
 from stepscope.derive.columns.dense_codes import Codes, combined
 from stepscope.derive.columns.stat_values import find_handle, rows_at
 from stepscope.derive.costs.families import calls_only, cost_of, weights_of
 from stepscope.derive.costs.family import Part
 from stepscope.derive.costs.operands import from_lists, from_text
-from stepscope.derive.host.values import picked, text_codes
+from stepscope.derive.host.values import text_codes
 from stepscope.derive.intervals.nesting import nest_subset
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.stat_keys import StatKey

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope.derive.columns.arrays import codes, handles, ints
+from stepscope.derive.columns.arrays import codes, handles, ints, picked
 from stepscope.derive.columns.dense_codes import Codes, combined, dense
 from stepscope.derive.names.event_kinds import EventFlag, EventKinds
 from stepscope.derive.repetition.symbol_sequence import SymbolSequence
@@ -130,7 +130,7 @@ def op_sequences(
         return {}
     dur = ints(events, "dur_ps")
     busy = np.bincount(of_track[event], weights=dur[event], minlength=len(tracks))
-    captured = np.flatnonzero(event_kinds.has(EventFlag.CAPTURED_FUNCTION)[of_type])
+    captured = picked(of_type, event_kinds.has(EventFlag.CAPTURED_FUNCTION))
     fed = np.bincount(of_track[captured], weights=dur[captured], minlength=len(tracks))
     busy[fed >= _WORKER * busy] = 0
     threads = np.argsort(-busy, kind="stable")[: np.count_nonzero(busy)]

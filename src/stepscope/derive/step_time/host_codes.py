@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stepscope._core import rows as kernels
-from stepscope.derive.columns.arrays import codes, handles, ints
+from stepscope.derive.columns.arrays import codes, handles, ints, picked
 from stepscope.derive.columns.stat_values import find_handle, rows_with_key
 from stepscope.derive.host.values import text_codes
 from stepscope.derive.names.event_kinds import EventFlag, HostClass
@@ -353,7 +353,7 @@ class HostEvents(Frozen, frozen=True):
         is_call = self.kinds.has(EventFlag.COLLECTIVE)
         if not is_call.any():
             return
-        rows = np.flatnonzero(is_call[handles(self.events, "type")])
+        rows = picked(handles(self.events, "type"), is_call)
         rows = rows[self._on_threads()[handles(self.events, "track")[rows]]]
         code[rows[~enclosing[rows]]] = HostCode.PEER
 
@@ -403,7 +403,7 @@ class HostEvents(Frozen, frozen=True):
         types = handles(self.events, "type")
         is_call = self.kinds.has(EventFlag.FUNCTION_CALL)
         is_call &= self.kinds.host_class == HostClass.DISPATCH
-        rows = np.flatnonzero(is_call[types])
+        rows = picked(types, is_call)
         rows = rows[self._on_threads()[handles(self.events, "track")[rows]]]
         around = nesting.parent[rows]
         while len(rows):
@@ -434,7 +434,7 @@ class HostEvents(Frozen, frozen=True):
         types = handles(self.events, "type")
         self._fill(
             code,
-            np.flatnonzero(captured[types]).astype(np.int32),
+            picked(types, captured).astype(np.int32),
             HostCode.PIPELINE,
         )
         runs = self.kinds.has(

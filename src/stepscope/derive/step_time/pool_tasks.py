@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.columns.arrays import handles, ints, picked
 from stepscope.derive.columns.stat_values import find_handle, rows_with_key
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import EventFlag
@@ -115,7 +115,7 @@ def until_first_task(
     """
     types, tracks = handles(events, "type"), handles(events, "track")
     time_ps = ints(events, "start_ps")
-    records = np.flatnonzero(kinds.has(EventFlag.POOL_RECORD)[types])
+    records = picked(types, kinds.has(EventFlag.POOL_RECORD))
     # Rows ascend by track and time, so the next record follows in the table.
     at = np.searchsorted(records, rows)
     exists = at < len(records)
@@ -132,7 +132,7 @@ def _pairs(
     """Return rows of begins and of the ends that follow them on the same thread."""
     marks = kinds.has(EventFlag.POOL_START | EventFlag.POOL_STOP)
     begins = kinds.has(EventFlag.POOL_START)
-    rows = np.flatnonzero(marks[types])
+    rows = picked(types, marks)
     is_begin = begins[types[rows]]
     pair = is_begin[:-1] & ~is_begin[1:] & (tracks[rows[:-1]] == tracks[rows[1:]])
     return rows[:-1][pair], rows[1:][pair]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.columns.arrays import handles, ints, picked
 from stepscope.derive.host.values import text_codes
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import HostClass
@@ -187,9 +187,7 @@ def _autotuning(facts: WindowFacts, device_activity: pl.DataFrame | None) -> Spa
 def _events_of_types(
     events: pl.DataFrame, types: NDArray[np.bool_]
 ) -> NDArray[np.int64]:
-    if not types.any():
-        return np.empty(0, np.int64)
-    return np.flatnonzero(types[handles(events, "type")])
+    return picked(handles(events, "type"), types)
 
 
 def _spans_of(frame: pl.DataFrame, rows: NDArray[np.int64]) -> Spans:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stepscope._core import numbering
-from stepscope.derive.columns.arrays import codes, handles, ints
+from stepscope.derive.columns.arrays import codes, handles, ints, picked
 from stepscope.derive.columns.dense_codes import dense, totals_by
 from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.derive.repetition.sequences import program_threads
@@ -93,7 +93,7 @@ def host_work(
     for thread in threads[program_threads(tracks)[threads]].tolist():
         mine = np.flatnonzero(carrier == thread)
         begin, end = (int(tracks[f"event_{edge}"][thread]) for edge in ("begin", "end"))
-        row = begin + np.flatnonzero(wanted[handles(events, "type")[begin:end]])
+        row = picked(handles(events, "type"), wanted, begin, end)
         at = ints(events, "start_ps")[row]
         step = np.searchsorted(boundary[mine], at, side="right") - 1
         rows.append(row[step >= 0])

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.columns.arrays import handles, ints, picked
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import HostClass
 
@@ -75,7 +75,7 @@ def _waits(steps: Steps, events: pl.DataFrame, event_kinds: EventKinds) -> Spans
     for on in steps.rows["track"].drop_nulls().unique().sort().to_list():
         # The rows of a track follow each other.
         begin, end = np.searchsorted(track, np.array([on, on + 1], track.dtype))
-        row = np.flatnonzero(waits[types[begin:end]]) + begin
+        row = picked(types, waits, int(begin), int(end))
         starts = ints(events, "start_ps")[row]
         found.append(Spans.from_events(starts, ints(events, "dur_ps")[row]))
     return Spans.union_of(found)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.columns.arrays import handles, ints, picked
 from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.derive.repetition.sequences import program_threads
 from stepscope.derive.steps.candidates import (
@@ -41,7 +41,7 @@ def engine_iterations(
     """Return one step per iteration, also of a single one; None without any."""
     of_type = handles(events, "type")
     ranges = event_kinds.has(EventFlag.ENGINE_ITERATION)
-    row = np.flatnonzero(ranges[of_type]) if ranges.any() else np.empty(0, np.int64)
+    row = picked(of_type, ranges)
     row = row[program_threads(tracks)[handles(events, "track")[row]]]
     row = _outermost(events, row)
     if not len(row):

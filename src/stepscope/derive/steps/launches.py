@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope.derive.columns.arrays import codes, handles, ints
+from stepscope.derive.columns.arrays import codes, handles, ints, picked
 from stepscope.derive.columns.dense_codes import combined
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import EventFlag
@@ -72,9 +72,9 @@ def host_launches(
     A call of a module that lies in no other module runs a model as a program does.
     """
     of_type, of_track = handles(events, "type"), handles(events, "track")
-    event = np.flatnonzero(event_kinds.has(PROGRAM_CALLS)[of_type])
+    event = picked(of_type, event_kinds.has(PROGRAM_CALLS))
     event = event[program_threads(tracks)[of_track[event]]]
-    captured = np.flatnonzero(event_kinds.has(EventFlag.CAPTURED_FUNCTION)[of_type])
+    captured = picked(of_type, event_kinds.has(EventFlag.CAPTURED_FUNCTION))
     inside = _inside(events, event, captured)
     models = _model_calls(tracks, events, event_kinds)
     return _repeated(events, np.union1d(event[~inside], models))
@@ -85,7 +85,7 @@ def program_runs(
 ) -> dict[int, Spans]:
     """Return when programs ran on each host thread; runs inside others are merged."""
     of_type, of_track = handles(events, "type"), handles(events, "track")
-    program = np.flatnonzero(event_kinds.has(PROGRAM_CALLS)[of_type])
+    program = picked(of_type, event_kinds.has(PROGRAM_CALLS))
     program = program[program_threads(tracks)[of_track[program]]]
     start, dur = (ints(events, name)[program] for name in ("start_ps", "dur_ps"))
     thread = of_track[program]
@@ -147,7 +147,7 @@ def _model_calls(
 ) -> NDArray[np.int64]:
     """Return the calls of modules that lie in no other module of their thread."""
     of_type, of_track = handles(events, "type"), handles(events, "track")
-    call = np.flatnonzero(event_kinds.has(EventFlag.MODULE_CALL)[of_type])
+    call = picked(of_type, event_kinds.has(EventFlag.MODULE_CALL))
     call = call[program_threads(tracks)[of_track[call]]]
     start, dur = (ints(events, name)[call] for name in ("start_ps", "dur_ps"))
     kept = [

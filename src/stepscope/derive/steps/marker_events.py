@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.derive.columns.arrays import codes, handles, ints
+from stepscope.derive.columns.arrays import codes, handles, ints, picked
 from stepscope.derive.columns.stat_values import (
     find_handle,
     numbers_of,
@@ -127,11 +127,7 @@ def numbered_ranges(
     )
     named = parts["number"].is_not_null().to_numpy()
     of_type = handles(events, "type")
-    event = (
-        np.flatnonzero(named[of_type]).astype(np.int32)
-        if named.any()
-        else np.empty(0, np.int32)
-    )
+    event = picked(of_type, named).astype(np.int32)
     number = parts["number"].fill_null(0).to_numpy()[of_type[event]]
     marks = _marks(events, event, number)
     keep = _is_thread(tracks)[marks.track]

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.advice.signals.signal import signal
-from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.columns.arrays import handles, ints, picked
 from stepscope.derive.columns.stat_values import find_handle, rows_with_key, texts_of
 from stepscope.derive.host.values import host_values, text_codes
 from stepscope.derive.names.event_kinds import HostClass, event_kinds
@@ -72,7 +72,7 @@ def _rows(profile: ProfileData, host: str) -> tuple[NDArray[np.int64], frozenset
     if isinstance(events, Unavailable) or isinstance(kinds, Unavailable):
         return nothing
     compiles = kinds.host_class == HostClass.COMPILE
-    rows = np.flatnonzero(compiles[handles(events, "type")])
+    rows = picked(handles(events, "type"), compiles)
     values = profile.derived(host, host_values)
     traced = np.empty(0, np.int64)
     if not isinstance(values, Unavailable):

@@ -8,7 +8,8 @@ import numpy as np
 import polars as pl
 
 from stepscope.advice.signals.signal import signal
-from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.columns.arrays import handles, ints, picked
+from stepscope.derive.columns.dense_codes import totals_by
 from stepscope.derive.host.op_events import host_op_events
 from stepscope.derive.host.values import host_values
 from stepscope.derive.intervals.nesting import nest_subset
@@ -80,14 +81,32 @@ class EagerSignals(Frozen, frozen=True):
 
 
 class _Runs(Frozen, frozen=True, eq=True):
-    """Executions that may be eager, by row of their columns."""
+    """Executions that may be eager, by row of their columns.
+
+    Attributes:
+        name: Row of `names`.
+        names: Names of what is executed.
+    """
 
     track: NDArray[np.int32]
     start_ps: NDArray[np.int64]
     end_ps: NDArray[np.int64]
     self_ps: NDArray[np.int64]
     eager: NDArray[np.bool_]
-    name: pl.Series
+    name: NDArray[np.int32]
+    names: pl.Series
+
+    def of(self, rows: NDArray[np.int64]) -> _Runs:
+        """Return some of them."""
+        return _Runs(
+            self.track[rows],
+            self.start_ps[rows],
+            self.end_ps[rows],
+            self.self_ps[rows],
+            self.eager[rows],
+            self.name[rows],
+            self.names,
+        )
 
 
 @signal(host_op_events, event_kinds, host_values, windows)
@@ -132,7 +151,8 @@ def _of_tensorflow(
             end_ps=start + ops.dur_ps[chosen],
             self_ps=ops.self_ps[chosen],
             eager=ops.eager[chosen] == 1,
-            name=names.gather(ops.op[chosen]),
+            name=ops.op[chosen],
+            names=names,
         ),
     )
 
@@ -145,7 +165,7 @@ def _of_jax(profile: ProfileData, host: str) -> EagerOps | None:
     events = present(profile.table(host, "events"))
     types = present(profile.table(host, "event_types"))["name"]
     kinds = present(profile.derived(host, event_kinds))
-    rows = np.flatnonzero(kinds.has(EventFlag.PJIT)[handles(events, "type")])
+    rows = picked(handles(events, "type"), kinds.has(EventFlag.PJIT))
     if not len(rows):
         return None
     start, dur = ints(events, "start_ps")[rows], ints(events, "dur_ps")[rows]
@@ -153,7 +173,6 @@ def _of_jax(profile: ProfileData, host: str) -> EagerOps | None:
     outermost = np.flatnonzero(nest_subset(start, dur, track=track).parent < 0)
     rows, track = rows[outermost], track[outermost]
     start, dur = start[outermost], dur[outermost]
-    names = types.gather(handles(events, "type")[rows])
     values = profile.derived(host, host_values)
     ran = (
         np.empty(0, np.int32)
@@ -169,7 +188,8 @@ def _of_jax(profile: ProfileData, host: str) -> EagerOps | None:
             end_ps=start + dur,
             self_ps=dur,
             eager=np.ones(len(rows), np.bool_),
-            name=names.str.strip_prefix("PjitFunction(").str.strip_suffix(")"),
+            name=handles(events, "type")[rows],
+            names=types.str.strip_prefix("PjitFunction(").str.strip_suffix(")"),
         ),
         computing=Spans.from_events(
             ints(events, "start_ps")[ran], ints(events, "dur_ps")[ran]
@@ -192,36 +212,32 @@ def _summed(
     starts, ends = ints(measured, "start_ps"), ints(measured, "end_ps")
     window = np.searchsorted(starts, runs.start_ps, side="right") - 1
     judged = (window >= 0) & (runs.start_ps < ends[np.maximum(window, 0)])
-    rows = pl.DataFrame(
-        {
-            "track": runs.track,
-            "window": window,
-            "start": runs.start_ps,
-            "end": runs.end_ps,
-            "self": runs.self_ps,
-            "eager": runs.eager,
-            "name": runs.name,
-        }
-    ).filter(pl.Series(judged))
-    if not rows.height:
+    at = np.flatnonzero(judged)
+    if not len(at):
         return None
-    eager = rows.filter("eager")
-    eager_ps = int(eager["self"].sum())
+    eager = at[runs.eager[at]]
+    by_name = totals_by(runs.name[eager], runs.self_ps[eager], count=len(runs.names))
+    eager_ps = int(by_name.total.sum())
+    # Threads without eager ops have no ways between such.
+    threads = np.unique(runs.track[eager])
+    beside = at[np.isin(runs.track[at], threads)]
     largest = (
-        eager.group_by("name")
+        pl.DataFrame({"name": runs.names, "self": by_name.total})
+        .filter(pl.Series(by_name.count > 0))
+        .group_by("name")
         .agg(pl.col("self").sum())
         .sort("self", "name", descending=[True, False])
         .head(_SHOWN)
     )
     return EagerOps(
         eager_ps=eager_ps,
-        op_ps=int(rows["self"].sum()) if computing is None else None,
+        op_ps=int(runs.self_ps[at].sum()) if computing is None else None,
         dispatch_ps=(
-            _dispatch(rows, len(starts), computing)
-            if eager.height
+            _dispatch(runs.of(beside), window[beside], len(starts), computing)
+            if len(eager)
             else (0,) * len(starts)
         ),
-        per_step=eager.height / len(starts),
+        per_step=len(eager) / len(starts),
         names=tuple(
             (name, 100 * self_ps / eager_ps)
             for name, self_ps in largest.iter_rows()
@@ -231,27 +247,46 @@ def _summed(
 
 
 def _dispatch(
-    rows: pl.DataFrame, steps: int, computing: Spans | None
+    runs: _Runs, window: NDArray[np.int64], steps: int, computing: Spans | None
 ) -> tuple[int, ...]:
     """Return the time in each step between one eager op and the next one.
 
     Of calls it is also the time in which nothing that they run computes.
     """
-    ordered = rows.sort("track", "start", "end", descending=[False, False, True])
-    before = pl.col("end").cum_max().shift(1).over("track")
-    follows = pl.col("eager").shift(1).over("track") & pl.col("eager")
-    ways = ordered.select("window", begin=before, end="start", follows=follows).filter(
-        pl.col("follows")
-        & (pl.col("begin") < pl.col("end"))
-        & (pl.col("end") - pl.col("begin") <= _DISPATCH_PS)
-    )
-    spent = [(ways["window"], ints(ways, "begin"), ints(ways, "end"))]
+    spent = [_ways(runs, window)]
     if computing is not None:
-        spent.append((rows["window"], ints(rows, "start"), ints(rows, "end")))
+        spent.append((window, runs.start_ps, runs.end_ps))
     times = np.zeros(steps, np.int64)
-    for window, begin, end in spent:
+    for of_step, begin, end in spent:
         own = end - begin
         if computing is not None:
             own = own - computing.within(begin, end)
-        np.add.at(times, window.to_numpy(), own)
+        np.add.at(times, of_step, own)
     return tuple(times.tolist())
+
+
+def _ways(
+    runs: _Runs, window: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Return the step, begin and end of each way from one eager op to the next."""
+    if not _is_in_order(runs):
+        order = np.lexsort((-runs.end_ps, runs.start_ps, runs.track))
+        runs, window = runs.of(order), window[order]
+    latest = runs.end_ps.copy()
+    edges = np.flatnonzero(np.diff(runs.track)) + 1
+    for part in np.split(latest, edges):
+        np.maximum.accumulate(part, out=part)
+    begin, end = latest[:-1], runs.start_ps[1:]
+    follows = runs.eager[:-1] & runs.eager[1:] & (runs.track[:-1] == runs.track[1:])
+    ways = follows & (begin < end) & (end - begin <= _DISPATCH_PS)
+    return window[1:][ways], begin[ways], end[ways]
+
+
+def _is_in_order(runs: _Runs) -> bool:
+    """Return whether runs come by track, then start, then the longest first."""
+    further = [
+        column[1:] - column[:-1] for column in (runs.track, runs.start_ps, runs.end_ps)
+    ]
+    track, start, end = further
+    back = (track == 0) & ((start < 0) | ((start == 0) & (end > 0)))
+    return not (back | (track < 0)).any()

@@ -238,7 +238,7 @@ def compiled_percent(
         rows = activity.select(
             "device",
             "dur_ps",
-            kernel=pl.col("kind").cast(pl.String) == "kernel",
+            kernel=pl.col("kind") == "kernel",
             told=pl.col("hlo_op").is_not_null() | pl.col("op").is_not_null(),
             made=pl.col("hlo_op").is_not_null() | generated.gather(activity["type"]),
         ).filter("kernel")

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 from stepscope.advice.finding import Part
 from stepscope.advice.signals.signal import signal
-from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.columns.arrays import handles, ints, picked
 from stepscope.derive.host.called_below import called_most
 from stepscope.derive.host.function_frames import function_frames
 from stepscope.derive.intervals.spans import Spans
@@ -57,7 +55,7 @@ def python_elements(profile: ProfileData, _: Thresholds) -> dict[str, PythonElem
         ):
             continue
         calls = types["name"].str.contains(_OPS).fill_null(value=False)
-        rows = np.flatnonzero(calls.to_numpy()[handles(events, "type")])
+        rows = picked(handles(events, "type"), calls.to_numpy())
         if len(rows):
             spans = Spans.from_events(
                 ints(events, "start_ps")[rows], ints(events, "dur_ps")[rows]

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["HostPlaced", "placement_signals"]
 
 #: Types of ops that a device is made for.
+#: Executions that are looked at together.
+_ROUND: Final = 2**15
 _HEAVY: Final = Pattern(
     r"(?i)(?:^|::|_)(?:\w*conv\d?d?\w*|\w*matmul\w*|einsum|b?mm|baddbmm|addmm|linear"
     r"|\w*(?:batch|layer|group|instance)_?norm\w*|(?:log_?)?softmax\w*"
@@ -103,19 +105,23 @@ def _on_host(
     """
     events = present(profile.table(host, "events"))
     launches = profile.table(host, "launches")
-    inside = np.zeros(len(ops.event), np.int64)
+    launching = np.zeros(len(ops.ops), np.bool_)
     if not isinstance(launches, Unavailable):
         tracks = handles(events, "track")[ops.event]
         called, track = ints(launches, "start_ps"), handles(launches, "track")
         # One round per thread.
-        for one in np.unique(track).tolist():
-            begins = np.sort(called[track == one])
+        for one in np.flatnonzero(np.bincount(track)).tolist():
+            # Calls of a thread are in order nearly always, which this sort finds.
+            begins = np.sort(called[track == one], kind="stable")
             mine = np.flatnonzero(tracks == one)
-            start = ops.start_ps[mine]
-            end = start + ops.dur_ps[mine]
-            inside[mine] = np.searchsorted(begins, end) - np.searchsorted(begins, start)
-    launching = np.zeros(len(ops.ops), np.bool_)
-    launching[ops.op[inside > 0]] = True
+            for at in range(0, len(mine), _ROUND):
+                rows = mine[at : at + _ROUND]
+                # What has launched once is known, however often it ran.
+                rows = rows[~launching[ops.op[rows]]]
+                start = ops.start_ps[rows]
+                end = start + ops.dur_ps[rows]
+                inside = np.searchsorted(begins, end) > np.searchsorted(begins, start)
+                launching[ops.op[rows[inside]]] = True
     program = (ops.ops["category"] != int(OpCategory.DATASET)).to_numpy()
     own = ops.ops.filter(pl.Series(program & ~launching)).select("name", "type")
     elsewhere = set(ops.ops.filter(pl.Series(launching))["name"].to_list())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stepscope.advice.signals.signal import signal
-from stepscope.derive.columns.arrays import codes, handles, ints
+from stepscope.derive.columns.arrays import codes, handles, ints, picked
 from stepscope.derive.device.correlation import correlation
 from stepscope.derive.step_windows.windows import windows
 from stepscope.trace.device_activity import ACTIVITY_KINDS
@@ -80,8 +80,8 @@ def anomaly_checks(profile: ProfileData, _: Thresholds) -> dict[str, float]:
             or isinstance(placed, Unavailable)
         ):
             continue
-        named = np.flatnonzero((types["name"] == _CHECK).to_numpy())
-        starts = ints(events, "start_ps")[np.isin(handles(events, "type"), named)]
+        named = (types["name"] == _CHECK).to_numpy()
+        starts = ints(events, "start_ps")[picked(handles(events, "type"), named)]
         begins = ints(placed.measured, "start_ps")
         at = np.searchsorted(begins, starts, side="right") - 1
         inside = (at >= 0) & (starts < ints(placed.measured, "end_ps")[at])

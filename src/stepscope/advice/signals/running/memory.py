@@ -13,7 +13,7 @@ from stepscope.advice.signals.counters import counter
 from stepscope.advice.signals.device import HOST_MEMORY
 from stepscope.advice.signals.ranges import SHOWN
 from stepscope.advice.signals.signal import signal
-from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.columns.arrays import handles, ints, picked
 from stepscope.derive.memory.replay import memory_replay
 from stepscope.derive.step_windows.windows import windows
 from stepscope.frozen import Frozen
@@ -195,6 +195,18 @@ def _steps(profile: ProfileData, host: str) -> _Steps:
     return ints(closed, "start_ps"), ints(closed, "end_ps")
 
 
+#: Columns of allocations that `_use` reads.
+_USE: Final = (
+    "start_ps",
+    "stack_bytes",
+    "heap_bytes",
+    "free_bytes",
+    "capacity_bytes",
+    "fragmentation",
+    "older_counted",
+)
+
+
 def _use(
     host: str,
     allocations: pl.DataFrame,
@@ -202,7 +214,7 @@ def _use(
     memory: OneMemory,
     steps: _Steps,
 ) -> MemoryUse:
-    events = allocations[memory.rows.tolist()]
+    events = allocations.select(_USE)[memory.rows]
     parts = events["stack_bytes"] + events["heap_bytes"] + events["free_bytes"]
     total = events["capacity_bytes"].fill_null(parts).max()
     time_ps = ints(events, "start_ps")
@@ -316,8 +328,7 @@ def _rows(profile: ProfileData, host: str, name: str) -> NDArray[np.intp]:
     events = profile.table(host, "events")
     if isinstance(types, Unavailable) or isinstance(events, Unavailable):
         return np.empty(0, np.intp)
-    wanted = np.flatnonzero((types["name"] == name).to_numpy())
-    return np.flatnonzero(np.isin(handles(events, "type"), wanted))
+    return picked(handles(events, "type"), (types["name"] == name).to_numpy())
 
 
 def _failures(profile: ProfileData, host: str) -> list[Failure]:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 from stepscope.advice.signals.signal import signal
-from stepscope.derive.columns.arrays import handles
+from stepscope.derive.columns.arrays import handles, picked
 from stepscope.derive.names.event_kinds import EventFlag, event_kinds
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
@@ -51,8 +49,8 @@ def program_traits(profile: ProfileData, _: Thresholds) -> ProgramTraits:
         ):
             continue
         told |= bool(kinds.is_op().any())
-        ran = types["name"].gather(np.unique(handles(events, "type")))
-        compiled |= bool(ran.str.contains(_COMPILED).any())
+        named = types["name"].str.contains(_COMPILED).fill_null(value=False).to_numpy()
+        compiled |= bool(len(picked(handles(events, "type"), named)))
         updates |= bool(kinds.has(EventFlag.OPTIMIZER).any())
     return ProgramTraits(compiled=compiled, updates=updates or not told)
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 from stepscope.advice.signals.signal import signal
-from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.columns.arrays import handles, ints, picked
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import HostClass, event_kinds
 from stepscope.derive.step_windows.windows import windows
@@ -59,7 +57,7 @@ def recorder_signals(profile: ProfileData, _: Thresholds) -> dict[str, RecorderT
             continue
         own = kinds.host_class == HostClass.PROFILER
         on_buffers = types["name"].str.contains(_BUFFERS).to_numpy()
-        rows = np.flatnonzero(own[handles(events, "type")])
+        rows = picked(handles(events, "type"), own)
         start, dur = ints(events, "start_ps")[rows], ints(events, "dur_ps")[rows]
         is_buffer = on_buffers[handles(events, "type")[rows]]
         buffers = Spans.from_events(start[is_buffer], dur[is_buffer])
