@@ -18,6 +18,8 @@ const TOP = 8;
 const ABOVE = 200;
 const COLUMNS = [{ name: "self_us", bar: true }, "percent", "name", "host_us", "total_host_us", "device_us", "total_device_us", "op", "library"];
 const HEAD = ["Line", "Self (µs)", "With callees (µs)"];
+/** ƒ: the times of a whole function, which begins here. */
+const ofAll = (row: Row) => row.function !== null && row.exact === false;
 const own = (row: Row) => Number(row.self_us);
 const whole = (row: Row) => Number(row.total_host_us ?? 0) + Number(row.total_device_us ?? 0);
 const placeOf = (row: Row): State => (row.op ? { op: String(row.op) } : { q: String(row.event ?? "") });
@@ -45,9 +47,7 @@ export function SourceLines({ data, options }: { data: ModelViewsResult; options
       <Show answer={answer}>
         {({ text, path, changed, reason }) => (
           <>
-            <p class="summary">
-              <Prose text={reason ?? `${path}${changed ? ", changed since the recording: lines may have moved" : ""}. ƒ marks the times of a whole function.`} />
-            </p>
+            <p class="summary"><Prose text={reason ?? `${path}${changed ? ", changed since the recording: lines may have moved" : ""}. ${rows.some(ofAll) ? "ƒ marks the times of a whole function." : "A line without a call counts with the next that has one, or that ends a loop."}`} /></p>
             {text === null ? table : <Text key={file} text={text} rows={rows.filter((row) => row.file === file)} />}
           </>
         )}
@@ -98,7 +98,7 @@ function OneLine({ code, line, rows: [row, ...more], most }: { code: string; lin
     <tr>
       <th scope="row" class="number">
         {row ? <a id={`line-${line}`} href={hrefOf(row)} aria-label={`${row.name} in ${row.op ? "Op stats" : "Trace"}`}>{line}</a> : line}
-        {row?.function && <span title={`All of ${row.function}`}> ƒ</span>}
+        {row && ofAll(row) && <span title={`All of ${row.function}`}> ƒ</span>}
       </th>
       {most.map((largest, k) =>
         times[k] === undefined ? <td key={k} /> : <td key={k} class="number barred" style={{ "--length": `${(100 * times[k]) / largest}%` }}>{number(times[k], times[k] < 100 ? 1 : 0)}</td>,
