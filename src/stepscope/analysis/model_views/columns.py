@@ -171,8 +171,9 @@ SOURCE_ROWS: Final = TableSchema(
             pl.Boolean(),
             "",
             _NO_LINE,
-            "Whether the times are of this very line; of all lines of the function, "
-            "which begins at this one, where it is false.",
+            "Whether the times are of this very line, as an op names it or looks at "
+            "the stack found it; where it is false, of all lines of the function, "
+            "which begins at this one.",
         ),
         Column(
             "library",
