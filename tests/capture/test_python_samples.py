@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import linecache
 import subprocess
 import sys
 import threading
@@ -23,12 +24,14 @@ from stepscope.derive.host.function_frames import (
     frames_beside,
     function_frames,
 )
+from stepscope.derive.host.function_lines import function_lines
 from stepscope.derive.host.function_names import FunctionName
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from types import CodeType
+
+    from stepscope._core.recorder import Stack
 
 PATIENCE_S = 60
 #: So many looks find whatever lasts that long.
@@ -73,7 +76,7 @@ class Looks:
 def looks(monkeypatch: pytest.MonkeyPatch) -> Looks:
     found, stacks_of = Looks(), python_samples.recorder.stacks_of
 
-    def noted(threads: list[int]) -> list[list[CodeType]]:
+    def noted(threads: list[int]) -> list[Stack]:
         stacks = stacks_of(threads)
         found.note(threads)
         return stacks
@@ -110,6 +113,38 @@ def seconds_in(found: FunctionFrames, function: str) -> float:
     )
 
 
+def seconds_of_lines(run: ss.Run, function: str) -> Counter[str]:
+    """Seconds of each line of a function with what it called, by the line's text.
+
+    They add up to the function's, to the picosecond.
+    """
+    assert run.path is not None
+    profile = ss.open(run.path)
+    (host,) = profile.hosts
+    lines = profile.derived(host, function_lines)
+    frames = profile.derived(host, function_frames)
+    assert not isinstance(lines, Unavailable), lines
+    assert not isinstance(frames, Unavailable), frames
+    whole = {}
+    for name, rows in (("lines", lines), ("frames", frames)):
+        mine = [rows.names[kind].function == function for kind in rows.type.tolist()]
+        whole[name] = int((rows.end_ps - rows.start_ps)[mine].sum())
+    assert whole["lines"] == whole["frames"]
+    found: Counter[str] = Counter()
+    for kind, line, start_ps, end_ps in zip(
+        lines.type.tolist(),
+        lines.line.tolist(),
+        lines.start_ps.tolist(),
+        lines.end_ps.tolist(),
+        strict=True,
+    ):
+        if lines.names[kind].function == function:
+            found[linecache.getline(__file__, line).strip()] += (
+                end_ps - start_ps
+            ) / 1e12
+    return found
+
+
 def test_functions_have_the_time_that_they_took(
     tmp_path: Path, of_the_test: Callable[[str], bool], looks: Looks
 ) -> None:
@@ -130,6 +165,9 @@ def test_functions_have_the_time_that_they_took(
     missing_s = max(paused_s + computed_s - looked / found.hz, 0)
     for name, own_s in (("pause", paused_s), ("compute", computed_s)):
         assert abs(seconds_in(found, name) - own_s) < 0.1 + missing_s
+    of_line = seconds_of_lines(run, "test_functions_have_the_time_that_they_took")
+    for text, whole_s in (("pause(0.03)", paused_s), ("compute(0.06)", computed_s)):
+        assert abs(of_line[text] - whole_s) < 0.1 + missing_s
     names = {found.function(kind): found.names[kind] for kind in set(found.type)}
     line = pause.__code__.co_firstlineno
     assert names["pause"] == FunctionName("pause", __file__, line, library=False)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dis
 from typing import TYPE_CHECKING
 
 from stepscope.capture.collectors.sampled_frames import Frame, Look, SampledFrames
+from stepscope.capture.ground.functions import CodeLine, LinesOfCode
 
 if TYPE_CHECKING:
     from types import CodeType
@@ -19,7 +21,8 @@ MAIN, STEP, LOAD, TRAIN = map(code, ("main", "step", "load", "train"))
 
 def frames(*looks: tuple[int, int, list[CodeType]]) -> list[tuple[str, int, int]]:
     """Name, begin and end of the frames of looks: when due, when taken, what ran."""
-    sampled, found = SampledFrames(), []
+    sampled: SampledFrames[CodeType] = SampledFrames()
+    found: list[Frame[CodeType]] = []
     for due, at, stack in looks:
         found += sampled.add(Look(1, due, at, stack))
     found += sampled.end()
@@ -69,7 +72,7 @@ def test_a_thread_that_runs_nothing_is_in_nothing() -> None:
 
 
 def test_threads_are_apart() -> None:
-    sampled = SampledFrames()
+    sampled: SampledFrames[CodeType] = SampledFrames()
     assert sampled.add(Look(1, 0, 0, [LOAD])) == []
     assert sampled.add(Look(2, 0, 4, [TRAIN])) == []
     assert sampled.add(Look(1, 10, 10, [])) == [Frame(LOAD, 1, 0, 5)]
@@ -81,3 +84,40 @@ def test_a_function_that_calls_itself_is_as_many_frames() -> None:
         ("load", 5, 15),
         ("load", 0, 20),
     ]
+
+
+def test_a_line_further_out_ends_the_lines_of_what_was_called_in_it() -> None:
+    """`main` calls `load` in line 3, then in line 4: two calls in one look each."""
+    sampled: SampledFrames[CodeLine] = SampledFrames()
+    three, four, inner = CodeLine(MAIN, 3), CodeLine(MAIN, 4), CodeLine(LOAD, 9)
+    assert sampled.add(Look(1, 0, 0, [three, inner])) == []
+    assert sampled.add(Look(1, 10, 10, [four, inner])) == [
+        Frame(three, 1, 0, 5),
+        Frame(inner, 1, 0, 5),
+    ]
+    assert sampled.end() == [Frame(four, 1, 5, 10), Frame(inner, 1, 5, 10)]
+
+
+def several(count: int) -> list[int]:
+    found = []
+    for number in range(count):
+        if number % 2:
+            found.append(
+                number * len(found),
+            )
+    return [each for each in found if each]
+
+
+def test_each_instruction_is_at_the_line_that_made_it() -> None:
+    lines, code = LinesOfCode(), several.__code__
+    shown = list(dis.get_instructions(several))
+    for instruction in shown:
+        assert instruction.positions is not None
+        found = lines.of(code, instruction.offset)
+        assert found == CodeLine(code, instruction.positions.lineno)
+        # Looks compare lines by identity.
+        assert lines.of(code, instruction.offset) is found
+    at = {lines.of(code, instruction.offset).line for instruction in shown}
+    assert len(at) > 5
+    # A function that has not begun.
+    assert lines.of(code, -1) == lines.of(code, 0)

@@ -41,18 +41,24 @@ def test_the_outermost_comes_first(forms: list[ModuleType]) -> None:
     looked = [form.stacks_of([thread.ident]) for form in forms]
     may_end.set()
     thread.join()
-    for (stack,) in looked:
-        found = names(stack)
+    for ((codes, offsets),) in looked:
+        found = names(codes)
         assert found[0] == "_bootstrap"
         assert found.index("outer") + 1 == found.index("inner")
+        assert len(offsets) == len(codes)
+        # The call of `inner` is the first line of `outer`.
+        place = found.index("outer")
+        code, offset = codes[place], offsets[place]
+        (line,) = (no for low, up, no in code.co_lines() if low <= offset < up)
+        assert line == code.co_firstlineno + 1
 
 
 def test_threads_are_in_the_order_asked_for(forms: list[ModuleType]) -> None:
     """Nobody has the first id: it runs nothing."""
     for form in forms:
         gone, own = form.stacks_of([2**62, threading.get_ident()])
-        assert gone == []
-        assert sys._getframe().f_code in own
+        assert gone == ([], [])
+        assert sys._getframe().f_code in own[0]
 
 
 def test_collections_are_left_on_or_off(forms: list[ModuleType]) -> None:

@@ -65,6 +65,16 @@ def test_one_plane_per_name_and_ids_from_one_that_equal_their_keys() -> None:
             plane.event_type("other", type_id=taken)
 
 
+def test_kinds_of_one_name_are_declared_again_by_their_ids() -> None:
+    """Functions of one name in two files, found in turn, ended a recording of them."""
+    plane = builder(start_ns=None).plane("/host:CPU")
+    name = "$__init__.py:1 <module>"
+    for _ in range(2):
+        for number, path in ((1, "a/__init__.py"), (2, "b/__init__.py")):
+            stats = {"file_path": path}
+            assert plane.event_type(name, type_id=number, stats=stats) == number
+
+
 def test_texts_used_more_than_once_become_references() -> None:
     space = builder(start_ns=None)
     plane = space.plane("p")

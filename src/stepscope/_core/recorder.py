@@ -5,7 +5,9 @@ An annotation that ended is kept as the object itself, so that only a place in t
 is taken while the program runs. One process has one ring. It never holds more
 than its capacity: the oldest annotation gives way and is counted. `drain` may run in
 another thread at any time; while recording is off an annotation touches nothing.
-`stacks_of` and `stacks_beside` look at what threads run at one moment.
+`stacks_of` and `stacks_beside` look at what threads run at one moment: the code of each
+function, and the offset of its instruction. To ask a frame for its line would cost
+more than all else: the table of lines is searched from its begin.
 
 Times are nanoseconds of the monotonic clock (`now`), threads the ids of the system.
 """
@@ -37,6 +39,8 @@ if cython.compiled:
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
     from types import CodeType, FrameType
+
+    Stack = tuple[list[CodeType], list[int]]
 
 __all__ = [
     "COMPILED",
@@ -416,8 +420,10 @@ def end_step() -> None:
         before.__exit__(None, None, None)
 
 
-def stacks_of(threads: Sequence[int]) -> list[list[CodeType]]:
+def stacks_of(threads: Sequence[int]) -> list[Stack]:
     """Return what each thread runs, the outermost first; empty where it is gone.
+
+    Of each the codes, and by code the offset of the instruction that runs.
 
     Compiled, no other thread gets the interpreter's lock in here. Before Python 3.12
     the making of an object may begin a garbage collection, whose callbacks would let go
@@ -430,7 +436,7 @@ def stacks_of(threads: Sequence[int]) -> list[list[CodeType]]:
     if collects:
         gc.disable()
     try:
-        found: list[list[CodeType]] = _stacks(threads)
+        found: list[Stack] = _stacks(threads)
         return found
     finally:
         if collects:
@@ -438,25 +444,30 @@ def stacks_of(threads: Sequence[int]) -> list[list[CodeType]]:
 
 
 @cython.cfunc
-def _stacks(threads: Sequence[int]) -> list[list[CodeType]]:
+def _stacks(threads: Sequence[int]) -> list[Stack]:
     # Frames are let go of before the next collection may begin.
     frames = sys._current_frames()  # noqa: SLF001 - the way that Python has for it
     return [_stack(frames.get(thread)) for thread in threads]
 
 
 @cython.cfunc
-def _stack(innermost: FrameType | None) -> list[CodeType]:
+def _stack(innermost: FrameType | None) -> Stack:
     frame: FrameType | None = innermost
-    stack = []
+    codes = []
+    offsets = []
     while frame is not None:
-        stack.append(frame.f_code)
+        codes.append(frame.f_code)
+        offsets.append(frame.f_lasti)
         frame = frame.f_back
-    stack.reverse()
-    return stack
+    codes.reverse()
+    offsets.reverse()
+    return codes, offsets
 
 
-def stacks_beside(threads: Collection[int]) -> dict[int, list[CodeType]]:
+def stacks_beside(threads: Collection[int]) -> dict[int, Stack]:
     """Return what other threads run that run Python now, by the system's ids.
+
+    Each as `stacks_of` gives it.
 
     Only Linux tells the system's id of another thread; elsewhere none is found.
 
@@ -469,7 +480,7 @@ def stacks_beside(threads: Collection[int]) -> dict[int, list[CodeType]]:
     if collects:
         gc.disable()
     try:
-        found: dict[int, list[CodeType]] = _beside(threads)
+        found: dict[int, Stack] = _beside(threads)
         return found
     finally:
         if collects:
@@ -477,7 +488,7 @@ def stacks_beside(threads: Collection[int]) -> dict[int, list[CodeType]]:
 
 
 @cython.cfunc
-def _beside(threads: Collection[int]) -> dict[int, list[CodeType]]:
+def _beside(threads: Collection[int]) -> dict[int, Stack]:
     frames = sys._current_frames()  # noqa: SLF001 - as above
     found = {}
     for thread, frame in frames.items():

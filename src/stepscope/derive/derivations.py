@@ -40,6 +40,7 @@ from stepscope.derive.host.core_time import core_time
 from stepscope.derive.host.event_nesting import event_nesting
 from stepscope.derive.host.function_calls import function_calls
 from stepscope.derive.host.function_frames import frames_beside, function_frames
+from stepscope.derive.host.function_lines import function_lines
 from stepscope.derive.host.function_names import function_names
 from stepscope.derive.host.function_purposes import function_purposes
 from stepscope.derive.host.launching_ops import launching_ops
@@ -128,6 +129,7 @@ DERIVATIONS: Final[tuple[Callable[..., object], ...]] = (
     function_calls,
     function_names,
     function_frames,
+    function_lines,
     frames_beside,
     core_time,
     unrecorded_devices,

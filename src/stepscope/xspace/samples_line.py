@@ -18,6 +18,8 @@ __all__ = [
     "AWAKE",
     "CORE_TIME_BASE",
     "FILE_PATH",
+    "LINE",
+    "LINES_BASE",
     "OTHER_THREADS",
     "READ",
     "SAMPLES_BASE",
@@ -31,13 +33,24 @@ __all__ = [
 SAMPLES_BASE: Final = 2**30
 #: Added once more for the time that a thread wanted a core.
 CORE_TIME_BASE: Final = 2**29
+#: Added to `SAMPLES_BASE` for the lines of the program in the functions of a thread.
+LINES_BASE: Final = 2**28
 #: What a line holds: functions of a thread that drives steps; functions of another
-#: thread of the program; when a thread wanted a core.
-SamplesKind = Literal["functions", "functions_beside", "core_time"]
+#: thread of the program; which line of each function of a thread ran; when a thread
+#: wanted a core.
+SamplesKind = Literal["functions", "functions_beside", "source_lines", "core_time"]
 _BEGINNINGS: Final[dict[SamplesKind, str]] = {
     "functions": "samples of",
     "functions_beside": "samples beside the steps of",
+    "source_lines": "source lines of",
     "core_time": "core time of",
+}
+#: Added to the id of a thread for each kind.
+_BASES: Final[dict[SamplesKind, int]] = {
+    "functions": SAMPLES_BASE,
+    "functions_beside": SAMPLES_BASE,
+    "source_lines": SAMPLES_BASE + LINES_BASE,
+    "core_time": SAMPLES_BASE + CORE_TIME_BASE,
 }
 _NAMES: Final = {
     kind: Pattern(
@@ -47,6 +60,8 @@ _NAMES: Final = {
 }
 #: Kinds of events that are samples carry the file of their function under this name.
 FILE_PATH: Final = "file_path"
+#: Runs of a line of a function carry its number in the file under this name.
+LINE: Final = "source_line"
 #: Events of core time: from the first to the last of some readings, and within that
 #: where the thread was on a core, or ready to run while others had all cores, and where
 #: it was found in a call of the system that waits for no thread.
@@ -75,8 +90,7 @@ class SamplesLine(Frozen, frozen=True, eq=True):
     @property
     def id(self) -> int:
         """Id of the line."""
-        base = CORE_TIME_BASE if self.kind == "core_time" else 0
-        return SAMPLES_BASE + base + self.thread
+        return _BASES[self.kind] + self.thread
 
     @property
     def name(self) -> str:
@@ -97,8 +111,5 @@ class SamplesLine(Frozen, frozen=True, eq=True):
                 hz = float(found["hz"])
             except ValueError:
                 return None
-            thread = line - SAMPLES_BASE
-            if kind == "core_time":
-                thread %= CORE_TIME_BASE
-            return cls(thread, found["thread"], hz, kind)
+            return cls(line - _BASES[kind], found["thread"], hz, kind)
         return None

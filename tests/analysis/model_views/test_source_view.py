@@ -110,6 +110,49 @@ def test_a_page_says_what_the_line_of_a_function_means() -> None:
     assert "device self" not in text
 
 
+LINES = "source lines of main, 100 a second"
+#: One frame of `step`, which calls `load` in its line 22 and computes in line 23.
+SEEN: list[blueprint.Line] = [
+    ("main", "train", 0, 50, {"_r": 1, "step_num": 0}),
+    ("samples of main, 100 a second", "$train.py:20 step", 0, 50),
+    ("samples of main, 100 a second", "$train.py:3 load", 0, 30),
+    (LINES, "$train.py:20 step", 0, 30, {"source_line": 22}),
+    (LINES, "$train.py:3 load", 0, 30, {"source_line": 5}),
+    (LINES, "$train.py:20 step", 30, 20, {"source_line": 23}),
+]
+
+
+def shown(result: ModelViewsResult) -> str:
+    text = render(result, view="source", title="Views", others=("op",), width=100)
+    return " ".join(text.split())
+
+
+def test_lines_that_looks_found_are_in_place_of_their_functions() -> None:
+    result = analysed(blueprint.trace(SEEN))
+    assert rows(result) == [
+        ("train.py:5 load", 60.0, 30.0, 30.0),
+        ("train.py:23 step", 40.0, 20.0, 20.0),
+        ("train.py:22 step", 0.0, 0.0, 30.0),
+    ]
+    assert result.source["exact"].to_list() == [True] * 3
+    assert set(result.source["event"]) == {"$train.py:20 step", "$train.py:3 load"}
+    assert "counts with the next one that has a call" in shown(result)
+    assert "are not recorded" not in shown(result)
+
+
+def test_functions_of_a_host_without_lines_stay_apart_from_lines() -> None:
+    """`load` begins in the line that ran on the other host."""
+    seen = [*SEEN[:4], (*SEEN[4][:4], {"source_line": 3}), SEEN[5]]
+    traces = [blueprint.trace(seen, host="a"), blueprint.trace(SEEN[:3], host="b")]
+    result = analysed(*traces)
+    both = result.source.filter(result.source["name"] == "train.py:3 load")
+    assert sorted(both.select("exact", "host_us").rows()) == [
+        (False, 30.0),
+        (True, 30.0),
+    ]
+    assert "where exact is false" in shown(result)
+
+
 @pytest.mark.parametrize("name", ["gpu/jax_healthy", "gpu/torch_healthy"])
 def test_device_times_add_up_to_those_of_all_devices(name: str) -> None:
     profile = stepscope.open(DATA / name)

@@ -111,6 +111,34 @@ def test_samples_need_not_nest_with_ops() -> None:
     }
 
 
+def test_a_launch_is_of_the_line_that_ran() -> None:
+    """`step` launches in its lines 12 and 14, and `main` calls it in line 2."""
+    samples = "samples of main, 100 a second"
+    seen = "source lines of main, 100 a second"
+    times = line_times(
+        found(
+            [
+                ("main", "cuLaunchKernel", 15, 1, {"correlation_id": 1}),
+                ("main", "cuLaunchKernel", 35, 1, {"correlation_id": 2}),
+                (samples, "$train.py:1 main", 0, 50),
+                (samples, "$train.py:10 step", 10, 30),
+                (seen, "$train.py:1 main", 0, 50, {"source_line": 2}),
+                (seen, "$train.py:10 step", 10, 20, {"source_line": 12}),
+                (seen, "$train.py:10 step", 30, 10, {"source_line": 14}),
+                ("gpu:0/7", "sgemm", 130, 7, {"correlation_id": 1}),
+                ("gpu:0/7", "scale", 140, 3, {"correlation_id": 2}),
+            ]
+        )
+    )
+    assert in_us(times) == {
+        (2, "main"): [20, 50, 0, 10],
+        (12, "step"): [20, 20, 7, 7],
+        (14, "step"): [10, 10, 3, 3],
+        (None, None): [0, 0, 0, 0],
+    }
+    assert times["exact"].to_list() == [True, True, True, None]
+
+
 def test_a_file_of_a_framework_is_a_library_s_where_its_path_was_cut() -> None:
     files = ("torch/nn/linear.py", "threading.py", "/home/someone/train.py", "net.py")
     lines = [

@@ -19,8 +19,9 @@ times are microseconds (fractions are allowed). A track is
 * `"name"`: a host thread of plane `/host:CPU`;
 * `"samples of name, 100 a second"`: samples of the host thread of that name, whose own
   lines come before;
-* `"samples beside the steps of name, …"`, `"core time of name, …"`: what else looks at
-  that thread found; `"core time of other threads, …"`: of all threads without a line;
+* `"samples beside the steps of name, …"`, `"source lines of name, …"`, `"core time of
+  name, …"`: what else looks at that thread found; `"core time of other threads, …"`: of
+  all threads without a line;
 * `"gpu:0/7(Compute)"`: stream 7 of GPU 0, named `Stream #7(Compute)`;
 * `"gpu:0/Steps"`, `"tpu:1/XLA Modules"`: any other line of a device, by its name;
 * `"/plane/name|line name"`: anything else, spelled out.
@@ -268,7 +269,8 @@ def _place(track: str, opened: Sequence[str]) -> tuple[str, str, int]:
     """(plane, line name, line id)."""
     number = len(opened) + 1
     samples = re.fullmatch(
-        r"(samples of|samples beside the steps of|core time of) (.*), \d+ a second",
+        r"(samples of|samples beside the steps of|source lines of|core time of) (.*), "
+        r"\d+ a second",
         track,
     )
     if samples is not None:
@@ -280,8 +282,8 @@ def _place(track: str, opened: Sequence[str]) -> tuple[str, str, int]:
             if line == thread or f"of {thread}, " in line
         )
         of_thread = 0 if thread == "other threads" else of_thread
-        base = 2**30 + 2**29 * (samples[1] == "core time of")
-        return "/host:CPU", track, base + of_thread
+        base = {"core time of": 2**29, "source lines of": 2**28}.get(samples[1], 0)
+        return "/host:CPU", track, 2**30 + base + of_thread
     if "|" in track:
         plane, line = track.split("|", 1)
         return plane, line, _DERIVED.get(line, number)

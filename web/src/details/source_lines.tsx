@@ -18,8 +18,15 @@ const TOP = 8;
 const ABOVE = 200;
 const COLUMNS = [{ name: "self_us", bar: true }, "percent", "name", "host_us", "total_host_us", "device_us", "total_device_us", "op", "library"];
 const HEAD = ["Line", "Self (µs)", "With callees (µs)"];
+/** ƒ: the times of a whole function, which begins here. */
+const ofAll = (row: Row) => row.function !== null && row.exact === false;
 const own = (row: Row) => Number(row.self_us);
 const whole = (row: Row) => Number(row.total_host_us ?? 0) + Number(row.total_device_us ?? 0);
+/** Self time of a line and time with all that it called: what it is in several functions adds up. */
+const heat = (rows: Row[]) => {
+  const exact = rows.filter((row) => !ofAll(row));
+  return [(exact.length ? exact : rows).reduce((sum, row) => sum + own(row), 0), Math.max(...rows.map(whole))];
+};
 const placeOf = (row: Row): State => (row.op ? { op: String(row.op) } : { q: String(row.event ?? "") });
 const lineAt = (line: unknown) => document.getElementById(`line-${line}`);
 const hrefOf = (row: Row) => link({ page: row.op ? "framework_op_stats" : "trace_viewer", ...placeOf(row) });
@@ -45,9 +52,7 @@ export function SourceLines({ data, options }: { data: ModelViewsResult; options
       <Show answer={answer}>
         {({ text, path, changed, reason }) => (
           <>
-            <p class="summary">
-              <Prose text={reason ?? `${path}${changed ? ", changed since the recording: lines may have moved" : ""}. ƒ marks the times of a whole function.`} />
-            </p>
+            <p class="summary"><Prose text={reason ?? `${path}${changed ? ", changed since the recording: lines may have moved" : ""}. ${rows.some(ofAll) ? "ƒ marks the times of a whole function." : "A line without a call counts with the next that has one, or that ends a loop."}`} /></p>
             {text === null ? table : <Text key={file} text={text} rows={rows.filter((row) => row.file === file)} />}
           </>
         )}
@@ -61,44 +66,37 @@ type ProgramText = { text: string | null; path: string | null; changed: boolean;
 
 function Text({ text, rows }: { text: string; rows: Row[] }) {
   const lines = text.split(/\r\n|\r|\n/);
-  const top = rows.filter((row) => own(row) > 0 && Number(row.line) <= lines.length).slice(0, TOP);
-  const first = Math.max(Math.min(Number(top[0]?.line) - MOST_LINES / 2, lines.length - MOST_LINES), 0);
+  const heats = new Map([...new Set(rows.map((row) => Number(row.line)))].map((line) => [line, heat(rows.filter((row) => row.line === line))]));
+  const top = [...heats].filter(([line, times]) => times[0]! > 0 && line <= lines.length).sort(([, a], [, b]) => b[0]! - a[0]!).slice(0, TOP);
+  const first = Math.max(Math.min(Number(top[0]?.[0]) - MOST_LINES / 2, lines.length - MOST_LINES), 0);
   const shown = lines.slice(first, first + MOST_LINES);
   useEffect(() => {
-    const row = lineAt(top[0]?.line)?.closest("tr");
+    const row = lineAt(top[0]?.[0])?.closest("tr");
     row?.closest(".scroll")?.scrollTo(0, row.offsetTop - ABOVE);
   }, []);
-  const most = [own, whole].map((time) => Math.max(...rows.map(time), 1e-9));
+  const most = [0, 1].map((k) => Math.max(...[...heats.values()].map((times) => times[k]!), 1e-9));
   return (
     <>
       <p class="controls">
-        {top.map((row) => <button key={row.name} onClick={() => lineAt(row.line)?.focus()}>{`Line ${row.line}: ${us(own(row))}`}</button>)}
+        {top.map(([line, times]) => <button key={line} onClick={() => lineAt(line)?.focus()}>{`Line ${line}: ${us(times[0])}`}</button>)}
         {shown.length < lines.length && `Lines ${number(first + 1)} to ${number(first + shown.length)} of ${number(lines.length)}`}
       </p>
       <div class="scroll" tabIndex={0} role="group" aria-label="Text of the file, scrolls">
         <table class="source">
-          <thead>
-            <tr>
-              {HEAD.map((title) => <th key={title} scope="col" class="number">{title}</th>)}
-              <th scope="col">Text</th>
-            </tr>
-          </thead>
-          <tbody>
-            {shown.map((code, k) => <OneLine key={k} code={code} line={first + k + 1} rows={rows.filter((row) => row.line === first + k + 1)} most={most} />)}
-          </tbody>
+          <thead><tr>{HEAD.map((title) => <th key={title} scope="col" class="number">{title}</th>)}<th scope="col">Text</th></tr></thead>
+          <tbody>{shown.map((code, k) => <OneLine key={k} code={code} line={first + k + 1} row={rows.find((row) => row.line === first + k + 1)} times={heats.get(first + k + 1) ?? []} most={most} />)}</tbody>
         </table>
       </div>
     </>
   );
 }
 
-function OneLine({ code, line, rows: [row, ...more], most }: { code: string; line: number; rows: Row[]; most: number[] }) {
-  const times = row ? [own, whole].map((time) => Math.max(...[row, ...more].map(time))) : [];
+function OneLine({ code, line, row, times, most }: { code: string; line: number; row: Row | undefined; times: number[]; most: number[] }) {
   return (
     <tr>
       <th scope="row" class="number">
         {row ? <a id={`line-${line}`} href={hrefOf(row)} aria-label={`${row.name} in ${row.op ? "Op stats" : "Trace"}`}>{line}</a> : line}
-        {row?.function && <span title={`All of ${row.function}`}> ƒ</span>}
+        {row && ofAll(row) && <span title={`All of ${row.function}`}> ƒ</span>}
       </th>
       {most.map((largest, k) =>
         times[k] === undefined ? <td key={k} /> : <td key={k} class="number barred" style={{ "--length": `${(100 * times[k]) / largest}%` }}>{number(times[k], times[k] < 100 ? 1 : 0)}</td>,

@@ -147,7 +147,7 @@ _NO_DEVICE: Final = (
 
 SOURCE_ROWS: Final = TableSchema(
     "source",
-    "a line of the program, or the first line of a function",
+    "a line of the program, or a function at its first line",
     "by self time, the longest first; what no line is known of comes last",
     (
         Column("name", pl.String(), "", NEVER, "File, line and function in one text."),
@@ -163,8 +163,17 @@ SOURCE_ROWS: Final = TableSchema(
             "function",
             pl.String(),
             "",
-            "the times are of this very line",
-            "Function that begins at the line; the times are of all its lines.",
+            "an op names the line",
+            "Function that the line is in.",
+        ),
+        Column(
+            "exact",
+            pl.Boolean(),
+            "",
+            _NO_LINE,
+            "Whether the times are of this very line, as an op names it or looks at "
+            "the stack found it; where it is false, of all lines of the function, "
+            "which begins at this one.",
         ),
         Column(
             "library",
@@ -184,7 +193,7 @@ SOURCE_ROWS: Final = TableSchema(
             "event",
             pl.String(),
             "",
-            "the line is no function's",
+            "an op names the line",
             "Name of the function's events on the timeline.",
         ),
         Column(

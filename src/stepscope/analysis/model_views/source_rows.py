@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SourceView", "source_view", "with_functions"]
 
-_KEY: Final = ("file", "line", "function")
+_KEY: Final = ("file", "line", "function", "exact")
 _TIMES: Final = {
     "host_us": "host_ps",
     "total_host_us": "total_host_ps",

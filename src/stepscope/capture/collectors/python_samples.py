@@ -14,37 +14,42 @@ import platform
 import threading
 from collections import deque
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 from stepscope._core import recorder
 from stepscope.capture.collectors.contract import Collected
 from stepscope.capture.collectors.core_time import CoreClocks, CoreTime
-from stepscope.capture.collectors.sampled_frames import Look, SampledFrames
+from stepscope.capture.collectors.sampled_frames import Code, Look, SampledFrames
 from stepscope.capture.collectors.switching import switching
 from stepscope.capture.ground.annotating import annotating
 from stepscope.capture.ground.encoding import OWN_THREADS, ThreadNames, native_id
-from stepscope.capture.ground.functions import FunctionNames
+from stepscope.capture.ground.functions import FunctionNames, LinesOfCode
 from stepscope.capture.ground.spool import Fragment
+from stepscope.xspace.fields import INT
 from stepscope.xspace.samples_line import (
     AWAKE,
     FILE_PATH,
+    LINE,
     OTHER_THREADS,
     READ,
     SYSTEM,
     SamplesLine,
 )
 from stepscope.xspace.vocabulary import HOST_PLANE
+from stepscope.xspace.writing.encode import StatColumn
 from stepscope.xspace.writing.write import XSpaceBuilder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from types import CodeType
 
+    from stepscope._core.recorder import Stack
     from stepscope.capture.collectors.core_time import Reading, Seen
     from stepscope.capture.collectors.sampled_frames import Frame
     from stepscope.capture.ground.clock import ClockPair
+    from stepscope.capture.ground.functions import CodeLine
     from stepscope.capture.ground.options import ProfilerOptions
     from stepscope.unavailable import Unavailable
     from stepscope.xspace.samples_line import SamplesKind
@@ -70,6 +75,20 @@ _PYTHONS_OWN: Final = threading.Thread._bootstrap.__code__  # type: ignore[attr-
 #: with the program; by the golden ratio the shifts are spread evenly.
 _SHIFT: Final = 0.618_033_988_749_895
 _SHIFTED: Final = 0.5
+_NOTHING: Final[Stack] = ([], [])
+
+
+class _Raw(NamedTuple):
+    """A look as it was taken: offsets of instructions are made into lines later.
+
+    `codes` and `offsets` are those of `recorder.stacks_of`, the rest is as in `Look`.
+    """
+
+    thread: int
+    due_ns: int
+    at_ns: int
+    codes: Sequence[CodeType]
+    offsets: Sequence[int]
 
 
 class PythonSamplesCollector:
@@ -78,7 +97,7 @@ class PythonSamplesCollector:
     name = "python_samples"
 
     def __init__(
-        self, *, heard: Callable[[Sequence[Frame]], object] | None = None
+        self, *, heard: Callable[[Sequence[Frame[CodeType]]], object] | None = None
     ) -> None:
         """Look at nothing yet.
 
@@ -90,7 +109,7 @@ class PythonSamplesCollector:
         self._hz = 0.0
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
-        self._looks: deque[Look] = deque(maxlen=_RING_LOOKS)
+        self._looks: deque[_Raw] = deque(maxlen=_RING_LOOKS)
         #: The threads that are looked at: Python's id, and the system's.
         self._threads: Sequence[tuple[int, int]] = ()
         #: All threads that Python began or knows of, by its id.
@@ -105,11 +124,15 @@ class PythonSamplesCollector:
         self._clocks = CoreClocks()
         self._core_time = CoreTime()
         self._readings: deque[list[Reading]] = deque(maxlen=_RING_LOOKS)
-        self._frames = SampledFrames()
+        self._frames: SampledFrames[CodeType] = SampledFrames()
+        #: The same looks, of which line of each function ran.
+        self._line_frames: SampledFrames[CodeLine] = SampledFrames()
         self._names = ThreadNames()
         self._functions = FunctionNames()
+        self._lines = LinesOfCode()
         self._types: dict[tuple[str, str], int] = {}
-        self._ended: list[Frame] = []
+        self._ended: list[Frame[CodeType]] = []
+        self._ended_lines: list[Frame[CodeLine]] = []
         self._stored_ns = 0
         self._failure = ""
 
@@ -136,9 +159,13 @@ class PythonSamplesCollector:
         if not self._stop.is_set():
             self._choose_threads()
         for _ in range(len(self._looks)):
-            look = self._looks.popleft()
-            stack = self._programs_part(look.stack)
-            self._ended += self._frames.add(look._replace(stack=stack))
+            thread, due_ns, at_ns, codes, offsets = self._looks.popleft()
+            stack = self._programs_part(codes, offsets)
+            functions = [one.code for one in stack]
+            self._ended += self._frames.add(Look(thread, due_ns, at_ns, functions))
+            self._ended_lines += self._line_frames.add(
+                Look(thread, due_ns, at_ns, stack)
+            )
         for _ in range(len(self._readings)):
             for reading in self._readings.popleft():
                 self._core_time.add(reading)
@@ -146,7 +173,8 @@ class PythonSamplesCollector:
         if now - self._stored_ns < _STORE_NS and not self._stop.is_set():
             return Fragment(b"", 0)
         ended, self._ended, self._stored_ns = self._ended, [], now
-        return self._taken(ended, self._clock, self._core_time.take())
+        lines, self._ended_lines = self._ended_lines, []
+        return self._taken(ended, lines, self._clock, self._core_time.take())
 
     def halt(self) -> None:
         """End the thread."""
@@ -163,7 +191,7 @@ class PythonSamplesCollector:
         if clock is None:
             return Collected(b"")
         spooled = self.flush()
-        last = self._taken(self._frames.end(), clock)
+        last = self._taken(self._frames.end(), self._line_frames.end(), clock)
         self._clock = None
         failed = (self._failure,) if self._failure else ()
         return Collected(spooled.xspace + last.xspace, failed)
@@ -228,7 +256,7 @@ class PythonSamplesCollector:
         self._looked_ns = at_ns
 
     def _look_at_visitors(
-        self, stacks: Mapping[int, list[CodeType]], due_ns: int, at_ns: int
+        self, stacks: Mapping[int, Stack], due_ns: int, at_ns: int
     ) -> None:
         """Keep what threads run that are not Python's own.
 
@@ -237,63 +265,99 @@ class PythonSamplesCollector:
         """
         before, self._visiting = self._visiting, set()
         for thread, stack in stacks.items():
-            if not stack or stack[0] is _PYTHONS_OWN:
+            codes, _ = stack
+            if not codes or codes[0] is _PYTHONS_OWN:
                 continue
             self._visiting.add(thread)
             if thread not in before and self._looked_ns:
                 # Nothing ran there at the last look.
-                self._keep(thread, self._looked_ns, self._looked_ns, [])
+                self._keep(thread, self._looked_ns, self._looked_ns, _NOTHING)
             self._keep(thread, due_ns, at_ns, stack)
         for thread in before - self._visiting:
-            self._keep(thread, due_ns, at_ns, [])
+            self._keep(thread, due_ns, at_ns, _NOTHING)
 
-    def _keep(
-        self, thread: int, due_ns: int, at_ns: int, stack: list[CodeType]
-    ) -> None:
-        outer = stack[:_MOST_FRAMES]
-        self._looks.append(Look(thread, min(due_ns, at_ns), at_ns, outer))
+    def _keep(self, thread: int, due_ns: int, at_ns: int, stack: Stack) -> None:
+        codes, offsets = stack
+        outer = codes[:_MOST_FRAMES], offsets[:_MOST_FRAMES]
+        self._looks.append(_Raw(thread, min(due_ns, at_ns), at_ns, *outer))
 
-    def _programs_part(self, stack: Sequence[CodeType]) -> list[CodeType]:
+    def _programs_part(
+        self, codes: Sequence[CodeType], offsets: Sequence[int]
+    ) -> list[CodeLine]:
         """Leave out our own functions, and all that a recording calls for itself."""
         found = []
-        for code in stack:
+        for code, offset in zip(codes, offsets, strict=True):
             if self._functions.of(code):
-                found.append(code)
+                found.append(self._lines.of(code, offset))
             elif code.co_filename.startswith(_RECORDING):
                 break
         return found
 
     def _taken(
-        self, frames: Sequence[Frame], clock: ClockPair, seen: Sequence[Seen] = ()
+        self,
+        frames: Sequence[Frame[CodeType]],
+        lines: Sequence[Frame[CodeLine]],
+        clock: ClockPair,
+        seen: Sequence[Seen] = (),
     ) -> Fragment:
         if self._heard is not None:
             self._heard([one for one in frames if one.thread not in self._beside])
-        if not frames and not seen:
+        if not frames and not lines and not seen:
             return Fragment(b"", 0)
         space = XSpaceBuilder(platform.node(), start_ns=None)
         plane = space.plane(HOST_PLANE)
-        self._add_frames(plane, frames, clock)
+        for thread, rows in _by_thread(frames).items():
+            beside = thread in self._beside
+            kind: SamplesKind = "functions_beside" if beside else "functions"
+            codes = [frame.code for frame in rows]
+            self._add_frames(plane, kind, rows, codes=codes, clock=clock)
+        for thread, runs in _by_thread(lines).items():
+            if thread not in self._beside:
+                self._add_lines(plane, runs, clock)
         for one in seen:
             self._add_core_time(plane, one, clock)
         begins = [frame.begin_ns for frame in frames] + [one.begin_ns for one in seen]
+        begins += [run.begin_ns for run in lines]
         return Fragment(space.to_bytes(), len(begins), min(begins))
 
     def _add_frames(
-        self, plane: PlaneBuilder, frames: Sequence[Frame], clock: ClockPair
+        self,
+        plane: PlaneBuilder,
+        kind: SamplesKind,
+        rows: Sequence[Frame[Any]],
+        *,
+        codes: Sequence[CodeType],
+        clock: ClockPair,
+        stats: Sequence[StatColumn] = (),
     ) -> None:
-        for thread in sorted({frame.thread for frame in frames}):
-            beside = thread in self._beside
-            kind: SamplesKind = "functions_beside" if beside else "functions"
-            line = SamplesLine(thread, self._names.of(thread), self._hz, kind)
-            rows = [frame for frame in frames if frame.thread == thread]
-            begin = np.array([frame.begin_ns for frame in rows], np.int64)
-            end = np.array([frame.end_ns for frame in rows], np.int64)
-            types = [self._type(plane, frame.code) for frame in rows]
-            plane.line(line.id, name=line.name).events(
-                np.array(types, np.int64),
-                (begin - clock.monotonic_ns) * _PS_PER_NS,
-                (end - begin) * _PS_PER_NS,
-            )
+        """Write what was found of one thread, each named as its function is."""
+        thread = rows[0].thread
+        line = SamplesLine(thread, self._names.of(thread), self._hz, kind)
+        begin = np.array([frame.begin_ns for frame in rows], np.int64)
+        end = np.array([frame.end_ns for frame in rows], np.int64)
+        types = [self._type(plane, code) for code in codes]
+        plane.line(line.id, name=line.name).events(
+            np.array(types, np.int64),
+            (begin - clock.monotonic_ns) * _PS_PER_NS,
+            (end - begin) * _PS_PER_NS,
+            stats=stats,
+        )
+
+    def _add_lines(
+        self, plane: PlaneBuilder, runs: Sequence[Frame[CodeLine]], clock: ClockPair
+    ) -> None:
+        """Write which line of each function on one thread ran when."""
+        lines = [run.code.line or 0 for run in runs]
+        number = StatColumn(
+            plane.stat_id(LINE),
+            INT,
+            np.array(lines, np.int64),
+            present=np.array(lines) > 0,
+        )
+        codes = [run.code.code for run in runs]
+        self._add_frames(
+            plane, "source_lines", runs, codes=codes, clock=clock, stats=[number]
+        )
 
     def _add_core_time(self, plane: PlaneBuilder, seen: Seen, clock: ClockPair) -> None:
         """Write when a thread wanted a core, within the time of all its readings."""
@@ -325,3 +389,13 @@ class PythonSamplesCollector:
 
     def _number(self, name: str, path: str = "") -> int:
         return self._types.setdefault((name, path), len(self._types) + 1)
+
+
+def _by_thread(frames: Sequence[Frame[Code]]) -> dict[int, list[Frame[Code]]]:
+    """Return frames by the system's id of their thread, in their order."""
+    found: dict[int, list[Frame[Code]]] = {
+        thread: [] for thread in sorted({frame.thread for frame in frames})
+    }
+    for frame in frames:
+        found[frame.thread].append(frame)
+    return found

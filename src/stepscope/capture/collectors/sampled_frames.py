@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from types import CodeType
 
-__all__ = ["Frame", "Look", "SampledFrames"]
+#: What a frame is of: a function's code, or one line of it. One object for each.
+Code = TypeVar("Code")
+
+__all__ = ["Code", "Frame", "Look", "SampledFrames"]
 
 #: A program may begin threads for as long as it runs.
 _MOST_THREADS: Final = 4_096
 
 
-class Look(NamedTuple):
+class Look(NamedTuple, Generic[Code]):
     """What one look at a thread found.
 
     Attributes:
@@ -28,33 +30,37 @@ class Look(NamedTuple):
     thread: int
     due_ns: int
     at_ns: int
-    stack: Sequence[CodeType]
+    stack: Sequence[Code]
 
 
-class Frame(NamedTuple):
-    """A function on a stack, as long as looks found it in its place."""
+class Frame(NamedTuple, Generic[Code]):
+    """A function, or a line, on a stack, as long as looks found it in its place."""
 
-    code: CodeType
+    code: Code
     thread: int
     begin_ns: int
     end_ns: int
 
 
-class _Stack:
+class _Stack(Generic[Code]):
     """What one thread's last look found, the outermost first, since when."""
 
     def __init__(self) -> None:
-        self.frames: list[tuple[CodeType, int]] = []
+        self.frames: list[tuple[Code, int]] = []
         self.at_ns: int | None = None
 
 
-class SampledFrames:
-    """Puts looks together, thread by thread."""
+class SampledFrames(Generic[Code]):
+    """Puts looks together, thread by thread.
+
+    A frame ends where one that is further out does, so that frames nest: what a
+    function calls in one line is no part of a call in another.
+    """
 
     def __init__(self) -> None:
-        self._stacks: dict[int, _Stack] = {}
+        self._stacks: dict[int, _Stack[Code]] = {}
 
-    def add(self, look: Look) -> list[Frame]:
+    def add(self, look: Look[Code]) -> list[Frame[Code]]:
         """Return the frames that ended between the last look at the thread and this.
 
         They ended halfway between the last look and the time at which this one was
@@ -83,7 +89,7 @@ class SampledFrames:
         known.at_ns = look.at_ns
         return ended
 
-    def end(self) -> list[Frame]:
+    def end(self) -> list[Frame[Code]]:
         """Return the frames that the last looks found; they ended there."""
         ended = [
             Frame(code, thread, begin_ns, max(stack.at_ns or 0, begin_ns))

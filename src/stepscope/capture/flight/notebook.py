@@ -11,6 +11,7 @@ from stepscope.capture.ground.functions import FunctionNames
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from types import CodeType
 
     from stepscope.capture.collectors.sampled_frames import Frame
     from stepscope.capture.ground.encoding import Rows
@@ -40,7 +41,7 @@ class Notebook:
     def __init__(self) -> None:
         self._batches: deque[Rows] = deque()
         self._rows = 0
-        self._frames: deque[Frame] = deque(maxlen=_MOST_FRAMES)
+        self._frames: deque[Frame[CodeType]] = deque(maxlen=_MOST_FRAMES)
         self._functions = FunctionNames()
         self._new: deque[Step] = deque(maxlen=_MOST_ROWS)
 
@@ -54,7 +55,7 @@ class Notebook:
             self._rows -= len(self._batches.popleft().names)
         self._new.extend(_steps(rows))
 
-    def hear_frames(self, frames: Sequence[Frame]) -> None:
+    def hear_frames(self, frames: Sequence[Frame[CodeType]]) -> None:
         """Remember runs of functions that ended."""
         self._frames.extend(frames)
 

@@ -1,14 +1,15 @@
-"""How events that are runs of Python functions are named."""
+"""How events that are runs of Python functions are named, and which lines ran."""
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from types import CodeType
 
-__all__ = ["FunctionNames"]
+__all__ = ["CodeLine", "FunctionNames", "LinesOfCode"]
 
 #: A program that makes functions as it runs would fill the memory with them.
 _MOST_KEPT: Final = 65_536
@@ -40,3 +41,52 @@ class FunctionNames:
             # The object is kept, so that no other one gets its identity.
             known = self._names[id(code)] = code, name
         return known[1]
+
+
+class CodeLine(NamedTuple):
+    """A line of a function.
+
+    Attributes:
+        code: The function's code.
+        line: Number of the line in its file; None where no line made the instruction.
+    """
+
+    code: CodeType
+    line: int | None
+
+
+class LinesOfCode:
+    """Lines of instructions: one object for each line, and tables read once."""
+
+    def __init__(self) -> None:
+        # By identity, as above; the code is in each of its lines.
+        self._tables: dict[int, _Table] = {}
+
+    def of(self, code: CodeType, offset: int) -> CodeLine:
+        """Return the line of an instruction, by its place in the code."""
+        table = self._tables.get(id(code))
+        if table is None:
+            if len(self._tables) >= _MOST_KEPT:
+                self._tables.clear()
+            table = self._tables[id(code)] = _Table(code)
+        return table.found.get(offset) or table.find(offset)
+
+
+class _Table:
+    """Where the lines of one function begin."""
+
+    def __init__(self, code: CodeType) -> None:
+        lines: dict[int | None, CodeLine] = {}
+        self.begins = []
+        self.lines = []
+        for begin, _, line in code.co_lines():
+            self.begins.append(begin)
+            self.lines.append(lines.setdefault(line, CodeLine(code, line)))
+        #: Offsets that were asked for: a function has few that call or take long.
+        self.found: dict[int, CodeLine] = {}
+
+    def find(self, offset: int) -> CodeLine:
+        # A function that has not begun is before its first instruction.
+        row = max(bisect_right(self.begins, offset) - 1, 0)
+        line = self.found[offset] = self.lines[row]
+        return line

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.xspace.samples_line import SamplesKind
 
-__all__ = ["FunctionFrames", "frames_beside", "function_frames"]
+__all__ = ["FunctionFrames", "frames_beside", "function_frames", "sampled_threads"]
 
 _KINDS: Final = TRACK_KINDS.categories.to_list()
 _THREAD: Final = _KINDS.index("thread")
@@ -162,7 +162,7 @@ def _collected(
     """
     rows = _frame_rows(tracks, events, event_kinds)
     kind = codes(tracks, "kind")
-    thread, hz = _threads(tracks, kind, wanted)
+    thread, hz = sampled_threads(tracks, wanted)
     recorded = handles(events, "track")[rows]
     exact = np.unique(recorded[kind[recorded] == _THREAD])
     by_samples = kind[recorded] == _SAMPLES
@@ -210,20 +210,36 @@ def _frame_rows(
     return np.sort(np.concatenate([np.empty(0, np.int64), *found]))
 
 
-def _threads(
-    tracks: pl.DataFrame, kind: NDArray[np.uint8], wanted: SamplesKind
+def sampled_threads(
+    tracks: pl.DataFrame, wanted: SamplesKind
 ) -> tuple[NDArray[np.int32], dict[int, float]]:
-    """Return by track the thread that it is or was sampled from, and rates of these."""
+    """Return by track the thread that it is or was looked at for, and rates of these.
+
+    Lines of the program are with the functions that they are lines of.
+
+    Args:
+        tracks: The table.
+        wanted: What lines of samples hold that count.
+    """
+    kind = codes(tracks, "kind")
     thread = np.arange(len(kind), dtype=np.int32)
     places = tracks.select("plane", "process", "id", "name").rows()
     at: dict[tuple[str, int | None, int], int] = {}
     for track in np.flatnonzero(kind == _THREAD).tolist():
         at.setdefault(places[track][:3], track)
-    hz = {}
+    sampled = []
     for track in np.flatnonzero(kind == _SAMPLES).tolist():
         plane, process, line, name = places[track]
         samples = SamplesLine.of(line, name)
-        if samples is not None and samples.kind == wanted:
-            thread[track] = at.get((plane, process, samples.thread), track)
+        if samples is not None:
+            sampled.append((track, (plane, process, samples.thread), samples))
+    if wanted == "source_lines":
+        for track, place, samples in sampled:
+            if samples.kind == "functions":
+                at.setdefault(place, track)
+    hz = {}
+    for track, place, samples in sampled:
+        if samples.kind == wanted:
+            thread[track] = at.get(place, track)
             hz[track] = samples.hz
     return thread, hz

@@ -1,9 +1,10 @@
 """`source_lines`: the lines of the program that ops and functions name, and their time.
 
 Two things name lines. An instruction of a compiled program names the very line that
-made it. A function names its first line: a tracer or a look at the stack does not say
-which line of it ran. The first is preferred, so each instant of a thread and each
-activity of a device is at one line, or at none.
+made it. A function is at one of its lines where looks at the stack noted it, else it
+names its first line: a tracer does not say which line of it ran. The instruction is
+preferred, so each instant of a thread and each activity of a device is at one line, or
+at none.
 
 Definition: docs/tools/model_views.md#time-per-line.
 """
@@ -17,6 +18,7 @@ import polars as pl
 
 from stepscope._core.nesting import inherit
 from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.columns.dense_codes import combined
 from stepscope.derive.intervals.nesting import nest_subset
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.model.program_places import LIBRARY
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 
     from stepscope.derive.device.attribution import ActivityOps
     from stepscope.derive.device.correlation import Correlation
-    from stepscope.derive.host.function_frames import FunctionFrames
+    from stepscope.derive.host.function_lines import FunctionLines
     from stepscope.derive.host.op_events import HostOpEvents
 
 __all__ = ["LINES", "LINE_TIMES", "Runs", "SourceLines", "line_times", "source_lines"]
@@ -38,7 +40,8 @@ __all__ = ["LINES", "LINE_TIMES", "Runs", "SourceLines", "line_times", "source_l
 LINES: Final[dict[str, pl.DataType]] = {
     "file": pl.String(),  # as it was recorded: a path, or the file's own name
     "line": pl.Int64(),  # from 1
-    "function": pl.String(),  # null where the line itself is named
+    "function": pl.String(),  # null where an op names the line
+    "exact": pl.Boolean(),  # whether this very line ran; False: any of the function's
     "library": pl.Boolean(),  # whether a package or Python holds it; null: unknown
     "event": pl.String(),  # name of the function's events; null without a function
 }
@@ -88,7 +91,7 @@ class SourceLines(Frozen, frozen=True):
 
     Attributes:
         lines: Distinct lines, columns `LINES`.
-        functions: Runs of functions.
+        functions: Runs of functions, or of their lines.
         ops: Runs of ops on the host; their lines are exact.
         host_op: int32 by run of an op; a row of `host_names`.
         host_names: Names of ops on the host.
@@ -118,7 +121,7 @@ def source_lines(
     *,
     events: pl.DataFrame,
     event_types: pl.DataFrame,
-    function_frames: FunctionFrames | Unavailable,
+    function_lines: FunctionLines | Unavailable,
     host_op_events: HostOpEvents | Unavailable,
     device_activity: pl.DataFrame | Unavailable,
     activity_ops: ActivityOps | Unavailable,
@@ -130,13 +133,13 @@ def source_lines(
     Definition: docs/tools/model_views.md#time-per-line.
     """
     if (
-        isinstance(function_frames, Unavailable)
+        isinstance(function_lines, Unavailable)
         and isinstance(host_op_events, Unavailable)
         and isinstance(activity_ops, Unavailable)
     ):
-        return function_frames
+        return function_lines
     lines = _Lines()
-    functions = _functions(function_frames, event_types, lines)
+    functions = _functions(function_lines, event_types, lines)
     ops = _host_ops(host_op_events, events, lines)
     nothing, unnamed = np.empty(0, np.int32), pl.Series([], dtype=pl.String)
     device_ps = np.empty(0, np.int64)
@@ -241,12 +244,12 @@ class _Lines:
     """Distinct lines, numbered as they come."""
 
     def __init__(self) -> None:
-        self._number: dict[tuple[str, int, str | None], int] = {}
+        self._number: dict[tuple[str, int, str | None, bool], int] = {}
         self._more: list[tuple[bool | None, str | None]] = []
 
     def number(
         self,
-        place: tuple[str, int, str | None],
+        place: tuple[str, int, str | None, bool],
         *,
         library: bool | None = None,
         event: str | None = None,
@@ -261,7 +264,9 @@ class _Lines:
         places = ops.select("source_file", "source_line").rows()
         return np.array(
             [
-                _NONE if not file or line is None else self.number((file, line, None))
+                _NONE
+                if not file or line is None
+                else self.number((file, line, None, True))
                 for file, line in places
             ],
             np.int32,
@@ -276,21 +281,25 @@ class _Lines:
 
 
 def _functions(
-    frames: FunctionFrames | Unavailable, event_types: pl.DataFrame, lines: _Lines
+    found: FunctionLines | Unavailable, event_types: pl.DataFrame, lines: _Lines
 ) -> Runs:
     """Return the runs of functions; what has no file counts with what called it."""
-    if isinstance(frames, Unavailable):
+    if isinstance(found, Unavailable):
         return _no_runs()
     events = event_types["name"].to_list()
-    number = np.full(len(event_types), _NONE)
-    for type_, name in frames.names.items():
-        if name.file is not None and name.line is not None:
-            number[type_] = lines.number(
-                (name.file, name.line, name.function),
+    distinct = combined([found.type, found.line])
+    of_code = np.full(distinct.count, _NONE)
+    for code, row in enumerate(distinct.first.tolist()):
+        name = found.names[int(found.type[row])]
+        exact = bool(found.line[row] >= 0)
+        line = int(found.line[row]) if exact else name.line
+        if name.file is not None and line is not None:
+            of_code[code] = lines.number(
+                (name.file, line, name.function, exact),
                 library=_is_library(name.file) or name.library,
-                event=events[type_],
+                event=events[found.type[row]],
             )
-    return _runs(frames.track, frames.start_ps, frames.end_ps, number[frames.type])
+    return _runs(found.track, found.start_ps, found.end_ps, of_code[distinct.code])
 
 
 def _is_library(file: str) -> bool:

@@ -8,7 +8,11 @@ import polars as pl
 
 from stepscope.derive.timeline.op_spans import OP_VIEWS
 from stepscope.unavailable import Unavailable
-from stepscope.xspace.samples_line import CORE_TIME_BASE, SAMPLES_BASE
+from stepscope.xspace.samples_line import (
+    CORE_TIME_BASE,
+    LINES_BASE,
+    SAMPLES_BASE,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -164,9 +168,12 @@ def _recorded(
         schema={"device": pl.Int32, "view": pl.String},
         orient="row",
     ).with_columns(replaced=pl.lit(value=True))
+    # Lines of the program repeat the functions that they are lines of.
+    of_lines = (pl.col("id") - SAMPLES_BASE) // LINES_BASE == 1
     found = (
         tracks.with_row_index("source")
         .filter(pl.col("event_end") > pl.col("event_begin"))
+        .filter((pl.col("kind") != "samples") | ~of_lines)
         .with_columns(pl.col("kind").cast(pl.String), pl.col("derived").cast(pl.String))
         .rename({"derived": "view"})
         .join(

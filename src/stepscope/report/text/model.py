@@ -49,6 +49,14 @@ _FUNCTIONS: Final = (
     "Where a function stands beside a line, the times are of all its lines: which of "
     "them ran is not recorded. Any other line is named by its ops."
 )
+_SEEN: Final = (
+    "Lines of functions were seen by looks at the stack: a line of Python without a "
+    "call counts with the next one that has a call, or that ends a loop."
+)
+_BOTH: Final = (
+    "Of some functions the lines are not recorded: where exact is false (--format "
+    "csv), the times are of all lines of the function."
+)
 #: Columns whose numbers need a unit to be readable.
 _TIMES: Final = frozenset({"total_us", "step_us", *_OF_LINES} - {"percent"})
 #: Column of large numbers → its unit.
@@ -190,14 +198,21 @@ def _notes(
             f"flops are those of ops that take {known:.1f} % of the time; for the "
             "rest they are not known."
         )
-    if view == _LINES and rows["function"].count():
-        notes.append(_FUNCTIONS)
+    if view == _LINES:
+        notes += _about_lines(rows)
     if view == _RANGES:
         notes += _about_ranges(result)
     left = [name for name in others if name != view]
     notes.append(f"More views and tables (--table NAME): {', '.join(left)}.")
     found = [piece for note in notes for piece in wrapped(note, width, indent=2)]
     return [line(), *found]
+
+
+def _about_lines(rows: pl.DataFrame) -> list[str]:
+    exact = set(rows.drop_nulls("function")["exact"])
+    if exact == {False}:
+        return [_FUNCTIONS]
+    return [_SEEN] * (True in exact) + [_BOTH] * (False in exact)
 
 
 def _about_ranges(result: ModelViewsResult) -> list[str]:

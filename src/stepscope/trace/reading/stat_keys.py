@@ -104,6 +104,7 @@ class StatKey(StrEnum):
     REASON = "reason", "Why a function was compiled again.", "stepscope"
     # Python
     FILE_PATH = "file_path", "File that holds the function.", "stepscope"
+    SOURCE_LINE = "source_line", "Line of the function that ran.", "stepscope"
     # Operands
     SHAPE = "shape", "Shapes of the operands.", "XLA, stepscope"
     SHAPES = "shapes", "Shapes of the operands.", "the program's annotations"

@@ -209,6 +209,7 @@ class PlaneBuilder:
         self._stat_ids: dict[str, int] = {}
         self._types: dict[int, tuple[bytes, tuple[tuple[str, Value], ...]]] = {}
         self._type_ids: dict[str, int] = {}
+        self._type_names: dict[int, str] = {}
         self._next_type = 1
         self._stats: list[tuple[str, Value]] = []
         self._lines: list[LineBuilder] = []
@@ -244,6 +245,9 @@ class PlaneBuilder:
         known = self._type_ids.get(name)
         if known is not None and type_id in {None, known}:
             return known
+        if type_id is not None and self._type_names.get(type_id) == name:
+            # One of several kinds of that name.
+            return type_id
         if type_id is None:
             while self._next_type in self._types:
                 self._next_type += 1
@@ -258,6 +262,7 @@ class PlaneBuilder:
             body += sized_field(EventMetadata.DISPLAY_NAME, display_name.encode())
         self._types[type_id] = (body, tuple((stats or {}).items()))
         self._type_ids.setdefault(name, type_id)
+        self._type_names[type_id] = name
         return type_id
 
     def stat(self, name: str, value: Value) -> None:
