@@ -58,15 +58,12 @@ def read(
         return None
     slots = np.array([1, -1, 0], np.int64)
     values, known = np.empty((2, count), np.int64), np.zeros((2, count), np.uint8)
-    rows = 0
-    # In two parts, as two threads do.
-    for part in (pages[: found // 2], pages[found // 2 : found]):
-        rows = kernels.sqlite_numbers(
-            *(data, PAGE_BYTES, PAGE_BYTES, part, slots, rows),
-            *(values, known, np.empty(1, np.int64)),
-        )
-        if rows < 0:
-            return None
+    rows = kernels.sqlite_numbers(
+        *(data, PAGE_BYTES, PAGE_BYTES, pages[:found], slots),
+        *(values, known, np.empty(1, np.int64)),
+    )
+    if rows < 0:
+        return None
     columns = [
         [
             int(value)

@@ -536,12 +536,11 @@ def sqlite_numbers(
     usable: cython.longlong,
     pages: cython.const[cython.longlong][::1],
     slots: cython.const[cython.longlong][::1],
-    row: cython.longlong,
     out: cython.longlong[:, ::1],
     known: cython.uchar[:, ::1],
     number: cython.longlong[::1],
 ) -> cython.longlong:
-    """Take columns out of leaf pages, row by row, and return the row after the last.
+    """Take columns out of leaf pages, row by row, and return the number of rows.
 
     Args:
         data: The file.
@@ -549,11 +548,11 @@ def sqlite_numbers(
         usable: How much of each page is used.
         pages: Numbers of leaf pages, as `sqlite_leaves` lists them.
         slots: Column of the table → row of `out`; -1 for one that is not wanted.
-        row: Place of the first row in `out`, from 0.
         out: Takes the values: the integer, or the 64 bits of a fraction.
         known: Takes `NUMBER` or `FRACTION`; must be 0 before.
         number: Room for one number.
     """
+    row: cython.longlong = 0
     at: cython.longlong
     begin: cython.longlong
     end: cython.longlong
@@ -571,7 +570,7 @@ def sqlite_numbers(
             end = begin + usable
             head = begin + 100 if pages[place] == 1 else begin
             cells = _short(data, head + 3)
-            if head + 8 + 2 * cells > end or row < 0 or row + cells > most:
+            if head + 8 + 2 * cells > end or row + cells > most:
                 return -1
             for cell in range(cells):
                 at = begin + _short(data, head + 8 + 2 * cell)

@@ -248,19 +248,31 @@ def _lost(
     """
     if not used.any() or used.all():
         return np.empty(0, np.intp)
-    track = handles(launches, "track")
-    around = _around(launches, events, nesting)
-    place = launches.select("track", "type", around=around, used=pl.Series(used))
-    usual = place.select(
-        pl.col("used").mean().over("track", "type", "around") >= _USUAL
-    ).to_series()
+    track, type_ = handles(launches, "track"), handles(launches, "type")
+    unused = np.zeros(int(type_.max()) + 1, np.bool_)
+    unused[type_[~used]] = True
+    # What always has activity lost none.
+    rows = np.flatnonzero(unused[type_])
     last = np.full(int(track.max()) + 1, np.iinfo(np.int64).min)
     first = np.full(len(last), np.iinfo(np.int64).max)
     called = ints(launches, "start_ps")
     np.maximum.at(last, track[used], called[used])
     np.minimum.at(first, track[used], called[used])
+    track, called, used = track[rows], called[rows], used[rows]
+    place = pl.DataFrame(
+        {
+            "track": track,
+            "type": type_[rows],
+            "around": _around(launches[rows], events, nesting),
+            "used": used,
+        }
+    )
+    usual = place.select(
+        pl.col("used").mean().over("track", "type", "around") >= _USUAL
+    ).to_series()
     within = (first[track] < called) & (called < last[track])
-    return np.flatnonzero(~used & usual.to_numpy() & within)
+    lost: NDArray[np.intp] = rows[~used & usual.to_numpy() & within]
+    return lost
 
 
 def _around(

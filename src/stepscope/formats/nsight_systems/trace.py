@@ -27,8 +27,10 @@ from stepscope.trace.tracks import TRACKS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
+    from stepscope.formats.nsight_systems.database.rows import Export
     from stepscope.formats.nsight_systems.tables.device_activity import Activity
     from stepscope.rundir import HostFiles
 
@@ -63,9 +65,7 @@ def read(source: HostFiles) -> TraceData:
         BadInput: Nothing can be read; the message names the file, what was wrong and
             the way out.
     """
-    return _trace(
-        source.host, Recording(read_export(_one_of(source), source.limit_bytes))
-    )
+    return _trace(source, read_export)
 
 
 def read_report(source: HostFiles) -> TraceData:
@@ -74,9 +74,7 @@ def read_report(source: HostFiles) -> TraceData:
     Raises:
         BadInput: There is no `nsys`, or it cannot read the report.
     """
-    return _trace(
-        source.host, Recording(export_report(_one_of(source), source.limit_bytes))
-    )
+    return _trace(source, export_report)
 
 
 def _one_of(source: HostFiles) -> Path:
@@ -89,12 +87,13 @@ def _one_of(source: HostFiles) -> Path:
     return source.paths[0]
 
 
-def _trace(host: str, recording: Recording) -> TraceData:
+def _trace(source: HostFiles, read: Callable[[Path, int], Export]) -> TraceData:
+    recording = Recording(partial(read, _one_of(source), source.limit_bytes))
     activity = once(partial(collect_activity, recording))
     arguments = collect_arguments(recording)
     line = recording.timeline
     return TraceData(
-        host,
+        source.host,
         {
             "tracks": lambda: _tracks(recording),
             "events": lambda: line.events,

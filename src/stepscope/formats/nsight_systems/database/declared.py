@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-__all__ = ["OVERHEADS", "PRIVATE", "STRINGS", "WANTED", "WORK", "Wanted"]
+__all__ = ["LOOKS", "OVERHEADS", "PRIVATE", "STRINGS", "WANTED", "WORK", "Wanted"]
 
 
 class Wanted(NamedTuple):
@@ -102,15 +102,18 @@ WANTED: Final = {
 }
 """Table → what is read of it."""
 
-#: Tables with a row for each piece of work or call: nearly all of a database.
+#: Tables with a row for each piece of work, call or range: nearly all of a database.
 WORK: Final = (
     "CUPTI_ACTIVITY_KIND_KERNEL",
     "CUPTI_ACTIVITY_KIND_MEMCPY",
     "CUPTI_ACTIVITY_KIND_MEMSET",
     "CUPTI_ACTIVITY_KIND_RUNTIME",
-    "GPU_METRICS",
     "NVTX_EVENTS",
     "OSRT_API",
+)
+#: Tables with a row for each look at a core, turn of a thread or value of a counter.
+LOOKS: Final = (
+    "GPU_METRICS",
     "SCHED_EVENTS",
     "COMPOSITE_EVENTS",
     "SAMPLING_CALLCHAINS",

@@ -9,6 +9,7 @@ Definition: docs/formats/nsight_systems.md#how-a-database-is-opened.
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -35,6 +36,8 @@ _HEADER_BYTES: Final = 100
 _DEEPEST: Final = 64
 #: Fewer rows are read sooner than another thread begins.
 _ROWS_OF_A_THREAD: Final = 100_000
+#: Rows that are taken out of pages at a time: so many stay in a core's cache.
+_ROWS_AT_A_TIME: Final = 2**13
 #: Parts of a declared type by which SQLite makes fractions of integers.
 _FRACTIONS: Final = ("REAL", "FLOA", "DOUB")
 
@@ -67,43 +70,89 @@ def regular_columns(
     count = int(row_of_page[-1])
     if count > len(data) // LEAST_ROW_BYTES:
         return None
-    values = np.empty((len(columns), count), np.int64)
-    known = np.zeros((len(columns), count), np.uint8)
+    found = _Columns(len(columns), count)
 
-    def read(begin: int, end: int) -> bool:
-        found: int = kernels.sqlite_numbers(
-            data.data,
-            page_bytes,
-            usable,
-            pages[begin:end],
-            slots,
-            row_of_page[begin],
-            values,
-            known,
-            np.empty(1, np.int64),
-        )
-        return found == int(row_of_page[end])
+    def read(edges: list[int]) -> bool:
+        """Read pages, from edge to edge, to where their rows belong."""
+        most = int(np.diff(row_of_page[edges]).max(initial=0))
+        values = np.empty((len(columns), most), np.int64)
+        known = np.empty((len(columns), most), np.uint8)
+        for begin, end in pairwise(edges):
+            first, last = row_of_page[[begin, end]].tolist()
+            known.fill(0)
+            rows = kernels.sqlite_numbers(
+                data.data,
+                page_bytes,
+                usable,
+                pages[begin:end],
+                slots,
+                values,
+                known,
+                np.empty(1, np.int64),
+            )
+            if rows != last - first:
+                return False
+            found.put(first, values[:, :rows], known[:, :rows])
+        return True
 
-    if not all(_side_by_side(read, len(pages), worth=count // _ROWS_OF_A_THREAD)):
+    if not all(_side_by_side(read, len(pages), rows=count)):
         return None
     return pl.DataFrame(
         [
-            _series(name, dtype, values[slot], known[slot])
+            _series(name, dtype, *found.column(slot))
             for slot, (name, dtype) in enumerate(columns.items())
         ]
     )
 
 
+class _Columns:
+    """Columns that are filled part by part, each in memory of its own.
+
+    Which values are numbers is kept of columns alone where some are not.
+
+    Args:
+        columns: Number of columns.
+        rows: Number of rows.
+    """
+
+    def __init__(self, columns: int, rows: int) -> None:
+        self._values = [np.empty(rows, np.int64) for _ in range(columns)]
+        self._known: dict[int, NDArray[np.uint8]] = {}
+
+    def put(
+        self, first: int, values: NDArray[np.int64], known: NDArray[np.uint8]
+    ) -> None:
+        """Put rows to their place; parts of several threads do not overlap."""
+        rows = slice(first, first + values.shape[1])
+        whole = (known == kernels.NUMBER).all(axis=1)
+        for slot, column in enumerate(self._values):
+            column[rows] = values[slot]
+            if whole[slot]:
+                continue
+            if slot not in self._known:
+                all_whole = np.full(len(column), kernels.NUMBER, np.uint8)
+                # Another thread may have been first.
+                self._known.setdefault(slot, all_whole)
+            self._known[slot][rows] = known[slot]
+
+    def column(self, slot: int) -> tuple[NDArray[np.int64], NDArray[np.uint8] | None]:
+        """Return the values of a column, and their kinds where some are no numbers."""
+        return self._values[slot], self._known.get(slot)
+
+
 def _side_by_side(
-    read: Callable[[int, int], bool], count: int, *, worth: int
+    read: Callable[[list[int]], bool], pages: int, *, rows: int
 ) -> Iterable[bool]:
-    """Read pages from the first to the last, in as many threads as are worth it."""
-    parts = min(core_count(), worth)
-    if parts <= 1:
-        return [read(0, count)]
-    edges = [count * part // parts for part in range(parts + 1)]
-    with ThreadPoolExecutor(parts) as threads:
-        return [*threads.map(read, edges[:-1], edges[1:])]
+    """Read some pages at a time, in as many threads as are worth it."""
+    threads = max(1, min(core_count(), rows // _ROWS_OF_A_THREAD))
+    times = max(threads, rows // _ROWS_AT_A_TIME)
+    edges = [pages * at // times for at in range(times + 1)]
+    if threads == 1:
+        return [read(edges)]
+    parts = [times * part // threads for part in range(threads + 1)]
+    with ThreadPoolExecutor(threads) as pool:
+        shares = [edges[begin : end + 1] for begin, end in pairwise(parts)]
+        return [*pool.map(read, shares)]
 
 
 def _slots(
@@ -167,12 +216,14 @@ def _series(
     name: str,
     dtype: pl.DataType,
     values: NDArray[np.int64],
-    known: NDArray[np.uint8],
+    known: NDArray[np.uint8] | None,
 ) -> pl.Series:
+    if known is None:
+        found = pl.Series(name, values)
+        return found if dtype != pl.Float64() else found.cast(pl.Float64)
     whole = known == kernels.NUMBER
     if dtype != pl.Float64():
-        found = pl.Series(name, values)
-        return found if whole.all() else found.set(pl.Series(~whole), None)
+        return pl.Series(name, values).set(pl.Series(~whole), None)
     fraction = known == kernels.FRACTION
     numbers = np.where(fraction, values.view(np.float64), values.astype(np.float64))
     return pl.Series(name, numbers).set(pl.Series(~(whole | fraction)), None)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import polars as pl
 
-from stepscope.formats.nsight_systems.database.declared import WORK
+from stepscope.formats.nsight_systems.database.declared import LOOKS, WORK
 from stepscope.formats.nsight_systems.decoded.beside import beside
 from stepscope.formats.nsight_systems.decoded.cpu_samples import cpu_samples
 from stepscope.formats.nsight_systems.decoded.device_clock import device_clocks, moved
@@ -32,6 +32,7 @@ from stepscope.xspace.samples_line import SAMPLES_BASE, SamplesLine
 
 if TYPE_CHECKING:
     from collections import Counter
+    from collections.abc import Callable
 
     import numpy as np
     from numpy.typing import NDArray
@@ -72,6 +73,10 @@ class Track(NamedTuple):
 class Recording:
     """The events of a file, its tracks and its timeline.
 
+    Args:
+        read: Reads the file. Nothing else may keep what it returns, most of which goes
+            as soon as it has become events.
+
     Attributes:
         export: What was read, without what became events.
         names: Numbers of names.
@@ -90,8 +95,8 @@ class Recording:
         timeline: The events in their final rows.
     """
 
-    def __init__(self, export: Export) -> None:
-        self.export = export
+    def __init__(self, read: Callable[[], Export]) -> None:
+        export = self.export = read()
         self.names = Names(export.strings)
         self._machines = _machines(export)
         machines = self._machines
@@ -105,6 +110,8 @@ class Recording:
         work = found.frame.with_columns(owned)
         self.gpus: Gpus = find_gpus(export, work)
         self.beside: Beside = beside(export, self.names, work, machines=machines)
+        # What became events is not kept twice.
+        export = self.export = export.without(WORK)
         self.syncs = self.gpus.renumbered(self.beside.syncs)
         own = self.gpus.renumbered(work)
         self.clocks = device_clocks(own, self.host.calls, self.syncs, self.names)
@@ -140,8 +147,7 @@ class Recording:
         if self.timeline.far:
             self.refused["weeks away from the others"] += self.timeline.far
         self.tracks = self._tracks()
-        # What became events is not kept twice.
-        self.export = export.without(WORK)
+        self.export = export.without(LOOKS)
 
     def _counters(self, scheduled: pl.DataFrame) -> pl.DataFrame:
         used = cpu_of_process(
