@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepscope.derive.columns.arrays import ints
+from stepscope.derive.columns.arrays import handles, ints
 from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
@@ -46,21 +46,22 @@ class DeviceTimeline(Frozen, frozen=True):
 
 def device_timeline(*, device_activity: pl.DataFrame) -> DeviceTimeline:
     """Order activities by start within each device."""
-    device = ints(device_activity, "device")
+    device = handles(device_activity, "device")
     start_ps = ints(device_activity, "start_ps")
     dur_ps = ints(device_activity, "dur_ps")
     ordinals = np.flatnonzero(np.bincount(device)).tolist() if len(device) else []
+    alone = len(ordinals) == 1
     found = []
     for ordinal in ordinals:
-        rows = (
-            np.arange(len(device))
-            if len(ordinals) == 1
-            else np.flatnonzero(device == ordinal)
+        # The columns themselves where they are all of one device, in order.
+        rows = np.arange(len(device)) if alone else np.flatnonzero(device == ordinal)
+        starts, durs = (
+            column if alone else column[rows] for column in (start_ps, dur_ps)
         )
-        starts = start_ps[rows] if len(ordinals) > 1 else start_ps
         if (starts[1:] < starts[:-1]).any():
             # Streams are in order already: a merge sort only merges them.
             order = np.argsort(starts, kind="stable")
-            rows, starts = rows[order], starts[order]
-        found.append(DeviceRows(ordinal, rows, starts, dur_ps[rows]))
+            rows = order if alone else rows[order]
+            starts, durs = starts[order], durs[order]
+        found.append(DeviceRows(ordinal, rows, starts, durs))
     return DeviceTimeline(tuple(found), len(device))

@@ -56,6 +56,8 @@ class HostOpEvents(Frozen, frozen=True):
         dur_ps: int64; duration of each execution.
         self_ps: int64; time in which no op inside the execution runs. The self times
             of a thread add up to the length of the union of its op events.
+        parent: int32; the execution around it on its thread, -1 for none.
+        depth: int32; 0 without a parent, else one more than the parent's.
         outermost: False where an execution of the same op encloses this one, whose
             time is then part of that execution's.
         eager: int8; 1 where the op ran at once, 0 as part of a function, -1 unknown.
@@ -70,6 +72,8 @@ class HostOpEvents(Frozen, frozen=True):
     start_ps: NDArray[np.int64]
     dur_ps: NDArray[np.int64]
     self_ps: NDArray[np.int64]
+    parent: NDArray[np.int32]
+    depth: NDArray[np.int32]
     outermost: NDArray[np.bool_]
     eager: NDArray[np.int8]
     ops: pl.DataFrame
@@ -127,6 +131,8 @@ def host_op_events(
         start_ps=start_ps,
         dur_ps=dur_ps,
         self_ps=nested.self_ps,
+        parent=nested.parent,
+        depth=nested.depth,
         outermost=_outermost(nested.parent, _groups(ops)[op]),
         eager=eager,
         ops=ops,

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from stepscope.derive.device.correlation import Correlation
     from stepscope.derive.host.function_lines import FunctionLines
     from stepscope.derive.host.op_events import HostOpEvents
+    from stepscope.derive.intervals.nesting import Nesting
 
 __all__ = ["LINES", "LINE_TIMES", "Runs", "SourceLines", "line_times", "source_lines"]
 
@@ -299,7 +300,9 @@ def _functions(
                 library=_is_library(name.file) or name.library,
                 event=events[found.type[row]],
             )
-    return _runs(found.track, found.start_ps, found.end_ps, of_code[distinct.code])
+    start_ps, end_ps = found.start_ps, found.end_ps
+    nested = nest_subset(start_ps, end_ps - start_ps, track=found.track)
+    return _runs(found.track, start_ps, end_ps, nested, of_code[distinct.code])
 
 
 def _is_library(file: str) -> bool:
@@ -315,23 +318,24 @@ def _host_ops(
     track = handles(events, "track")[found.event]
     own = lines.of_ops(found.ops)[found.op]
     ends = found.start_ps + found.dur_ps
-    return _runs(track, found.start_ps, ends, own)
+    return _runs(track, found.start_ps, ends, found, own)
 
 
 def _no_runs() -> Runs:
     nothing = np.empty(0, np.int64)
     none = nothing.astype(np.int32)
-    return _runs(none, nothing, nothing, none)
+    nested = nest_subset(nothing, nothing, track=none)
+    return _runs(none, nothing, nothing, nested, none)
 
 
 def _runs(
     track: NDArray[np.int32],
     start_ps: NDArray[np.int64],
     end_ps: NDArray[np.int64],
+    nested: Nesting | HostOpEvents,
     own: NDArray[np.int32],
 ) -> Runs:
     """Arrange runs that come by thread, then start; `own` are the lines they name."""
-    nested = nest_subset(start_ps, end_ps - start_ps, track=track)
     line = own.astype(np.int32)
     answer = inherit(nested.parent, line, 0, len(line))
     if answer < 0:
@@ -358,6 +362,8 @@ def _innermost(
 ) -> NDArray[np.int32]:
     """Return the innermost run of a function around the begin of some events."""
     found = np.full(len(calls), _NONE)
+    if not len(functions.track):
+        return found
     some = np.flatnonzero(calls >= 0)
     track = handles(events, "track")[calls[some]]
     time = ints(events, "start_ps")[calls[some]]

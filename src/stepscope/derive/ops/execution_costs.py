@@ -13,7 +13,6 @@ from stepscope.derive.costs.families import calls_only, cost_of, weights_of
 from stepscope.derive.costs.family import Part
 from stepscope.derive.costs.operands import from_lists, from_text
 from stepscope.derive.host.values import text_codes
-from stepscope.derive.intervals.nesting import nest_subset
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 
     from stepscope.derive.costs.operands import Operands
     from stepscope.derive.host.op_events import HostOpEvents
-    from stepscope.derive.intervals.nesting import Nesting
     from stepscope.trace.model import TraceData
 
 __all__ = ["ExecutionCosts", "execution_costs"]
@@ -69,7 +67,6 @@ class ExecutionCosts(Frozen, frozen=True):
 def execution_costs(
     *,
     trace: TraceData,
-    events: pl.DataFrame,
     host_op_events: HostOpEvents,
     stats: pl.DataFrame | Unavailable,
     instruction_costs: pl.DataFrame | Unavailable,
@@ -80,9 +77,6 @@ def execution_costs(
     each other for one piece of work, the inner ones are charged with it first.
     """
     found = host_op_events
-    nested = nest_subset(
-        found.start_ps, found.dur_ps, track=handles(events, "track")[found.event]
-    )
     count = len(found.event)
     flops = np.full(count, _UNKNOWN, np.int64)
     accessed = np.full(count, _UNKNOWN, np.int64)
@@ -102,9 +96,9 @@ def execution_costs(
             (told.part, part),
         ):
             target[given.rows] = column[told.code]
-        inside_out = _inside_out(nested)
+        inside_out = _inside_out(found)
         for number in Part:
-            _take_inner(flops, part == int(number), nested.parent, inside_out)
+            _take_inner(flops, part == int(number), found.parent, inside_out)
     _charge_instructions(found, instruction_costs, flops=flops, accessed=accessed)
     types = found.ops["type"].fill_null("").to_list()
     callers = np.array([calls_only(one) for one in types], np.bool_)
@@ -115,8 +109,8 @@ def execution_costs(
     return ExecutionCosts(
         flops,
         accessed,
-        nested.parent,
-        nested.depth,
+        found.parent,
+        found.depth,
         weights,
         variables,
         recorded,
@@ -254,7 +248,7 @@ def _recorded(
     return _Recorded(some, {names: one[some] for names, one in columns.items()}, texts)
 
 
-def _inside_out(nested: Nesting) -> list[NDArray[np.int64]]:
+def _inside_out(nested: HostOpEvents) -> list[NDArray[np.int64]]:
     """Return executions inside others, level by level, the innermost first."""
     inner = np.flatnonzero(nested.parent >= 0)
     depth = nested.depth[inner]
