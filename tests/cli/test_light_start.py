@@ -91,7 +91,7 @@ def test_memory_that_was_freed_stays_for_the_next_array() -> None:
     assert started("import numpy\n", program=FREED) == ["False"]
 
 
-@pytest.mark.slow(2)  # starts programs that import polars
+@pytest.mark.slow(seconds=2)  # starts programs that import polars
 def test_tables_of_small_files_need_one_thread(tmp_path: Path) -> None:
     (tmp_path / "inside").mkdir()
     (tmp_path / "inside" / "profile").write_bytes(b"little")
@@ -100,7 +100,7 @@ def test_tables_of_small_files_need_one_thread(tmp_path: Path) -> None:
     assert started(CHOSEN, TABLES, [str(tmp_path)]) == ["3 3"]
 
 
-@pytest.mark.slow(2)  # starts programs that import polars
+@pytest.mark.slow(seconds=2)  # starts programs that import polars
 def test_tables_of_large_files_have_all_threads(tmp_path: Path) -> None:
     small, large = tmp_path / "small", tmp_path / "large"
     small.write_bytes(b"little")
