@@ -10,8 +10,12 @@ import re
 from typing import Final
 
 from stepscope.frozen import Frozen
+from stepscope.patterns import Pattern
 
-__all__ = ["is_of_a_framework", "nsight_remedy"]
+__all__ = ["NSIGHT", "nsight_remedy"]
+
+#: The recorder of such a recording.
+NSIGHT: Final = "nsight"
 
 _DEVICE: Final = "`nsys profile --trace=cuda,nvtx`"
 _HOST: Final = "`nsys profile --trace=cuda,nvtx,osrt`"
@@ -68,15 +72,7 @@ _SENTENCES: Final = (
         f"torch.autograd.profiler.emit_nvtx(), and record with {_DEVICE}.",
     ),
 )
-_DEVICE_TRACER: Final = re.compile(r"with the device tracer(?: on)?")
-_ASKS: Final = re.compile(
-    "|".join([*(it.asks for it in _SENTENCES), _DEVICE_TRACER.pattern])
-)
-
-
-def is_of_a_framework(remedy: str) -> bool:
-    """Return whether a remedy speaks of what only a framework's profiler has."""
-    return _ASKS.search(remedy) is not None
+_DEVICE_TRACER: Final = Pattern(r"with the device tracer(?: on)?")
 
 
 def nsight_remedy(remedy: str) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from stepscope.frozen import Frozen
-from stepscope.nsight_remedies import is_of_a_framework, nsight_remedy
+from stepscope.nsight_remedies import NSIGHT, nsight_remedy
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -120,7 +120,7 @@ _OPTIONS: Final = {
         "device": "`ProfilerActivity.CUDA`",
         "python": "`with_stack=True`",
     },
-    "nsight": {
+    NSIGHT: {
         "host": "ranges of the framework (`torch.autograd.profiler.emit_nvtx()`)",
         "device": "`nsys profile --trace=cuda`",
         "python": "NVTX ranges around its functions",
@@ -150,7 +150,7 @@ _OWN: Final = {
         "program waits for it; a graph needs a tf.data pipeline.",
         "RECORD_SHAPES": "Record with `record_shapes=True`.",
     },
-    "nsight": {
+    NSIGHT: {
         "RECORD_ALLOCATIONS": "Record with `nsys profile --cuda-memory-usage=true`, or "
         "tensors with the framework's own profiler: PyTorch's with "
         "`profile_memory=True`.",
@@ -357,8 +357,8 @@ _BY_TEXT_OF: Final = {
 
 
 def asks_for_tracers(remedy: str) -> bool:
-    """Return whether a remedy depends on what recorded, and how."""
-    return remedy in _BY_TEXT or is_of_a_framework(remedy)
+    """Return whether a remedy is one of those that ask for tracers."""
+    return remedy in _BY_TEXT
 
 
 def remedy_beside(remedy: str, tracers: Tracers) -> str:
@@ -370,6 +370,6 @@ def remedy_beside(remedy: str, tracers: Tracers) -> str:
     """
     name = _BY_TEXT.get(remedy)
     if name is None:
-        return nsight_remedy(remedy) if tracers.recorder == "nsight" else remedy
+        return nsight_remedy(remedy) if tracers.recorder == NSIGHT else remedy
     own = _OWN.get(tracers.recorder or "", {}).get(name)
     return _ASKING[name].beside(tracers, own)

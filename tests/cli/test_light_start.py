@@ -6,10 +6,19 @@ import ctypes
 import os
 import subprocess
 import sys
+from typing import TYPE_CHECKING
 
 import pytest
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
 VARIABLE = "OPENBLAS_NUM_THREADS"
+TABLE_VARIABLE = "POLARS_MAX_THREADS"
+VARIABLES = {VARIABLE, TABLE_VARIABLE}
+#: More threads than a test could take for the machine's own number by chance.
+CHOSEN = f"import os; os.environ[{TABLE_VARIABLE!r}] = '3'\n"
 PROGRAM = """
 import gc, os, sys
 from stepscope.cli.light_start import light_start
@@ -19,6 +28,13 @@ tasks = len(os.listdir("/proc/self/task")) if sys.platform == "linux" else 1
 print(os.environ.get("OPENBLAS_NUM_THREADS"), gc.isenabled(), gc.get_freeze_count() > 0)
 print(tasks)
 print(sys.getswitchinterval() < 0.005)
+"""
+TABLES = """
+import os, sys
+from stepscope.cli.light_start import light_start
+with light_start(sys.argv[1:]):
+    import polars
+print(polars.thread_pool_size(), os.environ.get("POLARS_MAX_THREADS"))
 """
 FREED = """
 import os
@@ -35,13 +51,15 @@ print(held - resident() < 8 << 20)
 """
 
 
-def started(prelude: str = "", program: str = PROGRAM) -> list[str]:
+def started(
+    prelude: str = "", program: str = PROGRAM, paths: Sequence[str] = ()
+) -> list[str]:
     done = subprocess.run(
-        [sys.executable, "-c", prelude + program],
+        [sys.executable, "-c", prelude + program, *paths],
         capture_output=True,
         text=True,
         check=True,
-        env={name: text for name, text in os.environ.items() if name != VARIABLE},
+        env={name: text for name, text in os.environ.items() if name not in VARIABLES},
     )
     return done.stdout.splitlines()
 
@@ -71,3 +89,23 @@ def test_where_numpy_is_loaded_already_nothing_is_done() -> None:
 def test_memory_that_was_freed_stays_for_the_next_array() -> None:
     assert started(program=FREED) == ["True"]
     assert started("import numpy\n", program=FREED) == ["False"]
+
+
+@pytest.mark.slow(seconds=2)  # starts programs that import polars
+def test_tables_of_small_files_need_one_thread(tmp_path: Path) -> None:
+    (tmp_path / "inside").mkdir()
+    (tmp_path / "inside" / "profile").write_bytes(b"little")
+    assert started(program=TABLES, paths=[str(tmp_path)]) == ["1 None"]
+    # What the user has set stands.
+    assert started(CHOSEN, TABLES, [str(tmp_path)]) == ["3 3"]
+
+
+@pytest.mark.slow(seconds=2)  # starts programs that import polars
+def test_tables_of_large_files_have_all_threads(tmp_path: Path) -> None:
+    small, large = tmp_path / "small", tmp_path / "large"
+    small.write_bytes(b"little")
+    large.write_bytes(bytes(2 << 20))
+    unread, *_ = started(program=TABLES)
+    assert started(program=TABLES, paths=[str(small), str(large)]) == [unread]
+    # An address, or nothing: how large it is shows later.
+    assert started(program=TABLES, paths=["gs://bucket/run"]) == [unread]

@@ -1,7 +1,7 @@
 """What a command that answers and ends leaves out, since nobody gains by it.
 
-Threads for matrices, searches for garbage, giving memory back before the end, and long
-waits of one thread for another.
+Threads for matrices and for small tables, searches for garbage, giving memory back
+before the end, and long waits of one thread for another.
 """
 
 from __future__ import annotations
@@ -12,16 +12,23 @@ import gc
 import os
 import sys
 from contextlib import contextmanager
+from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 __all__ = ["light_start"]
 
 #: How many threads OpenBLAS starts when numpy is imported; each first waits busily for
 #: work. No command multiplies matrices.
 _BLAS_THREADS: Final = "OPENBLAS_NUM_THREADS"
+#: How many threads polars starts. Waking them takes longer than what they would do in
+#: tables of some thousand rows.
+_TABLE_THREADS: Final = "POLARS_MAX_THREADS"
+#: Bytes of files up to which tables are that small, also where files are compressed.
+_SMALL: Final = 1 << 20
 #: Parameters of glibc's `mallopt`, from its `malloc.h`, and what keeps freed memory in
 #: the process: no memory is mapped for one block alone, none is trimmed, and threads
 #: share one arena.
@@ -38,17 +45,23 @@ _TURN_S: Final = 0.0005
 
 
 @contextmanager
-def light_start() -> Iterator[None]:
+def light_start(paths: Iterable[str] = ()) -> Iterator[None]:
     """Import the modules of a command inside of this, in a process of its own.
 
     In a process that has numpy already there is nothing left to save.
+
+    Args:
+        paths: All files and folders that the command reads; none where not known.
     """
     if "numpy" in sys.modules:
         yield
         return
     _keep_freed_memory()
     sys.setswitchinterval(_TURN_S)
-    with _one_blas_thread(), _no_search_for_cycles():
+    with _no_search_for_cycles():
+        _with_one_thread(_BLAS_THREADS, _start_numpy)
+        if _are_small(paths):
+            _with_one_thread(_TABLE_THREADS, _start_polars)
         yield
 
 
@@ -67,17 +80,44 @@ def _keep_freed_memory() -> None:
             mallopt(parameter, value)
 
 
-@contextmanager
-def _one_blas_thread() -> Iterator[None]:
-    """Import numpy without threads for matrices; what the user has set stands."""
-    if _BLAS_THREADS not in os.environ:
-        os.environ[_BLAS_THREADS] = "1"
-        try:
-            import numpy as np  # noqa: F401, PLC0415 - its import reads the variable
-        finally:
-            # Programs that this one starts are not concerned.
-            del os.environ[_BLAS_THREADS]
-    yield
+def _with_one_thread(variable: str, start: Callable[[], None]) -> None:
+    """Start a library that reads the number of its threads; what the user set stands.
+
+    Programs that this one starts are not concerned.
+    """
+    if variable in os.environ:
+        return
+    os.environ[variable] = "1"
+    try:
+        start()
+    finally:
+        del os.environ[variable]
+
+
+def _start_numpy() -> None:
+    import numpy as np  # noqa: F401, PLC0415 - its import reads the variable
+
+
+def _start_polars() -> None:
+    import polars as pl  # noqa: PLC0415 - as above
+
+    # Its threads start when they are first asked for.
+    pl.thread_pool_size()
+
+
+def _are_small(paths: Iterable[str]) -> bool:
+    """Return whether there are files, and all of them are small together."""
+    left = _SMALL
+    try:
+        for path in map(Path, paths):
+            for file in chain((path,), path.rglob("*")):
+                left -= file.stat().st_size
+                if left < 0:
+                    return False
+    except OSError:
+        # An address, or a file that is not there.
+        return False
+    return left < _SMALL
 
 
 @contextmanager

@@ -223,7 +223,7 @@ def _of_text(head: bytes) -> str | None:
 
 
 #: The header of its table, or a line of the tool where it wrote no table.
-_NSIGHT_COMPUTE: Final = re.compile(
+_NSIGHT_COMPUTE: Final = Pattern(
     rb'^(?:"ID"[,;]"Process ID"|ID[,;]Process ID|==(?:PROF|ERROR)==)', re.MULTILINE
 )
 
@@ -236,7 +236,7 @@ def _is_nsight_compute(head: bytes) -> bool:
 
 
 #: The name of a process that is named like a plane of a profile.
-_PROCESS: Final = re.compile(rb'"name"\s*:\s*"/(?:host|device):')
+_PROCESS: Final = Pattern(rb'"name"\s*:\s*"/(?:host|device):')
 
 
 def _of_json(text: bytes) -> str | None:

@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.errors import BadUsage
+from stepscope.patterns import Pattern
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +26,7 @@ __all__ = ["check_pattern", "holding", "whole"]
 #: The time is also linear in the pattern, counted repetitions written out.
 _LONGEST: Final = 1000
 _MOST_REPEATED: Final = 1000
-_COUNTED: Final = re.compile(r"\{(\d{1,9})(?:,(\d{0,9}))?\}")
+_COUNTED: Final = Pattern(r"\{(\d{1,9})(?:,(\d{0,9}))?\}")
 
 
 def check_pattern(pattern: str, what: str) -> None:

@@ -9,6 +9,7 @@ import msgspec
 from stepscope.derive.host.function_frames import function_frames
 from stepscope.derive.host.tracers import tracers
 from stepscope.derive.names.event_kinds import event_kinds
+from stepscope.nsight_remedies import NSIGHT
 from stepscope.remedies import OTHER_MACHINE, RECORD_WITH_STEPSCOPE
 from stepscope.tracer_remedies import (
     ANNOTATE_UNKNOWN_TIME,
@@ -37,22 +38,26 @@ def remedied(profile: ProfileData, told: _Told) -> _Told:
         told: A result with `missing`, a finding with `unavailable`, or a reason.
     """
     if isinstance(told, Unavailable | Missing):
-        if not _depends(told.remedy):
+        if not _depends(profile, told.remedy):
             return told
         return msgspec.structs.replace(told, remedy=_remedy(profile, told.remedy))
     changed: dict[str, object] = {}
     missing = getattr(told, "missing", ())
-    if any(_depends(one.remedy) for one in missing):
+    if any(_depends(profile, one.remedy) for one in missing):
         changed["missing"] = tuple(remedied(profile, one) for one in missing)
     why = getattr(told, "unavailable", None)
-    if isinstance(why, Unavailable) and _depends(why.remedy):
+    if isinstance(why, Unavailable) and _depends(profile, why.remedy):
         changed["unavailable"] = remedied(profile, why)
     return msgspec.structs.replace(told, **changed) if changed else told
 
 
-def _depends(remedy: str) -> bool:
+def _depends(profile: ProfileData, remedy: str) -> bool:
     """Return whether a remedy depends on what recorded, and how."""
-    return remedy == RECORD_WITH_STEPSCOPE or asks_for_tracers(remedy)
+    return (
+        remedy == RECORD_WITH_STEPSCOPE
+        or asks_for_tracers(remedy)
+        or _recorder(profile) == NSIGHT
+    )
 
 
 def _remedy(profile: ProfileData, remedy: str) -> str:
@@ -79,8 +84,8 @@ def _has_functions(profile: ProfileData) -> bool:
 
 
 def _in_force(profile: ProfileData) -> Tracers:
-    recorders = {profile.trace(host).recorder for host in profile.hosts}
-    if len(recorders) == 1 and (recorder := recorders.pop()) is not None:
+    recorder = _recorder(profile)
+    if recorder is not None:
         return _recorded(profile, recorder)
     found = [profile.derived(host, tracers) for host in profile.hosts]
     known = [one for one in found if not isinstance(one, Unavailable)]
@@ -91,6 +96,12 @@ def _in_force(profile: ProfileData) -> Tracers:
         device=_least([one.device for one in known]),
         python=_least([one.python for one in known]),
     )
+
+
+def _recorder(profile: ProfileData) -> str | None:
+    """Return whose recordings all hosts are, where it is one without levels."""
+    recorders = {profile.trace(host).recorder for host in profile.hosts}
+    return recorders.pop() if len(recorders) == 1 else None
 
 
 def _recorded(profile: ProfileData, recorder: str) -> Tracers:

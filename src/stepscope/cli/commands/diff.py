@@ -38,7 +38,7 @@ def diff(
     supported format each. It is the answer of "report NEW --against BASE", which takes
     several workers of one run.
     """
-    with light_start():
+    with light_start((base, new)):
         from stepscope.cli import report as reporting  # noqa: PLC0415 - help stays light
 
     return reporting.answer(

@@ -55,7 +55,7 @@ def explain(
     around an instant, or --from and --to. Without a device it is said whose time that
     of the step threads is.
     """
-    with light_start():
+    with light_start(paths):
         from stepscope.cli.explaining import gap  # noqa: PLC0415 - help stays light
 
     return gap.answer(

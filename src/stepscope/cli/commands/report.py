@@ -74,7 +74,7 @@ def report(
     PATH is a log directory (its newest run), a run directory, or one file of a
     supported format; several PATHs are several workers of one run.
     """
-    with light_start():
+    with light_start(filter(None, (*paths, *against, kernels))):
         from stepscope.cli import report as reporting  # noqa: PLC0415 - help stays light
 
     return reporting.answer(

@@ -61,7 +61,7 @@ def show(
     (model). PATH is a log directory (its newest run), a run directory, or one file;
     several are several workers of one run.
     """
-    with light_start():
+    with light_start(filter(None, (*paths, kernels))):
         from stepscope.cli import show as showing  # noqa: PLC0415 - help stays light
 
     return showing.answer(

@@ -10,24 +10,26 @@ import re
 from functools import cache
 from typing import Final, NamedTuple
 
+from stepscope.patterns import Pattern
+
 __all__ = ["NameForms", "name_forms"]
 
 #: Namespaces without a name, also where damage took their begin.
-_UNNAMED: Final = re.compile(
+_UNNAMED: Final = Pattern(
     r"\(anonymous namespace\)::|<unnamed>::|\{anonymous\}::|(?<!\w)unnamed>::"
 )
 #: Types of template arguments that some tools write before the number.
-_CAST: Final = re.compile(r"(?<=[<,( ])\([A-Za-z_][\w: ]*\)(?=-?\w)")
+_CAST: Final = Pattern(r"(?<=[<,( ])\([A-Za-z_][\w: ]*\)(?=-?\w)")
 #: Namespaces, of which some tools write all, others the last.
-_NAMESPACE: Final = re.compile(r"(?:\b\w+::)+(?=[\w~{<])")
-_TRUTH: Final = re.compile(r"\b(?:true|false)\b")
+_NAMESPACE: Final = Pattern(r"(?:\b\w+::)+(?=[\w~{<])")
+_TRUTH: Final = Pattern(r"\b(?:true|false)\b")
 _AS_NUMBER: Final = {"true": "1", "false": "0"}
 #: Functions without a name: `{lambda(int)#1}` and `[lambda(int) (instance 1)]`.
-_BRACED: Final = re.compile(r"\{(lambda\([^{}\[\]]*?\))#(\d+)\}")
-_BRACKETED: Final = re.compile(r"\[(lambda\([^{}\[\]]*?\)) ?\(instance (\d+)\)\]")
-_CONST: Final = re.compile(r"\bconst\b")
-_SUFFIX: Final = re.compile(r"\b(\d+)(?:ull|ul|u|ll|l)\b", re.IGNORECASE)
-_IDENTIFIER: Final = re.compile(r"[A-Za-z_$][\w$.]*\Z")
+_BRACED: Final = Pattern(r"\{(lambda\([^{}\[\]]*?\))#(\d+)\}")
+_BRACKETED: Final = Pattern(r"\[(lambda\([^{}\[\]]*?\)) ?\(instance (\d+)\)\]")
+_CONST: Final = Pattern(r"\bconst\b")
+_SUFFIX: Final = Pattern(r"\b(\d+)(?:ull|ul|u|ll|l)\b", re.IGNORECASE)
+_IDENTIFIER: Final = Pattern(r"[A-Za-z_$][\w$.]*\Z")
 
 
 class NameForms(NamedTuple):

@@ -14,6 +14,7 @@ import polars as pl
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.columns.stat_values import find_handle, rows_with_key
 from stepscope.frozen import Frozen
+from stepscope.patterns import Pattern
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.trace.stats import DOUBLE, INT, UINT
 from stepscope.unavailable import Unavailable
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["CounterCurve", "counter_curves"]
 
 #: `process CPU (percent)`: a counter's name, and the unit after it.
-_WITH_UNIT: Final = re.compile(r"(?P<name>.+?) \((?P<unit>[^()]+)\)\Z", re.DOTALL)
+_WITH_UNIT: Final = Pattern(r"(?P<name>.+?) \((?P<unit>[^()]+)\)\Z", re.DOTALL)
 
 
 class CounterCurve(Frozen, frozen=True):

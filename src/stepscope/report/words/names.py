@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.words import OWNER_WORDS, OWNERS_OF
+from stepscope.patterns import Pattern
 from stepscope.units import PS_PER_MS, PS_PER_US, duration_text
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ CLOCK_WORDS: Final = {
 #: Shares below by no more than rounding are all.
 _ALL: Final = 100 - 1e-6
 #: How the names of C++ functions begin that carry their arguments.
-_CPP: Final = re.compile(r"void |[A-Za-z_][\w:]*<")
+_CPP: Final = Pattern(r"void |[A-Za-z_][\w:]*<")
 #: Kinds of work that the host does on input, in the words of the guides.
 INPUT_CATEGORY_NAMES: Final = {
     "demanded_file_read": "Reading on demand",
