@@ -100,6 +100,11 @@ export function heading(name: string): string {
   return unit ? `${text} (${unit})` : text;
 }
 
+/** A time in microseconds, in the unit that suits it. */
+export function lasting(us: number | null | undefined): string {
+  return duration(us && us * 1e6);
+}
+
 const TIMES: [number, string][] = [[1e12, "s"], [1e9, "ms"], [1e6, "µs"], [1e3, "ns"]];
 
 /** A time in picoseconds, in the unit that suits it. */

@@ -31,16 +31,25 @@ export function Chart({ title, summary, table, controls, children }: Props) {
   );
 }
 
+/** Names of columns; those of numbers stand above their right ends. */
+export function Head({ of, numbers = [] }: { of: readonly string[]; numbers?: readonly string[] }) {
+  return (
+    <thead>
+      <tr>
+        {of.map((text) => (
+          text === "" ? <td key={text} /> : <th key={text} scope="col" class={numbers.includes(text) ? "number" : undefined}>{text}</th>
+        ))}
+      </tr>
+    </thead>
+  );
+}
+
 /** A small table of what a chart shows, for numbers that are no table of the tool. */
 export function Twin(props: { caption: string; head: string[]; rows: (string | number)[][] }) {
   return (
     <table class="twin">
       <caption>{props.caption}</caption>
-      <thead>
-        <tr>
-          {props.head.map((text) => (text === "" ? <td key={text} /> : <th key={text} scope="col">{text}</th>))}
-        </tr>
-      </thead>
+      <Head of={props.head} />
       <tbody>
         {props.rows.map((row, index) => (
           <tr key={index}>

@@ -4,13 +4,13 @@ import { useState } from "preact/hooks";
 
 import { categoryTitle, paint, Swatch } from "../charts/categories";
 import { Columns, type Stack } from "../charts/columns";
-import { Chart, Twin } from "../charts/twin";
+import { Chart, Head, Twin } from "../charts/twin";
 import { useAnswer } from "../data/client";
 import { CATEGORIES } from "../data/made/categories";
 import type { Change, Comparison, RunOfTwo } from "../data/made/types";
 import { OWNERS } from "../data/made/words";
 import { base, chosen, runs } from "../data/runs";
-import { ms, number, percent, UNKNOWN } from "../format";
+import { counted, ms, number, percent, singular, UNKNOWN } from "../format";
 import { Prose } from "../parts/prose";
 import { Absent, MissingFields, Show } from "../parts/unavailable";
 import { link } from "../state/url";
@@ -60,7 +60,7 @@ function Both({ run, other }: { run: string; other: string }) {
           <Steps told={told} />
           <Changes title="By category" caption="categories" rows={told.breakdown} per={told.per} titleOf={categoryTitle} />
           <Changes title="Whose time changed" caption="owners" rows={told.owners} per={told.per} titleOf={(name) => OWNERS[name] ?? name} />
-          <Changes title="Ops" caption="ops, self time" rows={told.ops} per={told.per} />
+          <Changes title="Ops, by self time" caption="ops" rows={told.ops} per={told.per} />
           <Changes title="Kernels" caption="kernels" rows={told.kernels} per={told.per} />
           <Findings told={told} />
           {told.step_time && <MissingFields missing={told.missing} />}
@@ -126,7 +126,7 @@ function Steps({ told }: { told: Told }) {
       {sides.map(([name, run, stacks]) => (
         <section key={name} aria-label={name}>
           <h3>
-            {name}: {run.run}, mean {ms(run.mean_ms)}, median {ms(run.median_ms)} of {number(run.steps)} steps
+            {name}: {run.run}, mean {ms(run.mean_ms)}, median {ms(run.median_ms)} of {counted(run.steps, "step")}
           </h3>
           {stacks.length > 0 && (
             <Columns stacks={stacks} unit="ms" each={`${name} step`} ruler={{ most, count, legend: name === "base" }} />
@@ -153,6 +153,7 @@ function labelOf(run: RunOfTwo, at: number): string {
 const height = (stack: Stack) => Object.values(stack.parts).reduce((sum, value) => sum + value, 0);
 
 const KINDS = { appeared: "appeared", vanished: "vanished", slowed: "slower", quickened: "quicker", same: "same" };
+const NUMBERS = ["Base", "New", "Change", "Share of it"];
 /** Rows that are shown before the others are asked for. */
 const FIRST = 12;
 
@@ -175,15 +176,9 @@ function Changes({ title, caption, rows, per, titleOf = (name) => name }: Rows) 
       <div class="scroll whole" tabIndex={0} role="group" aria-label={`${title}, scrolls`}>
         <table class="changes">
           <caption>
-            {number(told.length)} {caption}; times of a mean {per} in ms
+            {counted(told.length, singular(caption), caption)}; times of a mean {per} in ms
           </caption>
-          <thead>
-            <tr>
-              <th scope="col">Name</th>
-              <Heads of={["Base", "New", "Change", "Share of it"]} />
-              <th scope="col">Quicker · slower</th>
-            </tr>
-          </thead>
+          <Head of={["Name", ...NUMBERS, "Quicker · slower"]} numbers={NUMBERS} />
           <tbody>
             {told.slice(0, all ? undefined : FIRST).map((each) => (
               <Line key={`${each.name} ${each.side} ${each.scope}`} of={each} most={most} title={titleOf(each.name)} />
@@ -197,16 +192,6 @@ function Changes({ title, caption, rows, per, titleOf = (name) => name }: Rows) 
         </button>
       )}
     </section>
-  );
-}
-
-function Heads({ of }: { of: string[] }) {
-  return (
-    <>
-      {of.map((text) => (
-        <th key={text} scope="col" class="number">{text}</th>
-      ))}
-    </>
   );
 }
 
@@ -262,7 +247,7 @@ function Findings({ told }: { told: Told }) {
       <h2>Findings</h2>
       <Twin
         caption={`Effect of each on a ${told.per}`}
-        head={["Finding", "became", "base", "new"]}
+        head={["Finding", "Became", "Base", "New"]}
         rows={told.findings.map((each) => [
           `${each.id}: ${each.title}`,
           each.change === "unknown" ? "not known in both" : each.change,

@@ -7,7 +7,7 @@ import { DataTable } from "../charts/table";
 import { Chart, Twin } from "../charts/twin";
 import type { Options } from "../data/client";
 import type { AnnotationDetailResult, ModelViewsResult, Row } from "../data/made/types";
-import { heading, ms, number, percent, size, us } from "../format";
+import { heading, lasting, number, percent, size, us } from "../format";
 import { Pick } from "../parts/pick";
 import { ToolPage } from "../parts/tool";
 import { Value } from "../parts/value";
@@ -39,6 +39,8 @@ type View = keyof typeof VIEWS;
 
 export function ModelViews() {
   const view = (state.value.view && state.value.view in VIEWS ? state.value.view : "scope") as View;
+  // A program without ops has ranges or lines only: what came in the place of scopes.
+  const [instead, tell] = useState<View>(view);
   const { preset, sort, find, at, step, op } = state.value;
   const options = {
     view,
@@ -51,9 +53,9 @@ export function ModelViews() {
   };
   return (
     <>
-      <Controls view={view} />
+      <Controls view={view === "scope" ? instead : view} />
       <ToolPage tool="model_views" what="cost by name scope, op type, source line and annotation" options={options}>
-        {(data) => <Filled data={data} view={data.view as View} options={options} />}
+        {(data) => <Filled data={data} view={data.view as View} options={options} onView={tell} />}
       </ToolPage>
     </>
   );
@@ -92,7 +94,8 @@ function Typed(props: { label: string; value: string; onType: (value: string) =>
   );
 }
 
-function Filled({ data, view, options }: { data: ModelViewsResult; view: View; options: Options }) {
+function Filled({ data, view, options, onView }: { data: ModelViewsResult; view: View; options: Options; onView: (view: View) => void }) {
+  useEffect(() => onView(options.view === "scope" ? view : "scope"), [view, options.view]);
   const ranges = view === "annotation";
   const columns = ranges ? RANGES : COLUMNS;
   if (view === "source") return <SourceLines data={data} options={options} />;
@@ -161,7 +164,7 @@ function OfCosts({ data }: { data: ModelViewsResult }) {
   return (
     <p>
       In all{" "}
-      <Value field="total_us" title="Total" exact={data.total_us} shown={ms(data.total_us / 1000)} />{" "}
+      <Value field="total_us" title="Total" exact={data.total_us} shown={lasting(data.total_us)} />{" "}
       of self time; operations are known for{" "}
       <Value field="flops_known_percent" title="Time with known operations" exact={data.flops_known_percent} shown={percent(data.flops_known_percent)} />{" "}
       of the time.
@@ -175,7 +178,7 @@ function OfRanges({ data }: { data: ModelViewsResult }) {
     <p>
       Time of the host's clock in the ranges that the program named, and of the device work that was launched there. Launched in none of
       them:{" "}
-      <Value field="unannotated_device_us" title="Device time outside of all ranges" exact={outside} shown={ms(outside && outside / 1000)} />
+      <Value field="unannotated_device_us" title="Device time outside of all ranges" exact={outside} shown={lasting(outside)} />
       .
     </p>
   );

@@ -3,7 +3,7 @@ import { Graph as Drawing } from "../charts/graph";
 import { DataTable } from "../charts/table";
 import { Chart } from "../charts/twin";
 import type { Graph, Node, TfDataBottleneckAnalysisResult } from "../data/made/types";
-import { counted, ms, us } from "../format";
+import { counted, lasting, us } from "../format";
 import { open } from "../parts/details";
 import { Fact } from "../parts/fact";
 import { Pick } from "../parts/pick";
@@ -41,7 +41,7 @@ function Summary({ data }: { data: TfDataBottleneckAnalysisResult }) {
       {of.bottleneck && (
         <p>
           On host <b>{of.host}</b>, pipeline <b>{of.pipeline}</b>, the slowest call took{" "}
-          <Value field="summary.max_latency_us" title="Maximum latency" exact={of.max_latency_us} shown={of.max_latency_us === null ? "–" : ms(of.max_latency_us / 1000)} />
+          <Value field="summary.max_latency_us" title="Maximum latency" exact={of.max_latency_us} shown={lasting(of.max_latency_us)} />
           . The bottleneck is <b>{of.bottleneck.type}</b>: <code>{of.bottleneck.long_name}</code>
         </p>
       )}
@@ -84,7 +84,7 @@ function PipelineGraph({ data, host }: { data: TfDataBottleneckAnalysisResult; h
       }
       table={<DataTable tool="tf_data_bottleneck_analysis" table="stages" caption="stages" options={{ pipeline: state.value.pipe, rank: state.value.rank }} />}
     >
-      <p>One call of {us(shown.latency_us)}. {shown.suggestion !== data.summary.suggestion && shown.suggestion}</p>
+      <p>One call of {lasting(shown.latency_us)}. {shown.suggestion !== data.summary.suggestion && shown.suggestion}</p>
       <Stages graph={shown} />
     </Chart>
   );
