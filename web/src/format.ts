@@ -56,7 +56,7 @@ export function percent(value: number | null | undefined): string {
   // No share reads as all that is not, but for rounding.
   if (value >= 99.95 && value < 100 - 1e-6) return ">99.9 %";
   if (Math.abs(value) < 0.1) return value > 0 ? "<0.1 %" : ">−0.1 %";
-  return `${value.toFixed(1)} %`;
+  return `${value.toFixed(1).replace("-", "−")} %`;
 }
 
 const SIZES: [number, string][] = [[2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"], [1, "B"]];

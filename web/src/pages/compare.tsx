@@ -10,7 +10,7 @@ import { CATEGORIES } from "../data/made/categories";
 import type { Change, Comparison, RunOfTwo } from "../data/made/types";
 import { OWNERS } from "../data/made/words";
 import { base, chosen, runs } from "../data/runs";
-import { counted, ms, number, percent, singular, UNKNOWN } from "../format";
+import { counted, decimals, ms, number, percent, singular, UNKNOWN } from "../format";
 import { Prose } from "../parts/prose";
 import { Absent, MissingFields, Show } from "../parts/unavailable";
 import { link } from "../state/url";
@@ -60,7 +60,7 @@ function Both({ run, other }: { run: string; other: string }) {
           <Steps told={told} />
           <Changes title="By category" caption="categories" rows={told.breakdown} per={told.per} titleOf={categoryTitle} />
           <Changes title="Whose time changed" caption="owners" rows={told.owners} per={told.per} titleOf={(name) => OWNERS[name] ?? name} />
-          <Changes title="Ops, by self time" caption="ops" rows={told.ops} per={told.per} />
+          <Changes title="Ops" caption="ops" times="self times" rows={told.ops} per={told.per} />
           <Changes title="Kernels" caption="kernels" rows={told.kernels} per={told.per} />
           <Findings told={told} />
           {told.step_time && <MissingFields missing={told.missing} />}
@@ -162,26 +162,29 @@ interface Rows {
   caption: string;
   rows: readonly Change[] | null;
   per: string;
+  times?: string;
   titleOf?: (name: string) => string;
 }
 
-function Changes({ title, caption, rows, per, titleOf = (name) => name }: Rows) {
+function Changes({ title, caption, rows, per, times = "times", titleOf = (name) => name }: Rows) {
   const [all, show] = useState(false);
   const told = (rows ?? []).filter((each) => each.base_ms || each.new_ms);
   if (told.length === 0) return null;
   const most = Math.max(...told.map((each) => Math.abs(each.change_ms)), Number.MIN_VALUE);
+  // One column of numbers: all have the decimals that the largest needs.
+  const digits = decimals(Math.max(...told.flatMap((each) => [each.base_ms ?? 0, each.new_ms ?? 0])));
   return (
     <section class="panel" aria-label={title}>
       <h2>{title}</h2>
       <div class="scroll whole" tabIndex={0} role="group" aria-label={`${title}, scrolls`}>
         <table class="changes">
           <caption>
-            {counted(told.length, singular(caption), caption)}; times of a mean {per} in ms
+            {counted(told.length, singular(caption), caption)}; {times} of a mean {per} in ms
           </caption>
           <Head of={["Name", ...NUMBERS, "Quicker · slower"]} numbers={NUMBERS} />
           <tbody>
             {told.slice(0, all ? undefined : FIRST).map((each) => (
-              <Line key={`${each.name} ${each.side} ${each.scope}`} of={each} most={most} title={titleOf(each.name)} />
+              <Line key={`${each.name} ${each.side} ${each.scope}`} of={each} {...{ most, digits }} title={titleOf(each.name)} />
             ))}
           </tbody>
         </table>
@@ -195,7 +198,7 @@ function Changes({ title, caption, rows, per, titleOf = (name) => name }: Rows) 
   );
 }
 
-function Line({ of, most, title }: { of: Change; most: number; title: string }) {
+function Line({ of, most, digits, title }: { of: Change; most: number; digits: number; title: string }) {
   const category = CATEGORIES.find((each) => each.name === of.category);
   const by = of.low_ms !== null && of.kind === "same" ? "by chance" : KINDS[of.kind];
   const length = (50 * Math.abs(of.change_ms)) / most;
@@ -205,10 +208,10 @@ function Line({ of, most, title }: { of: Change; most: number; title: string }) 
         {category && <Swatch category={category} />} {title}
         {(of.side ?? of.scope) && <small> {of.side ?? of.scope}</small>}
       </th>
-      <Cell exact={of.base_ms}>{number(of.base_ms)}</Cell>
-      <Cell exact={of.new_ms}>{number(of.new_ms)}</Cell>
-      <Cell exact={of.change_ms}>{signed(of.change_ms)}</Cell>
-      <Cell exact={of.share_percent}>{of.kind === "same" ? UNKNOWN : share(of.share_percent)}</Cell>
+      <Cell exact={of.base_ms}>{number(of.base_ms, digits)}</Cell>
+      <Cell exact={of.new_ms}>{number(of.new_ms, digits)}</Cell>
+      <Cell exact={of.change_ms}>{signed(of.change_ms, digits)}</Cell>
+      <Cell exact={of.share_percent}>{of.kind === "same" ? UNKNOWN : percent(of.share_percent)}</Cell>
       <td>
         <svg class="length" aria-hidden="true">
           <rect
@@ -230,14 +233,9 @@ function Cell({ exact, children }: { exact: number | null; children: ComponentCh
   );
 }
 
-function signed(value: number): string {
-  if (value === 0) return "0";
-  return `${value > 0 ? "+" : "−"}${number(Math.abs(value))}`;
-}
-
-/** A share with its sign; what works against the change has a minus. */
-function share(value: number | null): string {
-  return value !== null && value < 0 ? `−${percent(-value)}` : percent(value);
+function signed(value: number, digits: number): string {
+  const text = number(value, digits).replace("-", "−");
+  return /^\d/.test(text) && value > 0 ? `+${text}` : text;
 }
 
 function Findings({ told }: { told: Told }) {

@@ -244,7 +244,7 @@ function Placement({ data }: { data: OverviewPageResult }) {
           <Line title="Waiting for launches" field="kernel_launch_percent" exact={data.kernel_launch_percent} />
         </tbody>
       </table>
-      {phases.length > 0 && (
+      {phases.some(([phase, value]) => phase !== "unknown" && value !== null) && (
         <table class="twin">
           <caption>Phases of a step, on the {data.environment.device_count === 0 ? "host" : "device"}</caption>
           <tbody>

@@ -179,10 +179,12 @@ function Clocks({ data }: { data: PodViewerResult }) {
   return (
     <section class="panel">
       <h2>Clocks of the hosts</h2>
-      <p>
-        {counted(data.collectives_matched, "collective")} matched across hosts, {number(data.collectives_unmatched)} not.
-        Offsets hold to within the doubt beside them.
-      </p>
+      {data.collectives_matched + data.collectives_unmatched > 0 && (
+        <p>
+          {counted(data.collectives_matched, "collective")} matched across hosts, {number(data.collectives_unmatched)} not.
+          Offsets hold to within the doubt beside them.
+        </p>
+      )}
       <DataTable tool="pod_viewer" table="clocks" caption="hosts" />
     </section>
   );

@@ -5,6 +5,7 @@ import { useAnswer } from "../data/client";
 import { categoryTitle } from "../charts/categories";
 import { Head } from "../charts/twin";
 import { duration, number } from "../format";
+import { Name } from "../parts/name";
 import { Show } from "../parts/unavailable";
 import type { Catalogue } from "../timeline/model";
 import type { Extent } from "../timeline/viewport";
@@ -37,8 +38,8 @@ export function EventsInView({ catalogue, view, tracks }: { catalogue: Catalogue
               <tbody>
                 {events.map((each) => (
                   <tr key={`${each.track}:${each.item}`}>
-                    <th scope="row">
-                      <button class="link" onClick={() => choose({ kind: "span", track: each.track, item: each.item })}>{each.name}</button>
+                    <th scope="row" title={each.name}>
+                      <button class="link" onClick={() => choose({ kind: "span", track: each.track, item: each.item })}><Name text={each.name} /></button>
                     </th>
                     <td>{catalogue.tracks[each.track]?.name}</td>
                     <td>{categoryTitle(catalogue.categories[each.category] ?? "other")}</td>

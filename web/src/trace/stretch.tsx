@@ -8,6 +8,7 @@ import { CATEGORIES, CATEGORY_OF } from "../data/made/categories";
 import type { Missing, Unavailable } from "../data/made/types";
 import { counted, duration, number, percent } from "../format";
 import { Fact } from "../parts/fact";
+import { Name } from "../parts/name";
 import { MissingFields, Waiting } from "../parts/unavailable";
 import type { Section } from "../timeline/model";
 import type { Band } from "../timeline/overlay";
@@ -169,6 +170,8 @@ interface Summed {
   /** Of the colour of an owner. */
   token?: string;
   what: ComponentChildren;
+  /** All of a name that may be cut. */
+  title?: string | null;
   ps: number;
   beside: string;
 }
@@ -179,9 +182,9 @@ function SumTable({ title, rows }: { title: string; rows: Summed[] }) {
     <table class="twin sums">
       <caption>{title}</caption>
       <tbody>
-        {rows.map(({ owner, token, what, ps, beside }, k) => (
+        {rows.map(({ owner, token, what, title, ps, beside }, k) => (
           <tr key={k} data-owner={owner}>
-            <th scope="row">
+            <th scope="row" title={title ?? undefined}>
               {token && <i class={`swatch fill-bg-${token}`} aria-hidden="true" />} {what}
             </th>
             <td class="number" title={`${ps} ps`} data-ps={ps}>{duration(ps)}</td>
@@ -194,7 +197,7 @@ function SumTable({ title, rows }: { title: string; rows: Summed[] }) {
 }
 
 function summed(rows: Sum[]): Summed[] {
-  return rows.slice(0, MOST_SUMS).map(({ name, time_ps, count }) => ({ what: name ?? "all others", ps: time_ps, beside: `${number(count)} ×` }));
+  return rows.slice(0, MOST_SUMS).map(({ name, time_ps, count }) => ({ what: name === null ? "all others" : <Name text={name} />, title: name, ps: time_ps, beside: `${number(count)} ×` }));
 }
 
 export function Gap({ of, gap, control }: { of: Extract<Choice, { kind: "gap" }>; gap: Extent; control: Control }) {

@@ -304,8 +304,8 @@ def _activity(recording: Recording, activity: Activity) -> Iterator[QualityNote]
             severity="warning",
             count=overlapping,
             scope="device_activity",
-            message=f"{overlapping:,} activities start before the previous one of the "
-            f"same stream ended, by up to {duration_text(span)}; sums count that time "
+            message=f"{overlapping:,} of the activities overlap the previous one of their "
+            f"stream, by up to {duration_text(span)}; sums count that time "
             "twice, busy time does not.",
         )
 
