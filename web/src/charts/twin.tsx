@@ -2,6 +2,8 @@
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 
+import { Prose } from "../parts/prose";
+
 interface Props {
   title: string;
   /** What the chart shows, for screen readers. */
@@ -25,7 +27,7 @@ export function Chart({ title, summary, table, controls, children }: Props) {
           {asTable ? "As a chart" : "As a table"}
         </button>
       </figcaption>
-      {summary && <p class="summary">{summary}</p>}
+      {summary && <p class="summary"><Prose text={summary} /></p>}
       {asTable ? table : children}
     </figure>
   );

@@ -168,7 +168,7 @@ function HostSide({ data }: { data: InputPipelineResult }) {
           ))}
         </tbody>
       </table>
-      {waits && (
+      {waits && waits.waits > 0 && (
         <p>
           The consumer waited {ms(waits.per_step_ms)} a step, in {counted(waits.waits, "wait")}, the longest{" "}
           {ms(waits.longest_ms)}.
