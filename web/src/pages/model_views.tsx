@@ -32,6 +32,9 @@ const PRESETS: Record<string, string> = {
 const ORDERS = ["micros", "accelerator_micros", "cpu_micros", "bytes", "params", "float_ops", "occurrence", "name", "depth"];
 const COLUMNS = ["total_us", "percent", "self_us", "total_device_us", "occurrences", "parameters", "flops", "allocated_bytes"];
 
+/** Headings that a name does not give. */
+const HEADS: Record<string, string> = { flops: "FLOPs", allocated_bytes: "Allocated" };
+
 /** Columns of the ranges that the program named. */
 const RANGES = ["total_us", "percent", "self_us", "total_device_us", "device_us", "device_busy_us", "occurrences", "launches", "step_us"];
 
@@ -99,6 +102,7 @@ function Filled({ data, view, options, onView }: { data: ModelViewsResult; view:
   const ranges = view === "annotation";
   const columns = ranges ? RANGES : COLUMNS;
   if (view === "source") return <SourceLines data={data} options={options} />;
+  const most = Math.max(...data[view].map((row) => Number(row.allocated_bytes ?? 0)), 0);
   const choose = { scope: chooseScope, annotation: chooseRange }[view as string];
   return (
     <>
@@ -110,8 +114,8 @@ function Filled({ data, view, options, onView }: { data: ModelViewsResult; view:
         ) : (
           <Tree
             label={`Cost ${VIEWS[view]}`}
-            nodes={data[view].map((row) => node(row, columns))}
-            head={columns.map((name) => (name === "flops" ? "FLOPs" : heading(name)))}
+            nodes={data[view].map((row) => node(row, columns, most))}
+            head={columns.map((name) => HEADS[name] ?? heading(name))}
             {...(choose && { onChoose: choose })}
           />
         )}
@@ -192,7 +196,7 @@ function chooseRange(name: string): void {
   change({ op: name }, { push: true });
 }
 
-function node(row: Row, columns: string[]): TreeNode {
+function node(row: Row, columns: string[], most: number): TreeNode {
   return {
     id: Number(row.id),
     parent: row.parent === null ? null : Number(row.parent),
@@ -200,7 +204,7 @@ function node(row: Row, columns: string[]): TreeNode {
     cells: columns.map((name) => {
       const value = row[name];
       const known = typeof value === "number" ? value : null;
-      return name === "percent" ? percent(known) : number(known);
+      return name === "percent" ? percent(known) : name === "allocated_bytes" ? size(known, most) : number(known);
     }),
   };
 }

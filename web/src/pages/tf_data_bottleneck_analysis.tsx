@@ -113,8 +113,8 @@ function Stage({ node }: { node: Node }) {
       <b>{node.type}</b>
       {node.bottleneck && <strong>bottleneck</strong>}
       <div>Start {us(node.start_us)}</div>
-      <div>Total {us(node.total_us)}</div>
-      <div>Self {us(node.self_us)}</div>
+      <div>Total {lasting(node.total_us)}</div>
+      <div>Self {lasting(node.self_us)}</div>
       <div>{counted(node.calls, "call")}</div>
     </>
   );
@@ -124,8 +124,8 @@ function Details({ node }: { node: Node }) {
   return (
     <dl>
       <Fact name="Long name"><code>{node.name}</code></Fact>
-      <Fact name="Self time, without its children">{us(node.self_us)}</Fact>
-      <Fact name="Total duration of all calls">{us(node.total_us)}</Fact>
+      <Fact name="Self time, without its children">{lasting(node.self_us)}</Fact>
+      <Fact name="Total duration of all calls">{lasting(node.total_us)}</Fact>
       {Object.entries(node.parameters ?? {}).map(([name, value]) => <Fact key={name} name={name.replaceAll("_", " ")}>{String(value)}</Fact>)}
     </dl>
   );
