@@ -56,7 +56,7 @@ export function percent(value: number | null | undefined): string {
   // No share reads as all that is not, but for rounding.
   if (value >= 99.95 && value < 100 - 1e-6) return ">99.9 %";
   if (Math.abs(value) < 0.1) return value > 0 ? "<0.1 %" : ">−0.1 %";
-  return `${value.toFixed(1)} %`;
+  return `${value.toFixed(1).replace("-", "−")} %`;
 }
 
 const SIZES: [number, string][] = [[2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"], [1, "B"]];
@@ -98,6 +98,11 @@ export function heading(name: string): string {
   const words = parts.join(" ").replaceAll(/_+/g, " ");
   const text = words.charAt(0).toUpperCase() + words.slice(1);
   return unit ? `${text} (${unit})` : text;
+}
+
+/** A time in microseconds, in the unit that suits it. */
+export function lasting(us: number | null | undefined): string {
+  return duration(us && us * 1e6);
 }
 
 const TIMES: [number, string][] = [[1e12, "s"], [1e9, "ms"], [1e6, "µs"], [1e3, "ns"]];

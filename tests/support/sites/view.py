@@ -40,6 +40,8 @@ UNKNOWN = "–"
 SCALES = {
     ("us", "µs"): 1,
     ("us", "ms"): 1e-3,
+    ("us", "s"): 1e-6,
+    ("us", "ns"): 1e3,
     ("ms", "ms"): 1,
     ("bytes", "GiB"): 2.0**-30,
     ("bytes", "MiB"): 2.0**-20,
@@ -56,7 +58,7 @@ SCALES = {
 }
 NUMBER = re.compile(
     r"([<>]?)(−|-)?([\d,]+(?:\.(\d+))?)(?:e([+-]\d+))?"
-    r"(?: (ms|µs|[GMK]iB|B|%))?"
+    r"(?: (s|ms|µs|ns|[GMK]iB|B|%))?"
 )
 
 PATIENCE_MS = 60_000

@@ -12,7 +12,7 @@ import { Hatches, paint, Swatch } from "./categories";
 /** Parts of an owner that are shown before the others are asked for. */
 const FIRST = 5;
 
-export function Account({ entries }: { entries: AccountEntry[] }) {
+export function Account({ entries, each: whole }: { entries: AccountEntry[]; each: string }) {
   const devices = [...new Set(entries.map(keyOf))];
   const chosen = devices.find((each) => each === state.value.dev) ?? devices[0];
   const mine = entries.filter((each) => keyOf(each) === chosen);
@@ -40,7 +40,7 @@ export function Account({ entries }: { entries: AccountEntry[] }) {
             <tr>
               <th scope="col">Owner and name</th>
               {traced ? <th class="beside" scope="col">Function</th> : <td class="beside" />}
-              {["Time", "Of the step"].map((text) => (
+              {["Time", `Of the ${whole}`].map((text) => (
                 <th key={text} scope="col" class="number">{text}</th>
               ))}
             </tr>

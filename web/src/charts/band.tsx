@@ -1,6 +1,6 @@
 // A share in percent, step by step: its mean as a line, its range over the devices as a band.
 import { percent } from "../format";
-import { ticks, useRoom } from "../parts/axis";
+import { Fitted, Scale, ticks } from "../parts/axis";
 
 export interface Share {
   label: string;
@@ -15,12 +15,7 @@ const TOP = 8;
 const BOTTOM = 34;
 
 export function Band({ label, shares, each }: { label: string; shares: Share[]; each: string }) {
-  const [place, room] = useRoom();
-  return (
-    <div class="columns" ref={place}>
-      {room !== null && <Picture {...{ label, shares, each, room }} />}
-    </div>
-  );
+  return <Fitted>{(room) => <Picture {...{ label, shares, each, room }} />}</Fitted>;
 }
 
 function Picture({ label, shares, each, room }: { label: string; shares: Share[]; each: string; room: number }) {
@@ -33,14 +28,7 @@ function Picture({ label, shares, each, room }: { label: string; shares: Share[]
   return (
     <svg viewBox={`0 0 ${room} ${HEIGHT}`} role="img" aria-label={label}>
       <g class="axis">
-        {ticks(0, top, 3).map((value) => (
-          <g key={value}>
-            <line x1={LEFT} x2={room - 8} y1={y(value)} y2={y(value)} />
-            <text x={LEFT - 6} y={y(value) + 4} text-anchor="end">
-              {percent(value)}
-            </text>
-          </g>
-        ))}
+        <Scale left={LEFT} right={room - 8} at={ticks(0, top, 3).map((value) => [y(value), percent(value)])} />
         {shares.map(
           (one, k) =>
             k % few === 0 && (

@@ -3,7 +3,8 @@ import type { TargetedKeyboardEvent } from "preact";
 import { useState } from "preact/hooks";
 
 import { counted, decimals, number } from "../format";
-import { rounded, useRoom } from "../parts/axis";
+import { Fitted, rounded, Scale } from "../parts/axis";
+import { moveTo } from "../parts/stops";
 import { Hatches, Legend, paint, present } from "./categories";
 
 export interface Stack {
@@ -54,12 +55,7 @@ const LEAST_WIDTH = 3;
 const BEYOND = 4;
 
 export function Columns(props: Props) {
-  const [place, room] = useRoom();
-  return (
-    <div class="columns" ref={place}>
-      {room !== null && <Picture {...props} room={room} />}
-    </div>
-  );
+  return <Fitted>{(room) => <Picture {...props} room={room} />}</Fitted>;
 }
 
 function Picture(props: Props & { room: number }) {
@@ -233,20 +229,11 @@ interface AxisProps {
 
 function Axis({ top, right, y, title }: AxisProps) {
   const step = rounded(top / TICKS);
-  const ticks = Array.from({ length: Math.floor(top / step) + 1 }, (_, k) => k * step);
+  const digits = decimals(top) && Math.max(0, -Math.floor(Math.log10(step)));
+  const at = Array.from({ length: Math.floor(top / step) + 1 }, (_, k): [number, string] => [y(k * step), number(k * step, digits)]);
   return (
     <g class="axis" aria-hidden="true">
-      {ticks.map((value) => (
-        <g key={value}>
-          <line x1={LEFT} x2={right} y1={y(value)} y2={y(value)} />
-          <text x={LEFT - 6} y={y(value) + 4} text-anchor="end">
-            {number(value, decimals(top) && Math.max(0, -Math.floor(Math.log10(step))))}
-          </text>
-        </g>
-      ))}
-      <text transform={`translate(11 ${(HEIGHT - BOTTOM + TOP) / 2}) rotate(-90)`} text-anchor="middle">
-        {title}
-      </text>
+      <Scale left={LEFT} {...{ right, at, title }} middle={(HEIGHT - BOTTOM + TOP) / 2} />
     </g>
   );
 }
@@ -279,11 +266,6 @@ function spoken(column: Drawn, each: string, unit: string): string {
 
 /** All columns are one stop of the Tab key. */
 function toNeighbour(event: TargetedKeyboardEvent<SVGGElement>): void {
-  const { previousElementSibling: before, nextElementSibling: after } = event.currentTarget;
-  const next = { ArrowLeft: before, ArrowRight: after }[event.key] as SVGElement | null | undefined;
-  if (next?.getAttribute("role") !== "listitem") return;
-  event.preventDefault();
-  event.currentTarget.setAttribute("tabindex", "-1");
-  next.setAttribute("tabindex", "0");
-  next.focus();
+  const columns = [...event.currentTarget.parentElement!.querySelectorAll<SVGElement>("[role=listitem]")];
+  moveTo(event, columns, (at) => ({ ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: columns.length - 1 }));
 }

@@ -1,8 +1,9 @@
 // A tree as nested spans, as wide as their cost: from the top as an icicle, from below as a flame.
 import { signal } from "@preact/signals";
 
-import { useRoom } from "../parts/axis";
+import { Fitted } from "../parts/axis";
 import { lastPart } from "../parts/name";
+import { byParent } from "./tree";
 
 export interface Span {
   id: number;
@@ -20,15 +21,12 @@ const DEEPEST = 24;
 const flame = signal(false);
 
 export function Icicle(props: { label: string; spans: Span[]; onChoose?: ((name: string) => void) | undefined }) {
-  const [place, room] = useRoom();
-  return (
-    <div class="columns icicle" ref={place}>
-      <button aria-pressed={flame.value} onClick={() => (flame.value = !flame.value)}>
-        {flame.value ? "As an icicle" : "As a flame graph"}
-      </button>
-      {room !== null && <Picture {...props} room={room} />}
-    </div>
+  const turn = (
+    <button aria-pressed={flame.value} onClick={() => (flame.value = !flame.value)}>
+      {flame.value ? "As an icicle" : "As a flame graph"}
+    </button>
   );
+  return <Fitted class="icicle" above={turn}>{(room) => <Picture {...props} room={room} />}</Fitted>;
 }
 
 function Picture({ label, spans, onChoose, room }: Parameters<typeof Icicle>[0] & { room: number }) {
@@ -43,7 +41,7 @@ function Picture({ label, spans, onChoose, room }: Parameters<typeof Icicle>[0] 
           <rect class={`mark shade-${level % 5}`} x={x} y={y(level)} width={width} height={ROW - 1} />
           {width > 40 && (
             <text class={`on-shade-${level % 5}`} x={x + 4} y={y(level) + 14}>
-              {lastPart(span.name).slice(0, Math.floor((width - 8) / 7))}
+              {shortened(lastPart(span.name), Math.floor((width - 8) / 7))}
             </text>
           )}
         </g>
@@ -52,14 +50,11 @@ function Picture({ label, spans, onChoose, room }: Parameters<typeof Icicle>[0] 
   );
 }
 
+const shortened = (text: string, most: number) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
+
 /** Where each span lies: the parts of one side by side within it, the largest first. */
 export function laid(spans: Span[], room: number) {
-  const known = new Set(spans.map((each) => each.id));
-  const parts = new Map<number | null, Span[]>();
-  for (const each of spans) {
-    const parent = each.parent !== null && known.has(each.parent) ? each.parent : null;
-    parts.set(parent, [...(parts.get(parent) ?? []), each]);
-  }
+  const parts = byParent(spans);
   const found: { span: Span; level: number; x: number; width: number }[] = [];
   const place = (parent: number | null, level: number, from: number, width: number, whole: number) => {
     const mine = [...(parts.get(parent) ?? [])].sort((a, b) => b.value - a.value);

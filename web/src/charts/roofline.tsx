@@ -2,7 +2,7 @@
 import type { TargetedKeyboardEvent } from "preact";
 import { useState } from "preact/hooks";
 
-import { useRoom } from "../parts/axis";
+import { Fitted, Scale } from "../parts/axis";
 
 export interface Point {
   /** FLOP per byte, above 0. */
@@ -40,12 +40,7 @@ const SMALLEST = 3.5;
 const LARGEST = 16;
 
 export function Roofline(props: Props) {
-  const [place, room] = useRoom();
-  return (
-    <div class="series roofline columns" ref={place}>
-      {room !== null && props.points.length > 0 && <Picture {...props} room={room} />}
-    </div>
-  );
+  return <Fitted class="series roofline">{(room) => props.points.length > 0 && <Picture {...props} room={room} />}</Fitted>;
 }
 
 function Picture({ label, points, roofs, onChoose, room }: Props & { room: number }) {
@@ -79,14 +74,13 @@ function Picture({ label, points, roofs, onChoose, room }: Props & { room: numbe
         onKeyDown={move}
       >
         <g class="axis" aria-hidden="true">
-          {powers(up, (HEIGHT - BOTTOM - TOP) / 34).map((power) => (
-            <g key={power}>
-              <line x1={LEFT} x2={right} y1={y(10 ** power)} y2={y(10 ** power)} />
-              <text x={LEFT - 6} y={y(10 ** power) + 4} text-anchor="end">
-                {written(power)}
-              </text>
-            </g>
-          ))}
+          <Scale
+            left={LEFT}
+            right={right}
+            at={powers(up, (HEIGHT - BOTTOM - TOP) / 34).map((power) => [y(10 ** power), written(power)])}
+            title="GFLOP/s"
+            middle={(HEIGHT - BOTTOM) / 2}
+          />
           {powers(across, (right - LEFT) / 60).map((power) => (
             <g key={power}>
               <line x1={x(10 ** power)} x2={x(10 ** power)} y1={TOP} y2={HEIGHT - BOTTOM} />
@@ -97,9 +91,6 @@ function Picture({ label, points, roofs, onChoose, room }: Props & { room: numbe
           ))}
           <text x={(LEFT + right) / 2} y={HEIGHT - 6} text-anchor="middle">
             Operations per byte (FLOP/byte)
-          </text>
-          <text transform={`translate(12 ${(HEIGHT - BOTTOM) / 2}) rotate(-90)`} text-anchor="middle">
-            GFLOP/s
           </text>
         </g>
         {roofs.map((roof) => (

@@ -3,7 +3,7 @@ import type { TargetedKeyboardEvent, TargetedMouseEvent } from "preact";
 import { useState } from "preact/hooks";
 
 import { number } from "../format";
-import { ticks, useRoom } from "../parts/axis";
+import { Fitted, Scale, ticks } from "../parts/axis";
 
 export interface Level {
   label: string;
@@ -35,12 +35,7 @@ const TOP = 18;
 const BOTTOM = 40;
 
 export function Series(props: Props) {
-  const [place, room] = useRoom();
-  return (
-    <div class="series columns" ref={place}>
-      {room !== null && props.times.length > 0 && <Picture {...props} room={room} />}
-    </div>
-  );
+  return <Fitted class="series">{(room) => props.times.length > 0 && <Picture {...props} room={room} />}</Fitted>;
 }
 
 function Picture(props: Props & { room: number }) {
@@ -80,14 +75,13 @@ function Picture(props: Props & { room: number }) {
         onKeyDown={move}
       >
         <g class="axis" aria-hidden="true">
-          {ticks(0, top, 4).map((value) => (
-            <g key={value}>
-              <line x1={LEFT} x2={right} y1={y(value / top)} y2={y(value / top)} />
-              <text x={LEFT - 6} y={y(value / top) + 4} text-anchor="end">
-                {number(value)}
-              </text>
-            </g>
-          ))}
+          <Scale
+            left={LEFT}
+            right={right}
+            at={ticks(0, top, 4).map((value) => [y(value / top), number(value)])}
+            title={props.unitLabel}
+            middle={HEIGHT / 2}
+          />
           {ticks(first, first + span, (right - LEFT) / 110).map((value) => (
             <text key={value} x={LEFT + ((right - LEFT) * (value - first)) / span} y={HEIGHT - 22} text-anchor="middle">
               {Number(value.toPrecision(7)).toLocaleString("en", { maximumFractionDigits: 6 })}
@@ -95,9 +89,6 @@ function Picture(props: Props & { room: number }) {
           ))}
           <text x={(LEFT + right) / 2} y={HEIGHT - 4} text-anchor="middle">
             {props.timeLabel}
-          </text>
-          <text transform={`translate(11 ${HEIGHT / 2}) rotate(-90)`} text-anchor="middle">
-            {props.unitLabel}
           </text>
           {share && (
             <>

@@ -1,6 +1,6 @@
 import type { Statistics } from "../data/made/types";
 import { ms } from "../format";
-import { Line } from "../parts/fact";
+import { Line } from "../parts/value";
 
 const ROWS: [keyof Statistics, string][] = [
   ["mean", "Average"], ["std", "Standard deviation"], ["median", "Median"],

@@ -7,6 +7,8 @@ import { useDefinition } from "../data/definitions";
 import type { Cell } from "../data/made/types";
 import { CODES } from "../data/made/words";
 import { byName, decimals, heading, number, singular, UNKNOWN } from "../format";
+import { Checks } from "../parts/pick";
+import { moveTo } from "../parts/stops";
 import { useAround } from "../parts/tool";
 import { Absent, Show } from "../parts/unavailable";
 import { reasonFor } from "../parts/value";
@@ -164,14 +166,7 @@ function Filled(props: Shown) {
 /** All rows are one stop of the Tab key; arrows go from row to row. */
 function toNeighbour(event: TargetedKeyboardEvent<HTMLTableSectionElement>): void {
   const rows = [...event.currentTarget.rows];
-  const at = rows.indexOf(event.target as HTMLTableRowElement);
-  const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: rows.length - 1 }[event.key];
-  const next = at < 0 || to === undefined ? undefined : rows[to];
-  if (!next) return;
-  event.preventDefault();
-  rows[at]!.tabIndex = -1;
-  next.tabIndex = 0;
-  next.focus();
+  moveTo(event, rows, (at) => ({ ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: rows.length - 1 }));
 }
 
 /** What the rows shown leave out, and how to see it. */
@@ -190,7 +185,8 @@ function Rest({ value, onMore }: Pick<Shown, "value" | "onMore">) {
 function Tools(props: Shown & { names: string[] }) {
   const { value, names } = props;
   const [copied, say] = useState("");
-  const pick = (columns: string[]) => props.onArrange({ columns });
+  const toggle = (name: string) =>
+    props.onArrange({ columns: names.includes(name) ? names.filter((each) => each !== name) : [...names, name] });
   return (
     <div class="tools">
       <input
@@ -200,24 +196,12 @@ function Tools(props: Shown & { names: string[] }) {
         value={props.filter}
         onInput={(event) => props.onFilter(event.currentTarget.value)}
       />
-      <details class="choose">
-        <summary>Columns</summary>
-        <fieldset>
-          <legend>Columns shown</legend>
-          {value.columns.map(({ name }) => (
-            <label key={name}>
-              <input
-                type="checkbox"
-                checked={names.includes(name)}
-                onChange={() =>
-                  pick(names.includes(name) ? names.filter((n) => n !== name) : [...names, name])
-                }
-              />{" "}
-              {heading(name)}
-            </label>
-          ))}
-        </fieldset>
-      </details>
+      <Checks
+        title="Columns"
+        legend="Columns shown"
+        of={value.columns.map(({ name }) => [name, heading(name), names.includes(name)])}
+        onToggle={toggle}
+      />
       <button onClick={async () => say(await copy(value, names))}>Copy</button>
       <a class="button" href={props.csv} download>Export as CSV</a>
       <span role="status">{copied}</span>

@@ -3,6 +3,7 @@ import { useMemo, useState } from "preact/hooks";
 
 import { UNKNOWN } from "../format";
 import { lastPart, Name } from "../parts/name";
+import { Head } from "./twin";
 
 export interface TreeNode {
   id: number;
@@ -25,6 +26,7 @@ const MOST_ROWS = 1000;
 export function Tree({ label, nodes, head, onChoose }: Props) {
   // A column without a number in any row says nothing.
   const told = head.map((_, k) => k).filter((k) => nodes.some((node) => node.cells[k] !== UNKNOWN));
+  const numbers = told.map((k) => head[k]!);
   const [toggled, toggle] = useState<ReadonlySet<number>>(new Set());
   const children = useMemo(() => byParent(nodes), [nodes]);
   const isOpen = (id: number, level: number) => level < OPEN_LEVELS !== toggled.has(id);
@@ -45,14 +47,7 @@ export function Tree({ label, nodes, head, onChoose }: Props) {
   return (
     <div class="scroll" tabIndex={0} role="group" aria-label={`${label}, scrolls`}>
       <table role="treegrid" aria-label={label}>
-        <thead>
-          <tr>
-            <th scope="col">Name</th>
-            {told.map((k) => (
-              <th key={k} scope="col" class="number">{head[k]}</th>
-            ))}
-          </tr>
-        </thead>
+        <Head of={["Name", ...numbers]} numbers={numbers} />
         <tbody>
           {rows.slice(0, MOST_ROWS).map(({ node, level, parts }) => (
             <tr
@@ -69,7 +64,7 @@ export function Tree({ label, nodes, head, onChoose }: Props) {
                 ) : (
                   <span class="leaf" />
                 )}{" "}
-                {onChoose ? <button class="link" aria-label={node.name} onClick={() => onChoose(node.name)}>{called(node, level)}</button> : called(node, level)}
+                {onChoose ? <button class="link" aria-label={node.name} onClick={() => onChoose(node.name)}>{called(node, level)}</button> : <span>{called(node, level)}</span>}
               </th>
               {told.map((k) => (
                 <td key={k} class="number">{node.cells[k]}</td>
@@ -86,9 +81,9 @@ export function Tree({ label, nodes, head, onChoose }: Props) {
 const called = ({ name }: TreeNode, level: number) => <Name text={level > 0 ? lastPart(name) : name} />;
 
 /** Children of each node; those whose parent is filtered out are roots. */
-function byParent(nodes: TreeNode[]): Map<number | null, TreeNode[]> {
+export function byParent<T extends { id: number; parent: number | null }>(nodes: T[]): Map<number | null, T[]> {
   const known = new Set(nodes.map((node) => node.id));
-  const found = new Map<number | null, TreeNode[]>();
+  const found = new Map<number | null, T[]>();
   for (const node of nodes) {
     const parent = node.parent !== null && known.has(node.parent) ? node.parent : null;
     found.set(parent, [...(found.get(parent) ?? []), node]);

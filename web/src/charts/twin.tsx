@@ -2,6 +2,8 @@
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 
+import { Prose } from "../parts/prose";
+
 interface Props {
   title: string;
   /** What the chart shows, for screen readers. */
@@ -25,9 +27,22 @@ export function Chart({ title, summary, table, controls, children }: Props) {
           {asTable ? "As a chart" : "As a table"}
         </button>
       </figcaption>
-      {summary && <p class="summary">{summary}</p>}
+      {summary && <p class="summary"><Prose text={summary} /></p>}
       {asTable ? table : children}
     </figure>
+  );
+}
+
+/** Names of columns; those of numbers stand above their right ends. */
+export function Head({ of, numbers = [] }: { of: readonly string[]; numbers?: readonly string[] }) {
+  return (
+    <thead>
+      <tr>
+        {of.map((text) => (
+          text === "" ? <td key={text} /> : <th key={text} scope="col" class={numbers.includes(text) ? "number" : undefined}>{text}</th>
+        ))}
+      </tr>
+    </thead>
   );
 }
 
@@ -36,11 +51,7 @@ export function Twin(props: { caption: string; head: string[]; rows: (string | n
   return (
     <table class="twin">
       <caption>{props.caption}</caption>
-      <thead>
-        <tr>
-          {props.head.map((text) => (text === "" ? <td key={text} /> : <th key={text} scope="col">{text}</th>))}
-        </tr>
-      </thead>
+      <Head of={props.head} />
       <tbody>
         {props.rows.map((row, index) => (
           <tr key={index}>

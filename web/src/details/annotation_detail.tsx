@@ -2,15 +2,16 @@
 import { DataTable } from "../charts/table";
 import type { Options } from "../data/client";
 import type { AnnotationDetailResult } from "../data/made/types";
-import { ms, number } from "../format";
-import { Card } from "../parts/fact";
+import { counted, lasting, number } from "../format";
+import { Card } from "../parts/value";
 import { change } from "../state/url";
 
+/** Title, and what a row is. */
 const TABLES = {
-  calls: "Calls",
-  by_step: "By step",
-  ops: "Ops inside, on its thread",
-  kernels: "What it launched",
+  calls: ["Calls", "calls"],
+  by_step: ["By step", "steps"],
+  ops: ["Ops inside, on its thread", "ops"],
+  kernels: ["What it launched", "kernels"],
 } as const;
 
 export function AnnotationDetail({ data, options }: { data: AnnotationDetailResult; options: Options }) {
@@ -22,23 +23,21 @@ export function AnnotationDetail({ data, options }: { data: AnnotationDetailResu
         <button onClick={() => change({ op: "" }, { push: true })}>All annotations</button>
       </p>
       <h2>
-        <code>{detail.name}</code>, {number(detail.call_count)} calls
+        <code>{detail.name}</code>, {counted(detail.call_count, "call")}
       </h2>
       <ul class="cards">
-        <Card field="detail.host_us" title="On the host" exact={detail.host_us} shown={time(detail.host_us)} />
-        <Card field="detail.device_us" title="On devices, launched inside" exact={detail.device_us} shown={time(detail.device_us)} />
+        <Card field="detail.host_us" title="On the host" exact={detail.host_us} shown={lasting(detail.host_us)} />
+        <Card field="detail.device_us" title="On devices, launched inside" exact={detail.device_us} shown={lasting(detail.device_us)} />
         <Card field="detail.launches" title="Launches" exact={detail.launches} shown={number(detail.launches)} />
       </ul>
       {tables
         .filter((name) => (detail[name]?.length ?? 0) > 0)
         .map((name) => (
           <details key={name} open={name === "calls"}>
-            <summary>{TABLES[name]}</summary>
-            <DataTable tool="model_views" table={`detail.${name}`} caption={TABLES[name].toLowerCase()} options={options} />
+            <summary>{TABLES[name][0]}</summary>
+            <DataTable tool="model_views" table={`detail.${name}`} caption={TABLES[name][1]} options={options} />
           </details>
         ))}
     </section>
   );
 }
-
-const time = (us: number | null) => ms(us && us / 1000);

@@ -1,9 +1,9 @@
 // One op or scope looked at closely: its share of the step, its cause, its kernels and calls.
 import { DataTable } from "../charts/table";
 import type { Cell, OpDetailResult } from "../data/made/types";
-import { number, us } from "../format";
-import { Card, Line } from "../parts/fact";
+import { counted, us } from "../format";
 import { ToolPage } from "../parts/tool";
+import { Card, Line } from "../parts/value";
 import { change, link, state } from "../state/url";
 
 const DOMINANT: Record<string, string> = {
@@ -48,7 +48,7 @@ function Detail({ data, options }: { data: OpDetailResult; options: { op?: strin
   return (
     <>
       <h2>
-        <code>{data.selected}</code>, {number(data.call_count)} calls
+        <code>{data.selected}</code>, {counted(data.call_count, "call")}
       </h2>
       <ul class="cards">
         <Card field="share.device_percent" title="Of the step, on the device" exact={share.device_percent} />

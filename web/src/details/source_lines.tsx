@@ -2,10 +2,10 @@
 import { useEffect } from "preact/hooks";
 
 import { DataTable } from "../charts/table";
-import { Chart } from "../charts/twin";
+import { Chart, Head } from "../charts/twin";
 import { address, useAnswer, type Options } from "../data/client";
 import type { ModelViewsResult, Row } from "../data/made/types";
-import { number, us } from "../format";
+import { lasting, number } from "../format";
 import { Pick } from "../parts/pick";
 import { Prose } from "../parts/prose";
 import { Show } from "../parts/unavailable";
@@ -42,7 +42,7 @@ export function SourceLines({ data, options }: { data: ModelViewsResult; options
   const choose = (row: Row) => void (row.file !== null && (location.hash = hrefOf(row)));
   const table = <DataTable tool="model_views" table="source" caption="lines" {...{ options, columns: COLUMNS, onChoose: choose, inTrace: placeOf }} />;
   if (file === undefined) return table;
-  const called = Object.fromEntries(files.map((each) => [each, `${each} (${us(times.get(each))})`]));
+  const called = Object.fromEntries(files.map((each) => [each, `${each} (${lasting(times.get(each))})`]));
   return (
     <Chart
       title="Time by source line"
@@ -78,12 +78,12 @@ function Text({ text, rows }: { text: string; rows: Row[] }) {
   return (
     <>
       <p class="controls">
-        {top.map(([line, times]) => <button key={line} onClick={() => lineAt(line)?.focus()}>{`Line ${line}: ${us(times[0])}`}</button>)}
+        {top.map(([line, times]) => <button key={line} onClick={() => lineAt(line)?.focus()}>{`Line ${line}: ${lasting(times[0])}`}</button>)}
         {shown.length < lines.length && `Lines ${number(first + 1)} to ${number(first + shown.length)} of ${number(lines.length)}`}
       </p>
       <div class="scroll" tabIndex={0} role="group" aria-label="Text of the file, scrolls">
         <table class="source">
-          <thead><tr>{HEAD.map((title) => <th key={title} scope="col" class="number">{title}</th>)}<th scope="col">Text</th></tr></thead>
+          <Head of={[...HEAD, "Text"]} numbers={HEAD} />
           <tbody>{shown.map((code, k) => <OneLine key={k} code={code} line={first + k + 1} row={rows.find((row) => row.line === first + k + 1)} times={heats.get(first + k + 1) ?? []} most={most} />)}</tbody>
         </table>
       </div>

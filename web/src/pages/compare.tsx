@@ -4,13 +4,13 @@ import { useState } from "preact/hooks";
 
 import { categoryTitle, paint, Swatch } from "../charts/categories";
 import { Columns, type Stack } from "../charts/columns";
-import { Chart, Twin } from "../charts/twin";
+import { Chart, Head, Twin } from "../charts/twin";
 import { useAnswer } from "../data/client";
 import { CATEGORIES } from "../data/made/categories";
 import type { Change, Comparison, RunOfTwo } from "../data/made/types";
 import { OWNERS } from "../data/made/words";
 import { base, chosen, runs } from "../data/runs";
-import { ms, number, percent, UNKNOWN } from "../format";
+import { counted, decimals, ms, number, percent, singular, UNKNOWN } from "../format";
 import { Prose } from "../parts/prose";
 import { Absent, MissingFields, Show } from "../parts/unavailable";
 import { link } from "../state/url";
@@ -60,7 +60,7 @@ function Both({ run, other }: { run: string; other: string }) {
           <Steps told={told} />
           <Changes title="By category" caption="categories" rows={told.breakdown} per={told.per} titleOf={categoryTitle} />
           <Changes title="Whose time changed" caption="owners" rows={told.owners} per={told.per} titleOf={(name) => OWNERS[name] ?? name} />
-          <Changes title="Ops" caption="ops, self time" rows={told.ops} per={told.per} />
+          <Changes title="Ops" caption="ops" times="self times" rows={told.ops} per={told.per} />
           <Changes title="Kernels" caption="kernels" rows={told.kernels} per={told.per} />
           <Findings told={told} />
           {told.step_time && <MissingFields missing={told.missing} />}
@@ -126,7 +126,7 @@ function Steps({ told }: { told: Told }) {
       {sides.map(([name, run, stacks]) => (
         <section key={name} aria-label={name}>
           <h3>
-            {name}: {run.run}, mean {ms(run.mean_ms)}, median {ms(run.median_ms)} of {number(run.steps)} steps
+            {name}: {run.run}, mean {ms(run.mean_ms)}, median {ms(run.median_ms)} of {counted(run.steps, "step")}
           </h3>
           {stacks.length > 0 && (
             <Columns stacks={stacks} unit="ms" each={`${name} step`} ruler={{ most, count, legend: name === "base" }} />
@@ -153,6 +153,7 @@ function labelOf(run: RunOfTwo, at: number): string {
 const height = (stack: Stack) => Object.values(stack.parts).reduce((sum, value) => sum + value, 0);
 
 const KINDS = { appeared: "appeared", vanished: "vanished", slowed: "slower", quickened: "quicker", same: "same" };
+const NUMBERS = ["Base", "New", "Change", "Share of it"];
 /** Rows that are shown before the others are asked for. */
 const FIRST = 12;
 
@@ -161,32 +162,29 @@ interface Rows {
   caption: string;
   rows: readonly Change[] | null;
   per: string;
+  times?: string;
   titleOf?: (name: string) => string;
 }
 
-function Changes({ title, caption, rows, per, titleOf = (name) => name }: Rows) {
+function Changes({ title, caption, rows, per, times = "times", titleOf = (name) => name }: Rows) {
   const [all, show] = useState(false);
   const told = (rows ?? []).filter((each) => each.base_ms || each.new_ms);
   if (told.length === 0) return null;
   const most = Math.max(...told.map((each) => Math.abs(each.change_ms)), Number.MIN_VALUE);
+  // One column of numbers: all have the decimals that the largest needs.
+  const digits = decimals(Math.max(...told.flatMap((each) => [each.base_ms ?? 0, each.new_ms ?? 0])));
   return (
     <section class="panel" aria-label={title}>
       <h2>{title}</h2>
       <div class="scroll whole" tabIndex={0} role="group" aria-label={`${title}, scrolls`}>
         <table class="changes">
           <caption>
-            {number(told.length)} {caption}; times of a mean {per} in ms
+            {counted(told.length, singular(caption), caption)}; {times} of a mean {per} in ms
           </caption>
-          <thead>
-            <tr>
-              <th scope="col">Name</th>
-              <Heads of={["Base", "New", "Change", "Share of it"]} />
-              <th scope="col">Quicker · slower</th>
-            </tr>
-          </thead>
+          <Head of={["Name", ...NUMBERS, "Quicker · slower"]} numbers={NUMBERS} />
           <tbody>
             {told.slice(0, all ? undefined : FIRST).map((each) => (
-              <Line key={`${each.name} ${each.side} ${each.scope}`} of={each} most={most} title={titleOf(each.name)} />
+              <Line key={`${each.name} ${each.side} ${each.scope}`} of={each} {...{ most, digits }} title={titleOf(each.name)} />
             ))}
           </tbody>
         </table>
@@ -200,17 +198,7 @@ function Changes({ title, caption, rows, per, titleOf = (name) => name }: Rows) 
   );
 }
 
-function Heads({ of }: { of: string[] }) {
-  return (
-    <>
-      {of.map((text) => (
-        <th key={text} scope="col" class="number">{text}</th>
-      ))}
-    </>
-  );
-}
-
-function Line({ of, most, title }: { of: Change; most: number; title: string }) {
+function Line({ of, most, digits, title }: { of: Change; most: number; digits: number; title: string }) {
   const category = CATEGORIES.find((each) => each.name === of.category);
   const by = of.low_ms !== null && of.kind === "same" ? "by chance" : KINDS[of.kind];
   const length = (50 * Math.abs(of.change_ms)) / most;
@@ -220,10 +208,10 @@ function Line({ of, most, title }: { of: Change; most: number; title: string }) 
         {category && <Swatch category={category} />} {title}
         {(of.side ?? of.scope) && <small> {of.side ?? of.scope}</small>}
       </th>
-      <Cell exact={of.base_ms}>{number(of.base_ms)}</Cell>
-      <Cell exact={of.new_ms}>{number(of.new_ms)}</Cell>
-      <Cell exact={of.change_ms}>{signed(of.change_ms)}</Cell>
-      <Cell exact={of.share_percent}>{of.kind === "same" ? UNKNOWN : share(of.share_percent)}</Cell>
+      <Cell exact={of.base_ms}>{number(of.base_ms, digits)}</Cell>
+      <Cell exact={of.new_ms}>{number(of.new_ms, digits)}</Cell>
+      <Cell exact={of.change_ms}>{signed(of.change_ms, digits)}</Cell>
+      <Cell exact={of.share_percent}>{of.kind === "same" ? UNKNOWN : percent(of.share_percent)}</Cell>
       <td>
         <svg class="length" aria-hidden="true">
           <rect
@@ -245,14 +233,9 @@ function Cell({ exact, children }: { exact: number | null; children: ComponentCh
   );
 }
 
-function signed(value: number): string {
-  if (value === 0) return "0";
-  return `${value > 0 ? "+" : "−"}${number(Math.abs(value))}`;
-}
-
-/** A share with its sign; what works against the change has a minus. */
-function share(value: number | null): string {
-  return value !== null && value < 0 ? `−${percent(-value)}` : percent(value);
+function signed(value: number, digits: number): string {
+  const text = number(value, digits).replace("-", "−");
+  return /^\d/.test(text) && value > 0 ? `+${text}` : text;
 }
 
 function Findings({ told }: { told: Told }) {
@@ -262,7 +245,7 @@ function Findings({ told }: { told: Told }) {
       <h2>Findings</h2>
       <Twin
         caption={`Effect of each on a ${told.per}`}
-        head={["Finding", "became", "base", "new"]}
+        head={["Finding", "Became", "Base", "New"]}
         rows={told.findings.map((each) => [
           `${each.id}: ${each.title}`,
           each.change === "unknown" ? "not known in both" : each.change,

@@ -2,7 +2,7 @@
 import { LargestPie, slicesOf } from "../charts/pie";
 import { DataTable, type Columns } from "../charts/table";
 import type { FrameworkOpStatsResult, Pie } from "../data/made/types";
-import { ms, number } from "../format";
+import { lasting } from "../format";
 import { ToolPage, useAround } from "../parts/tool";
 import { reasonFor, Value } from "../parts/value";
 import { change, state } from "../state/url";
@@ -46,13 +46,13 @@ export function FrameworkOpStats() {
             </div>
             <p>
               Device idle{" "}
-              <Value field="device_idle_us" title="Device idle" exact={data.device_idle_us} shown={data.device_idle_us === null ? "–" : ms(data.device_idle_us / 1000)} />
+              <Value field="device_idle_us" title="Device idle" exact={data.device_idle_us} shown={lasting(data.device_idle_us)} />
               , host idle{" "}
-              <Value field="host_idle_us" title="Host idle" exact={data.host_idle_us} shown={data.host_idle_us === null ? "–" : ms(data.host_idle_us / 1000)} />
+              <Value field="host_idle_us" title="Host idle" exact={data.host_idle_us} shown={lasting(data.host_idle_us)} />
               {data.device_idle_us !== null && (
                 <>
                   . Ops on the device are small below a launch latency of{" "}
-                  <Value field="launch_latency_us" title="Launch latency" exact={data.launch_latency_us} shown={`${number(data.launch_latency_us)} µs`} />
+                  <Value field="launch_latency_us" title="Launch latency" exact={data.launch_latency_us} shown={lasting(data.launch_latency_us)} />
                 </>
               )}
             </p>

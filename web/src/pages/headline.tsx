@@ -29,7 +29,7 @@ export function Headline({ answer }: { answer: Answer<FindingsAnswer> }) {
                     {" "}
                     <a href={link({ page: "findings", rule: each.finding })}>Why, and how</a>
                     {each.place && <PlaceLinks place={each.place} />}
-                    <PageLinks pages={each.pages} />
+                    <PageLinks pages={each.place ? each.pages.filter((name) => name !== "trace_viewer") : each.pages} />
                   </small>
                 </li>
               ))}
@@ -65,12 +65,12 @@ export function PlaceLinks({ place }: { place: Place }) {
   );
 }
 
-/** Ways to the pages with a finding's numbers, but for the page that is shown. */
+/** Ways to the pages with a finding's numbers, but for the page that is shown and those without any. */
 export function PageLinks({ pages }: { pages: string[] }) {
   return (
     <>
       {pages
-        .filter((each) => hasPage(each) && each !== page.value)
+        .filter((each) => hasPage(each) && each !== page.value && !(each in absent.value))
         .map((each) => (
           <span key={each}>
             {" · "}

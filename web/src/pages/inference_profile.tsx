@@ -3,8 +3,8 @@ import { DataTable } from "../charts/table";
 import { Chart, Twin } from "../charts/twin";
 import type { InferenceProfileResult, Latency } from "../data/made/types";
 import { decimals, heading, ms, number } from "../format";
-import { Card } from "../parts/fact";
 import { ToolPage } from "../parts/tool";
+import { Card } from "../parts/value";
 
 const PERCENTILES: [keyof Latency, string][] = [
   ["mean", "Average"], ["p50", "50th percentile"], ["p90", "90th percentile"],

@@ -7,10 +7,10 @@ import { Chart, Twin } from "../charts/twin";
 import type { InputPipelineResult, InputStep } from "../data/made/types";
 import { INPUT_KINDS } from "../data/made/words";
 import { counted, ms, percent, us } from "../format";
-import { Card } from "../parts/fact";
 import { Pick } from "../parts/pick";
+import { Prose } from "../parts/prose";
 import { ToolPage, useAround } from "../parts/tool";
-import { reasonFor, Value } from "../parts/value";
+import { Card, reasonFor, Value } from "../parts/value";
 import { change, link, state } from "../state/url";
 
 export function InputPipelineAnalyzer() {
@@ -131,7 +131,7 @@ function Range({ data }: { data: InputPipelineResult }) {
     >
       {course && <Band label="Share of each step that is input" each="step" shares={shares} />}
       <Twin
-        caption="Over the steps"
+        caption="Over the steps, long and short ones alike"
         head={["Average", "Standard deviation", "Least", "Most"]}
         rows={[[of.mean, of.std, of.min, of.max].map(percent)]}
       />
@@ -148,7 +148,7 @@ function HostSide({ data }: { data: InputPipelineResult }) {
     return (
       <section class="panel" aria-label="Host side">
         <h2>Host side: input processing time</h2>
-        <p>{why.reason} {why.remedy}</p>
+        <p><Prose text={`${why.reason} ${why.remedy}`} /></p>
       </section>
     );
   return (
@@ -168,7 +168,7 @@ function HostSide({ data }: { data: InputPipelineResult }) {
           ))}
         </tbody>
       </table>
-      {waits && (
+      {waits && waits.waits > 0 && (
         <p>
           The consumer waited {ms(waits.per_step_ms)} a step, in {counted(waits.waits, "wait")}, the longest{" "}
           {ms(waits.longest_ms)}.
@@ -185,7 +185,7 @@ function HostSide({ data }: { data: InputPipelineResult }) {
           caption="input ops"
           columns={[
             { name: "self_time_us", bar: true },
-            "self_time_percent", "name: Input op", "category", "count", "total_time_us", "total_time_percent",
+            "self_time_percent", "name: Input op", "host", "category", "count", "total_time_us", "total_time_percent",
           ]}
         />
       </details>

@@ -1,7 +1,7 @@
 // GPU kernels: which take the time, with what geometry, and whether they use Tensor Cores.
 import { LargestPie, slicesOf } from "../charts/pie";
 import { DataTable, type Columns } from "../charts/table";
-import { ms, number } from "../format";
+import { lasting, number } from "../format";
 import { Pick } from "../parts/pick";
 import { ToolPage } from "../parts/tool";
 import { Value } from "../parts/value";
@@ -47,7 +47,7 @@ export function KernelStats() {
             <p>
               <Value field="kernel_count" title="Kernels" exact={data.kernel_count} shown={number(data.kernel_count)} />{" "}
               kernel executions took{" "}
-              <Value field="kernel_time_us" title="Kernel time" exact={data.kernel_time_us} shown={ms(data.kernel_time_us / 1000)} />
+              <Value field="kernel_time_us" title="Kernel time" exact={data.kernel_time_us} shown={lasting(data.kernel_time_us)} />
               .
             </p>
             <LargestPie
@@ -63,7 +63,7 @@ export function KernelStats() {
               key={table}
               tool="kernel_stats"
               table={table}
-              caption="kernels"
+              caption={table === "nvidia_rules" ? "rules" : "kernels"}
               columns={columnsOf(table, measured)}
               inTrace={(row) => ({ kernel: String(row.kernel_name) })}
               onChoose={(row) => {

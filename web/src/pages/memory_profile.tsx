@@ -4,9 +4,9 @@ import { DataTable } from "../charts/table";
 import { Chart } from "../charts/twin";
 import type { Cell, Memory, MemoryProfileResult, Row } from "../data/made/types";
 import { ms, percent, size, sizeUnit } from "../format";
-import { Card, Line } from "../parts/fact";
 import { Pick } from "../parts/pick";
 import { ToolPage } from "../parts/tool";
+import { Card, Line } from "../parts/value";
 import { change, state } from "../state/url";
 
 export function MemoryProfile() {
@@ -68,7 +68,7 @@ function Lines({ id, options }: { id: string; options: Record<string, string> })
       <DataTable
         tool="memory_profile"
         table={`memories.${id}.lines`}
-        caption="lines of the program"
+        caption="program lines"
         options={options}
         columns={[
           { name: "allocation_bytes", title: "Allocation size", show: inColumn, bar: true },
@@ -150,7 +150,7 @@ function Timeline({ id, memory }: { id: string; memory: Memory }) {
           />
         )
       }
-      table={<DataTable tool="memory_profile" table={`memories.${id}.timeline`} caption="allocations and deallocations" />}
+      table={<DataTable tool="memory_profile" table={`memories.${id}.timeline`} caption="memory events" />}
     >
       <ul class="legend">
         {levels.map(({ label, token }) => (

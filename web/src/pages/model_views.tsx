@@ -7,7 +7,7 @@ import { DataTable } from "../charts/table";
 import { Chart, Twin } from "../charts/twin";
 import type { Options } from "../data/client";
 import type { AnnotationDetailResult, ModelViewsResult, Row } from "../data/made/types";
-import { heading, ms, number, percent, size, us } from "../format";
+import { heading, lasting, number, percent, size, us } from "../format";
 import { Pick } from "../parts/pick";
 import { ToolPage } from "../parts/tool";
 import { Value } from "../parts/value";
@@ -32,6 +32,9 @@ const PRESETS: Record<string, string> = {
 const ORDERS = ["micros", "accelerator_micros", "cpu_micros", "bytes", "params", "float_ops", "occurrence", "name", "depth"];
 const COLUMNS = ["total_us", "percent", "self_us", "total_device_us", "occurrences", "parameters", "flops", "allocated_bytes"];
 
+/** Headings that a name does not give. */
+const HEADS: Record<string, string> = { flops: "FLOPs", allocated_bytes: "Allocated" };
+
 /** Columns of the ranges that the program named. */
 const RANGES = ["total_us", "percent", "self_us", "total_device_us", "device_us", "device_busy_us", "occurrences", "launches", "step_us"];
 
@@ -39,6 +42,8 @@ type View = keyof typeof VIEWS;
 
 export function ModelViews() {
   const view = (state.value.view && state.value.view in VIEWS ? state.value.view : "scope") as View;
+  // A program without ops has ranges or lines only: what came in the place of scopes.
+  const [instead, tell] = useState<View>(view);
   const { preset, sort, find, at, step, op } = state.value;
   const options = {
     view,
@@ -51,9 +56,9 @@ export function ModelViews() {
   };
   return (
     <>
-      <Controls view={view} />
+      <Controls view={view === "scope" ? instead : view} />
       <ToolPage tool="model_views" what="cost by name scope, op type, source line and annotation" options={options}>
-        {(data) => <Filled data={data} view={data.view as View} options={options} />}
+        {(data) => <Filled data={data} view={data.view as View} options={options} onView={tell} />}
       </ToolPage>
     </>
   );
@@ -92,10 +97,12 @@ function Typed(props: { label: string; value: string; onType: (value: string) =>
   );
 }
 
-function Filled({ data, view, options }: { data: ModelViewsResult; view: View; options: Options }) {
+function Filled({ data, view, options, onView }: { data: ModelViewsResult; view: View; options: Options; onView: (view: View) => void }) {
+  useEffect(() => onView(options.view === "scope" ? view : "scope"), [view, options.view]);
   const ranges = view === "annotation";
   const columns = ranges ? RANGES : COLUMNS;
   if (view === "source") return <SourceLines data={data} options={options} />;
+  const most = Math.max(...data[view].map((row) => Number(row.allocated_bytes ?? 0)), 0);
   const choose = { scope: chooseScope, annotation: chooseRange }[view as string];
   return (
     <>
@@ -107,8 +114,8 @@ function Filled({ data, view, options }: { data: ModelViewsResult; view: View; o
         ) : (
           <Tree
             label={`Cost ${VIEWS[view]}`}
-            nodes={data[view].map((row) => node(row, columns))}
-            head={columns.map((name) => (name === "flops" ? "FLOPs" : heading(name)))}
+            nodes={data[view].map((row) => node(row, columns, most))}
+            head={columns.map((name) => HEADS[name] ?? heading(name))}
             {...(choose && { onChoose: choose })}
           />
         )}
@@ -161,7 +168,7 @@ function OfCosts({ data }: { data: ModelViewsResult }) {
   return (
     <p>
       In all{" "}
-      <Value field="total_us" title="Total" exact={data.total_us} shown={ms(data.total_us / 1000)} />{" "}
+      <Value field="total_us" title="Total" exact={data.total_us} shown={lasting(data.total_us)} />{" "}
       of self time; operations are known for{" "}
       <Value field="flops_known_percent" title="Time with known operations" exact={data.flops_known_percent} shown={percent(data.flops_known_percent)} />{" "}
       of the time.
@@ -175,7 +182,7 @@ function OfRanges({ data }: { data: ModelViewsResult }) {
     <p>
       Time of the host's clock in the ranges that the program named, and of the device work that was launched there. Launched in none of
       them:{" "}
-      <Value field="unannotated_device_us" title="Device time outside of all ranges" exact={outside} shown={ms(outside && outside / 1000)} />
+      <Value field="unannotated_device_us" title="Device time outside of all ranges" exact={outside} shown={lasting(outside)} />
       .
     </p>
   );
@@ -189,7 +196,7 @@ function chooseRange(name: string): void {
   change({ op: name }, { push: true });
 }
 
-function node(row: Row, columns: string[]): TreeNode {
+function node(row: Row, columns: string[], most: number): TreeNode {
   return {
     id: Number(row.id),
     parent: row.parent === null ? null : Number(row.parent),
@@ -197,7 +204,7 @@ function node(row: Row, columns: string[]): TreeNode {
     cells: columns.map((name) => {
       const value = row[name];
       const known = typeof value === "number" ? value : null;
-      return name === "percent" ? percent(known) : number(known);
+      return name === "percent" ? percent(known) : name === "allocated_bytes" ? size(known, most) : number(known);
     }),
   };
 }

@@ -10,11 +10,10 @@ import type { FindingsAnswer } from "../data/findings";
 import type { DeviceEntry, OverviewPageResult } from "../data/made/types";
 import { SOURCES } from "../data/made/words";
 import { counted, decimals, heading, ms, number, percent, size, UNKNOWN } from "../format";
-import { Card, Line } from "../parts/fact";
 import { Prose } from "../parts/prose";
 import { ToolPage, useAround } from "../parts/tool";
 import { Show } from "../parts/unavailable";
-import { reasonFor, Value } from "../parts/value";
+import { Card, Line, reasonFor, Value } from "../parts/value";
 import { join, link } from "../state/url";
 import { Checklist } from "./findings";
 import { Headline } from "./headline";
@@ -44,7 +43,7 @@ function Overview({ findings }: { findings: Answer<FindingsAnswer> }) {
             </section>
           </div>
           <Steps data={data} all={cut.find((each) => each.table === "steps")?.rows} />
-          {data.account.length > 0 && <Account entries={data.account} />}
+          {data.account.length > 0 && <Account entries={data.account} each={data.window === "steps" ? "step" : "recording"} />}
           <TopOps data={data} />
           <div class="side-by-side">
             <Environment data={data} />
@@ -130,7 +129,7 @@ function Summary({ data }: { data: OverviewPageResult }) {
             </span>
           ))
         ) : (
-          <><Value field="precision" title="Device compute precision" shown="–" /> <Prose text={reasonFor("precision", missing)?.reason ?? ""} /></>
+          <><Value field="precision" title="Device compute precision" shown="–" /> <Prose text={reasonFor("precision.compute_16bit_percent", missing)?.reason ?? ""} /></>
         )}
       </p>
     </section>
@@ -168,10 +167,10 @@ function Steps({ data, all }: { data: OverviewPageResult; all: number | undefine
 }
 
 function TopOps({ data }: { data: OverviewPageResult }) {
-  const onDevice = data.top_ops?.some((each) => each.host_or_device === "Device") ?? true;
+  const sides = new Set(data.top_ops?.map((each) => each.host_or_device));
   return (
     <section class="panel">
-      <h2>Top 10 operations on {onDevice ? "the device" : "the host"}</h2>
+      <h2>Top 10 operations{sides.has("Device") ? " on the device" : sides.has("Host") && " on the host"}</h2>
       <DataTable
         tool="overview_page"
         table="top_ops"
@@ -200,8 +199,8 @@ function Environment({ data }: { data: OverviewPageResult }) {
           <Line title="Devices used" field="environment.used_device_count" exact={of.used_device_count} />
           {kinds(of.devices).map(([kind, devices]) => (
             <tr key={kind}>
-              <th scope="row">{devices.length} × {kind}</th>
-              <td>{used(devices)}</td>
+              <th scope="row" colSpan={used(devices) ? 1 : 2}>{devices.length} × {kind}</th>
+              {used(devices) && <td>{used(devices)}</td>}
             </tr>
           ))}
         </tbody>
@@ -245,9 +244,9 @@ function Placement({ data }: { data: OverviewPageResult }) {
           <Line title="Waiting for launches" field="kernel_launch_percent" exact={data.kernel_launch_percent} />
         </tbody>
       </table>
-      {phases.length > 0 && (
+      {phases.some(([phase, value]) => phase !== "unknown" && value !== null) && (
         <table class="twin">
-          <caption>Phases of a step, on the device</caption>
+          <caption>Phases of a step, on the {data.environment.device_count === 0 ? "host" : "device"}</caption>
           <tbody>
             {phases.map(([phase, value]) => (
               <Line key={phase} title={PHASES[phase] ?? heading(phase)} field={`phases_ms.${phase}`} exact={value} shown={value === null ? UNKNOWN : `${number(value, digits)} ms`} />

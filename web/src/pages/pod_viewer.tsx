@@ -7,11 +7,11 @@ import { Columns } from "../charts/columns";
 import { DataTable } from "../charts/table";
 import { Chart } from "../charts/twin";
 import type { PodStep, PodViewerResult, Worker, WorkerName } from "../data/made/types";
-import { ms, number, percent } from "../format";
-import { Line } from "../parts/fact";
+import { CODES } from "../data/made/words";
+import { counted, ms, number, percent } from "../format";
 import { Pick } from "../parts/pick";
 import { ToolPage } from "../parts/tool";
-import { Value } from "../parts/value";
+import { Line, Value } from "../parts/value";
 import { change, join, link, state } from "../state/url";
 
 export function PodViewer() {
@@ -85,7 +85,7 @@ function OneStep({ data }: { data: PodViewerResult }) {
   return (
     <Chart
       title={step.step === null && data.steps.length === 1 ? "The whole recording" : `Step ${step.step ?? step.name}`}
-      summary={step.slowest ? `Slowest: ${named(step.slowest)}${step.slowest_by ? `, by ${categoryTitle(step.slowest_by).toLowerCase()}` : ""}.` : ""}
+      summary={step.slowest ? `Slowest: ${named(step.slowest)}${step.slowest_by ? `: ${CODES.slowest_by![step.slowest_by]}` : ""}.` : ""}
       controls={
         <>
           {data.steps.length > 1 && <label>
@@ -105,7 +105,7 @@ function OneStep({ data }: { data: PodViewerResult }) {
           {workers.length > 1 && <Pick label="Order" value={byTime ? "time" : "rank"} of={ORDERS} onPick={(by) => change({ by })} />}
         </>
       }
-      table={<DataTable tool="pod_viewer" table="steps" caption="steps of workers" />}
+      table={<DataTable tool="pod_viewer" table="steps" caption="worker steps" />}
     >
       {step.slowest && quick && quick.host !== step.slowest.host && (
         <p>
@@ -153,7 +153,7 @@ function Card({ worker }: { worker: Worker | undefined }) {
   return (
     <section class="panel" aria-label="Breakdown of the worker">
       <h3>{named(worker)}</h3>
-      <p>{ms(worker.total_ms)} in all, mostly {categoryTitle(worker.bottleneck).toLowerCase()}</p>
+      <p>{ms(worker.total_ms)} in all; the largest part: {categoryTitle(worker.bottleneck).toLowerCase()}</p>
       <Breakdown
         field="steps.workers.breakdown_ms"
         parts={worker.breakdown_ms}
@@ -179,10 +179,12 @@ function Clocks({ data }: { data: PodViewerResult }) {
   return (
     <section class="panel">
       <h2>Clocks of the hosts</h2>
-      <p>
-        {number(data.collectives_matched)} collectives were matched across hosts, {number(data.collectives_unmatched)}{" "}
-        could not be. Offsets hold to within the doubt beside them.
-      </p>
+      {data.collectives_matched + data.collectives_unmatched > 0 && (
+        <p>
+          {counted(data.collectives_matched, "collective")} matched across hosts, {number(data.collectives_unmatched)} not.
+          Offsets hold to within the doubt beside them.
+        </p>
+      )}
       <DataTable tool="pod_viewer" table="clocks" caption="hosts" />
     </section>
   );

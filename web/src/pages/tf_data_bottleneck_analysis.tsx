@@ -3,7 +3,7 @@ import { Graph as Drawing } from "../charts/graph";
 import { DataTable } from "../charts/table";
 import { Chart } from "../charts/twin";
 import type { Graph, Node, TfDataBottleneckAnalysisResult } from "../data/made/types";
-import { counted, ms, us } from "../format";
+import { counted, lasting, us } from "../format";
 import { open } from "../parts/details";
 import { Fact } from "../parts/fact";
 import { Pick } from "../parts/pick";
@@ -41,7 +41,7 @@ function Summary({ data }: { data: TfDataBottleneckAnalysisResult }) {
       {of.bottleneck && (
         <p>
           On host <b>{of.host}</b>, pipeline <b>{of.pipeline}</b>, the slowest call took{" "}
-          <Value field="summary.max_latency_us" title="Maximum latency" exact={of.max_latency_us} shown={of.max_latency_us === null ? "–" : ms(of.max_latency_us / 1000)} />
+          <Value field="summary.max_latency_us" title="Maximum latency" exact={of.max_latency_us} shown={lasting(of.max_latency_us)} />
           . The bottleneck is <b>{of.bottleneck.type}</b>: <code>{of.bottleneck.long_name}</code>
         </p>
       )}
@@ -84,7 +84,7 @@ function PipelineGraph({ data, host }: { data: TfDataBottleneckAnalysisResult; h
       }
       table={<DataTable tool="tf_data_bottleneck_analysis" table="stages" caption="stages" options={{ pipeline: state.value.pipe, rank: state.value.rank }} />}
     >
-      <p>One call of {us(shown.latency_us)}. {shown.suggestion !== data.summary.suggestion && shown.suggestion}</p>
+      <p>One call of {lasting(shown.latency_us)}. {shown.suggestion !== data.summary.suggestion && shown.suggestion}</p>
       <Stages graph={shown} />
     </Chart>
   );
@@ -113,8 +113,8 @@ function Stage({ node }: { node: Node }) {
       <b>{node.type}</b>
       {node.bottleneck && <strong>bottleneck</strong>}
       <div>Start {us(node.start_us)}</div>
-      <div>Total {us(node.total_us)}</div>
-      <div>Self {us(node.self_us)}</div>
+      <div>Total {lasting(node.total_us)}</div>
+      <div>Self {lasting(node.self_us)}</div>
       <div>{counted(node.calls, "call")}</div>
     </>
   );
@@ -124,8 +124,8 @@ function Details({ node }: { node: Node }) {
   return (
     <dl>
       <Fact name="Long name"><code>{node.name}</code></Fact>
-      <Fact name="Self time, without its children">{us(node.self_us)}</Fact>
-      <Fact name="Total duration of all calls">{us(node.total_us)}</Fact>
+      <Fact name="Self time, without its children">{lasting(node.self_us)}</Fact>
+      <Fact name="Total duration of all calls">{lasting(node.total_us)}</Fact>
       {Object.entries(node.parameters ?? {}).map(([name, value]) => <Fact key={name} name={name.replaceAll("_", " ")}>{String(value)}</Fact>)}
     </dl>
   );

@@ -1,13 +1,14 @@
 // What charts with axes share: the room that they have, and round numbers to write at them.
+import type { ComponentChildren } from "preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 
 const NARROWEST = 260;
 
 /**
- * The width that is there, so that text keeps its size on narrow screens; null until it is
- * known, for a chart takes long to draw and should be drawn once.
+ * A chart in the width that is there, so that text keeps its size on narrow screens; drawn once
+ * that is known, for a chart takes long to draw.
  */
-export function useRoom() {
+export function Fitted(props: { class?: string; above?: ComponentChildren; children: (room: number) => ComponentChildren }) {
   const place = useRef<HTMLDivElement>(null);
   const [room, measure] = useState<number | null>(null);
   useLayoutEffect(() => {
@@ -17,7 +18,36 @@ export function useRoom() {
     watch.observe(place.current!);
     return () => watch.disconnect();
   }, []);
-  return [place, room] as const;
+  return (
+    <div class={`columns ${props.class ?? ""}`} ref={place}>
+      {props.above}
+      {room !== null && props.children(room)}
+    </div>
+  );
+}
+
+/** Where a scale is written: lines from left to right, each with its text before it. */
+interface ScaleProps {
+  left: number;
+  right: number;
+  /** Height and text of each line. */
+  at: [number, string][];
+  title?: string;
+  middle?: number;
+}
+
+export function Scale({ left, right, at, title, middle = 0 }: ScaleProps) {
+  return (
+    <>
+      {at.map(([y, text]) => (
+        <g key={y}>
+          <line x1={left} x2={right} y1={y} y2={y} />
+          <text x={left - 6} y={y + 4} text-anchor="end">{text}</text>
+        </g>
+      ))}
+      {title && <text transform={`translate(11 ${middle}) rotate(-90)`} text-anchor="middle">{title}</text>}
+    </>
+  );
 }
 
 /** The next round number: 1, 2 or 5 times a power of ten. */

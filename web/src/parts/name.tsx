@@ -12,7 +12,7 @@ export function Name({ text }: { text: string }) {
   return (
     <span class="name">
       <span class="head" style={{ maxWidth: `max(5ch, var(--name) - ${0.85 * tail.length}ch)` }}>{head}</span>
-      {tail}
+      <span class="tail">{tail}</span>
     </span>
   );
 }

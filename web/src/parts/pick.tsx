@@ -1,4 +1,5 @@
-// A choice among a few, with its name before it.
+// A choice of one or of several among a few.
+import type { ComponentChildren } from "preact";
 
 interface Props {
   label: string;
@@ -21,5 +22,32 @@ export function Pick({ label, value, of, off = [], onPick }: Props) {
         ))}
       </select>
     </label>
+  );
+}
+
+interface ChecksProps<T> {
+  title: string;
+  legend: string;
+  /** Key, name, and whether it is chosen. */
+  of: readonly (readonly [T, string, boolean])[];
+  onToggle: (key: T) => void;
+  children?: ComponentChildren;
+}
+
+/** Which of them are chosen, in a list that unfolds. */
+export function Checks<T extends string | number>({ title, legend, of, onToggle, children }: ChecksProps<T>) {
+  return (
+    <details class="choose">
+      <summary>{title}</summary>
+      <fieldset>
+        <legend>{legend}</legend>
+        {children}
+        {of.map(([key, name, checked]) => (
+          <label key={key}>
+            <input type="checkbox" checked={checked} onChange={() => onToggle(key)} /> {name}
+          </label>
+        ))}
+      </fieldset>
+    </details>
   );
 }

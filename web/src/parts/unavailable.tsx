@@ -6,6 +6,7 @@ import type { Answer, Refusal } from "../data/client";
 import type { Missing, Unavailable } from "../data/made/types";
 import { notice, work } from "../data/runs";
 import { reset, state } from "../state/url";
+import { Fact } from "./fact";
 import { Prose } from "./prose";
 
 export function Absent({ what, why }: { what: string; why: Unavailable }) {
@@ -13,12 +14,9 @@ export function Absent({ what, why }: { what: string; why: Unavailable }) {
     <section class="panel absent" data-code={why.code}>
       <h2>Nothing to show</h2>
       <dl>
-        <dt>Here would be</dt>
-        <dd>{what}</dd>
-        <dt>Missing</dt>
-        <dd><Prose text={sentence(why.reason)} /></dd>
-        <dt>Way out</dt>
-        <dd><Prose text={why.remedy} /></dd>
+        <Fact name="Here would be">{what}</Fact>
+        <Fact name="Missing"><Prose text={sentence(why.reason)} /></Fact>
+        <Fact name="Way out"><Prose text={why.remedy} /></Fact>
       </dl>
     </section>
   );

@@ -1,10 +1,12 @@
-// A number that explains itself: its definition and its inputs, or why it is not there.
+// A number that explains itself: its definition and its inputs, or why it is not there. It stands
+// in a sentence, on a card, or in a row of a table.
 import type { ComponentChildren } from "preact";
 
 import { useDefinition } from "../data/definitions";
-import type { Missing } from "../data/made/types";
-import { UNKNOWN } from "../format";
+import type { Cell, Missing } from "../data/made/types";
+import { byName, UNKNOWN } from "../format";
 import { open } from "./details";
+import { Fact } from "./fact";
 import { Prose } from "./prose";
 import { useAround } from "./tool";
 
@@ -62,38 +64,42 @@ function Explained(props: {
   evidence?: ComponentChildren;
 }) {
   const definition = useDefinition(props.tool, props.field);
+  const { exact, why, evidence } = props;
   return (
     <dl>
-      <dt>Field</dt>
-      <dd>
-        <code>{props.tool}: {props.field}</code>
-      </dd>
-      {definition && (
-        <>
-          <dt>Definition</dt>
-          <dd>{definition}</dd>
-        </>
-      )}
-      {props.exact !== undefined && props.exact !== null && (
-        <>
-          <dt>Exactly</dt>
-          <dd>{String(props.exact)}</dd>
-        </>
-      )}
-      {props.why && (
-        <>
-          <dt>Not measured</dt>
-          <dd>
-            <Prose text={`${props.why.reason} ${props.why.remedy}`} />
-          </dd>
-        </>
-      )}
-      {props.evidence && (
-        <>
-          <dt>Evidence</dt>
-          <dd>{props.evidence}</dd>
-        </>
-      )}
+      <Fact name="Field"><code>{props.tool}: {props.field}</code></Fact>
+      {definition && <Fact name="Definition">{definition}</Fact>}
+      {exact !== undefined && exact !== null && <Fact name="Exactly">{String(exact)}</Fact>}
+      {why && <Fact name="Not measured"><Prose text={`${why.reason} ${why.remedy}`} /></Fact>}
+      {evidence && <Fact name="Evidence">{evidence}</Fact>}
     </dl>
+  );
+}
+
+type Named = Omit<Valued, "shown" | "exact"> & {
+  /** What stands above or beside the number, where it is not the number's title. */
+  name?: string;
+  exact: Exclude<Cell, boolean>;
+  /** The number in words; by the unit in the field's name where absent. */
+  shown?: string;
+};
+
+export function Card(of: Named) {
+  return (
+    <li>
+      <h2>{of.name ?? of.title}</h2>
+      <Value {...of} shown={of.shown ?? byName(of.field, of.exact)} />
+    </li>
+  );
+}
+
+export function Line(of: Named) {
+  return (
+    <tr>
+      <th scope="row">{of.name ?? of.title}</th>
+      <td class={typeof of.exact === "string" ? undefined : "number"}>
+        <Value {...of} shown={of.shown ?? byName(of.field, of.exact)} />
+      </td>
+    </tr>
   );
 }

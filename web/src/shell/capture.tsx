@@ -1,10 +1,11 @@
 // Recording running programs: which, how long and how much, and what became of each.
 import { signal } from "@preact/signals";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 
 import { ask } from "../data/client";
 import { refresh, runs } from "../data/runs";
 import { counted, number, size } from "../format";
+import { Dialog } from "../parts/dialog";
 import { change } from "../state/url";
 
 interface Host {
@@ -52,12 +53,8 @@ async function look(): Promise<void> {
 }
 
 export function Capture() {
-  const dialog = useRef<HTMLDialogElement>(null);
   const [open, show] = useState(false);
   useEffect(() => void look(), []);
-  useEffect(() => {
-    if (open) dialog.current?.showModal();
-  }, [open]);
   const now = found.value;
   const recording = now?.job?.state === "recording";
   useEffect(() => {
@@ -73,14 +70,18 @@ export function Capture() {
     <>
       <button onClick={() => show(true)}>{recording ? "Recording …" : "Capture"}</button>
       {open && (
-        <dialog ref={dialog} class="capture" aria-label="Capture" onClose={() => show(false)}>
-          <h2>Record running programs</h2>
-          <Form addresses={now.addresses} recording={recording} />
-          {now.job && <Progress job={now.job} onShow={() => dialog.current?.close()} />}
-          <form method="dialog">
-            <button>Close</button>
-          </form>
-        </dialog>
+        <Dialog class="capture" label="Capture" onClose={() => show(false)}>
+          {(close) => (
+            <>
+              <h2>Record running programs</h2>
+              <Form addresses={now.addresses} recording={recording} />
+              {now.job && <Progress job={now.job} onShow={close} />}
+              <form method="dialog">
+                <button>Close</button>
+              </form>
+            </>
+          )}
+        </Dialog>
       )}
     </>
   );

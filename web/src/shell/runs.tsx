@@ -1,17 +1,15 @@
 // The runs of the log directory in a list: found by name or date, with what cannot be shown.
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 
+import { Head } from "../charts/twin";
 import { chosen, runs, type Run } from "../data/runs";
 import { counted, size, UNKNOWN } from "../format";
+import { Dialog } from "../parts/dialog";
 import { change } from "../state/url";
 
 export function RunList() {
-  const dialog = useRef<HTMLDialogElement>(null);
   const [open, show] = useState(false);
   const [text, search] = useState("");
-  useEffect(() => {
-    if (open) dialog.current?.showModal();
-  }, [open]);
   const all = runs.value?.runs ?? [];
   const refused = runs.value?.refused.length ?? 0;
   if (all.length + refused < 2) return null;
@@ -21,36 +19,34 @@ export function RunList() {
     <>
       <button onClick={() => show(true)}>Find a run</button>
       {open && (
-        <dialog ref={dialog} class="runs" aria-label="Runs" onClose={() => show(false)}>
-          <form method="dialog">
-            <input
-              type="search"
-              placeholder="Name, date, host, framework"
-              aria-label="Search runs"
-              value={text}
-              onInput={(event) => search(event.currentTarget.value)}
-            />{" "}
-            <button>Close</button>
-          </form>
-          <table>
-            <caption>
-              {found.length === all.length ? counted(all.length, "run") : `${found.length} of ${counted(all.length, "run")}`}
-            </caption>
-            <thead>
-              <tr>
-                {["Run", "Recorded", "Framework", "Hosts", "Format", "Size", "State"].map((title) => (
-                  <th key={title} scope="col">{title}</th>
-                ))}
-              </tr>
-            </thead>
-            <tbody>
-              {found.map((run) => (
-                <Line key={run.id} run={run} onChoose={() => dialog.current?.close()} />
-              ))}
-            </tbody>
-          </table>
-          <Unshown />
-        </dialog>
+        <Dialog class="runs" label="Runs" onClose={() => show(false)}>
+          {(close) => (
+            <>
+              <form method="dialog">
+                <input
+                  type="search"
+                  placeholder="Name, date, host, framework"
+                  aria-label="Search runs"
+                  value={text}
+                  onInput={(event) => search(event.currentTarget.value)}
+                />{" "}
+                <button>Close</button>
+              </form>
+              <table>
+                <caption>
+                  {found.length === all.length ? counted(all.length, "run") : `${found.length} of ${counted(all.length, "run")}`}
+                </caption>
+                <Head of={["Run", "Recorded", "Framework", "Hosts", "Format", "Size", "State"]} />
+                <tbody>
+                  {found.map((run) => (
+                    <Line key={run.id} run={run} onChoose={close} />
+                  ))}
+                </tbody>
+              </table>
+              <Unshown />
+            </>
+          )}
+        </Dialog>
       )}
     </>
   );

@@ -8,8 +8,8 @@ const SIZES: [number, string][] = [[2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10,
 
 /** A value with its unit; bytes in a larger one. */
 export function amount(value: number, unit: string): string {
-  const [size, name] = (unit === "bytes" && SIZES.find(([size]) => Math.abs(value) >= size)) || [1, unit];
-  return `${number(value / size)} ${name}`;
+  const [size, name] = (unit.startsWith("bytes") && SIZES.find(([size]) => Math.abs(value) >= size)) || [1, "bytes"];
+  return `${number(value / size)} ${unit.replace("bytes", name).replace("percent", "%")}`;
 }
 
 /** What a counter reached in each bucket of a tile. */

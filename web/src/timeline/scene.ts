@@ -261,7 +261,11 @@ export class Scene {
     target.font = FONT;
     target.fillStyle = this.colours.muted;
     target.textBaseline = "top";
+    target.strokeStyle = this.colours.page;
+    target.lineWidth = 3;
+    target.strokeText(amount(high, unit ?? ""), 4, y);
     target.fillText(amount(high, unit ?? ""), 4, y);
+    target.lineWidth = 1;
   }
 
   private drawTexts(target: CanvasRenderingContext2D, texts: Text[]): void {

@@ -3,7 +3,9 @@ import { useState } from "preact/hooks";
 
 import { useAnswer } from "../data/client";
 import { categoryTitle } from "../charts/categories";
+import { Head } from "../charts/twin";
 import { duration, number } from "../format";
+import { Name } from "../parts/name";
 import { Show } from "../parts/unavailable";
 import type { Catalogue } from "../timeline/model";
 import type { Extent } from "../timeline/viewport";
@@ -16,6 +18,7 @@ interface Events {
 }
 
 const PAGE = 100;
+const NUMBERS = ["Start", "Duration (ps)", "Duration"];
 
 export function EventsInView({ catalogue, view, tracks }: { catalogue: Catalogue; view: Extent; tracks: number[] }) {
   const [offset, move] = useState(0);
@@ -28,20 +31,15 @@ export function EventsInView({ catalogue, view, tracks }: { catalogue: Catalogue
           <div class="scroll whole">
             <table aria-rowcount={total}>
               <caption>
-                Events in view: {number(total)}, of which {number(offset + 1)} to {number(offset + events.length)} are shown
+                Events in view: {number(total)}
+                {events.length < total && `, of which ${number(offset + 1)} to ${number(offset + events.length)} are shown`}
               </caption>
-              <thead>
-                <tr>
-                  {["Name", "Track", "Category", "Start", "Duration (ps)", "Duration"].map((text) => (
-                    <th key={text} scope="col">{text}</th>
-                  ))}
-                </tr>
-              </thead>
+              <Head of={["Name", "Track", "Category", ...NUMBERS]} numbers={NUMBERS} />
               <tbody>
                 {events.map((each) => (
                   <tr key={`${each.track}:${each.item}`}>
-                    <th scope="row">
-                      <button class="link" onClick={() => choose({ kind: "span", track: each.track, item: each.item })}>{each.name}</button>
+                    <th scope="row" title={each.name}>
+                      <button class="link" onClick={() => choose({ kind: "span", track: each.track, item: each.item })}><Name text={each.name} /></button>
                     </th>
                     <td>{catalogue.tracks[each.track]?.name}</td>
                     <td>{categoryTitle(catalogue.categories[each.category] ?? "other")}</td>

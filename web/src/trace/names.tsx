@@ -1,6 +1,7 @@
 // Names of sections and tracks at the left, with triangles; tracks can be pinned, hidden, moved.
 import { useState } from "preact/hooks";
 
+import { counted } from "../format";
 import { letters } from "../state/letters";
 import { ordered, rowsOf, type Arrangement, type Catalogue, type Lane, type Layout } from "../timeline/model";
 import { reorder, said, toggleFold, toggleHidden, togglePin } from "./chosen";
@@ -45,7 +46,7 @@ function SectionName({ catalogue, lane }: { catalogue: Catalogue; lane: Lane }) 
       onClick={() => toggleFold(lane.key)}
     >
       <span aria-hidden="true">{lane.open ? "▾" : "▸"}</span> <b>{section.name}</b>{" "}
-      <small>{[section.label, `${section.tracks.length} ${section.tracks.length === 1 ? "track" : "tracks"}`].filter(Boolean).join(" · ")}</small>
+      <small>{[section.label, counted(section.tracks.length, "track")].filter(Boolean).join(" · ")}</small>
     </button>
   );
 }
@@ -98,7 +99,7 @@ function TrackName({ catalogue, lane, as, dragged, drag }: TrackProps) {
     >
       <button
         class="name"
-        title={`${track.name}: ${track.drawn} events. Alt+↑ and Alt+↓ move it, P pins it, H hides it.`}
+        title={`${track.name}: ${counted(track.drawn, "event")}. Alt+↑ and Alt+↓ move it, P pins it, H hides it.`}
         aria-expanded={foldable ? lane.open : undefined}
         onClick={() => foldable && toggleFold(`t${track.track}`)}
       >

@@ -1,12 +1,14 @@
 // What is chosen beside single events: several in one pixel, an area with its sums, a gap and
 // its explanation.
+import type { ComponentChildren } from "preact";
 import { useEffect } from "preact/hooks";
 
 import { useAnswer, type Answer } from "../data/client";
 import { CATEGORIES, CATEGORY_OF } from "../data/made/categories";
 import type { Missing, Unavailable } from "../data/made/types";
-import { duration, number, percent } from "../format";
+import { counted, duration, number, percent } from "../format";
 import { Fact } from "../parts/fact";
+import { Name } from "../parts/name";
 import { MissingFields, Waiting } from "../parts/unavailable";
 import type { Section } from "../timeline/model";
 import type { Band } from "../timeline/overlay";
@@ -132,27 +134,24 @@ function Sums({ answer, control }: { answer: Answer<Totals>; control: Control })
   const devices = [...new Set(owners.map((each) => each.device))];
   return (
     <>
-      <p data-spans={spans}>{number(spans)} events begin here or run into it.</p>
+      <p data-spans={spans}>{counted(spans, "event")} within this time or across its edges.</p>
       <div class="columns-of-facts">
         {devices.map((device) => (
-          <table class="twin sums" key={device}>
-            <caption>Whose time it is{device !== null && devices.length > 1 && `, device ${device}`}</caption>
-            <tbody>
-              {mostFirst(owners.filter((each) => each.device === device && each.time_ps)).map(({ owner, category, time_ps }) => (
-                <tr key={owner} data-owner={owner}>
-                  <th scope="row">
-                    <i class={`swatch fill-bg-${tokenOf(category)}`} aria-hidden="true" /> {control.scene.catalogue.owners.find((each) => each.name === owner)?.words ?? owner}
-                  </th>
-                  <td class="number" title={`${time_ps} ps`} data-ps={time_ps}>{duration(time_ps)}</td>
-                  <td class="number">{percent((100 * time_ps!) / account_ps)}</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
+          <SumTable
+            key={device}
+            title={`Whose time it is${device !== null && devices.length > 1 ? `, device ${device}` : ""}`}
+            rows={mostFirst(owners.filter((each) => each.device === device && each.time_ps)).map(({ owner, category, time_ps }) => ({
+              owner,
+              token: tokenOf(category),
+              what: control.scene.catalogue.owners.find((each) => each.name === owner)?.words ?? owner,
+              ps: time_ps!,
+              beside: percent((100 * time_ps!) / account_ps),
+            }))}
+          />
         ))}
-        <SumTable title="Ops" rows={ops} />
-        <SumTable title="Kernels" rows={kernels} />
-        {ops.length + kernels.length === 0 && <SumTable title="Events by name, nested ones included" rows={names} />}
+        <SumTable title="Ops" rows={summed(ops)} />
+        <SumTable title="Kernels" rows={summed(kernels)} />
+        {ops.length + kernels.length === 0 && <SumTable title="Events by name, nested ones included" rows={summed(names)} />}
       </div>
       <MissingFields missing={missing} />
     </>
@@ -165,22 +164,40 @@ function mostFirst<T extends { time_ps: number | null }>(rows: T[]): T[] {
 
 const MOST_SUMS = 12;
 
-function SumTable({ title, rows }: { title: string; rows: Sum[] }) {
+/** One row: what took time, how much, and its share or count. */
+interface Summed {
+  owner?: string;
+  /** Of the colour of an owner. */
+  token?: string;
+  what: ComponentChildren;
+  /** All of a name that may be cut. */
+  title?: string | null;
+  ps: number;
+  beside: string;
+}
+
+function SumTable({ title, rows }: { title: string; rows: Summed[] }) {
   if (rows.length === 0) return null;
   return (
     <table class="twin sums">
       <caption>{title}</caption>
       <tbody>
-        {rows.slice(0, MOST_SUMS).map((each) => (
-          <tr key={each.name}>
-            <th scope="row">{each.name ?? "all others"}</th>
-            <td class="number" title={`${each.time_ps} ps`} data-ps={each.time_ps}>{duration(each.time_ps)}</td>
-            <td class="number">{number(each.count)} ×</td>
+        {rows.map(({ owner, token, what, title, ps, beside }, k) => (
+          <tr key={k} data-owner={owner}>
+            <th scope="row" title={title ?? undefined}>
+              {token && <i class={`swatch fill-bg-${token}`} aria-hidden="true" />} {what}
+            </th>
+            <td class="number" title={`${ps} ps`} data-ps={ps}>{duration(ps)}</td>
+            <td class="number">{beside}</td>
           </tr>
         ))}
       </tbody>
     </table>
   );
+}
+
+function summed(rows: Sum[]): Summed[] {
+  return rows.slice(0, MOST_SUMS).map(({ name, time_ps, count }) => ({ what: name === null ? "all others" : <Name text={name} />, title: name, ps: time_ps, beside: `${number(count)} ×` }));
 }
 
 export function Gap({ of, gap, control }: { of: Extract<Choice, { kind: "gap" }>; gap: Extent; control: Control }) {
@@ -245,38 +262,29 @@ function Told({ of, control }: { of: Explanation; control: Control }) {
     <section class="explained" aria-label="Explanation">
       <p class="verdict">{of.text}</p>
       <div class="columns-of-facts">
-        <table class="twin sums">
-          <caption>Whose time it is</caption>
-          <tbody>
-            {of.owners.map((each) => (
-              <tr key={each.owner} data-owner={each.owner}>
-                <th scope="row">
-                  <i class={`swatch fill-bg-${tokenOf(each.owner)}`} aria-hidden="true" /> {each.label}
-                  <small> {each.parts.flatMap(({ name }) => name ?? []).slice(0, 2).join(", ")}</small>
-                </th>
-                <td class="number" title={`${each.ps} ps`}>{duration(each.ps)}</td>
-                <td class="number">{percent(each.percent)}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-        {of.meanwhile.length > 0 && (
-          <table class="twin sums">
-            <caption>Meanwhile on the host</caption>
-            <tbody>
-              {of.meanwhile.slice(0, 10).map((each) => (
-                <tr key={`${each.thread} ${each.name}`}>
-                  <th scope="row">
-                    <Way to={{ ...each, start_ps: each.begin_ps, dur_ps: each.end_ps - each.begin_ps }} control={control} />{" "}
-                    <small>{each.thread}</small>
-                  </th>
-                  <td class="number" title={`${each.ps} ps`}>{duration(each.ps)}</td>
-                  <td class="number">{number(each.count)} ×</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        )}
+        <SumTable
+          title="Whose time it is"
+          rows={of.owners.map(({ owner, label, parts, ps, percent: share }) => ({
+            owner,
+            token: tokenOf(owner),
+            what: <>{label}<small> {parts.flatMap(({ name }) => name ?? []).slice(0, 2).join(", ")}</small></>,
+            ps,
+            beside: percent(share),
+          }))}
+        />
+        <SumTable
+          title="Meanwhile on the host"
+          rows={of.meanwhile.slice(0, 10).map((each) => ({
+            what: (
+              <>
+                <Way to={{ ...each, start_ps: each.begin_ps, dur_ps: each.end_ps - each.begin_ps }} control={control} />{" "}
+                <small>{each.thread}</small>
+              </>
+            ),
+            ps: each.ps,
+            beside: `${number(each.count)} ×`,
+          }))}
+        />
         <dl class="facts">
           <Time name="Stretch" ps={of.dur_ps} />
           {of.before && <Fact name="Before"><Way to={of.before} control={control} /></Fact>}

@@ -1,11 +1,10 @@
 // Tools, search, marks and what else can be done with the window.
-import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 
 import { useAnswer } from "../data/client";
 import { base } from "../data/runs";
-import { number } from "../format";
-import { Pick } from "../parts/pick";
+import { counted } from "../format";
+import { Checks, Pick } from "../parts/pick";
 import { change, join, state } from "../state/url";
 import type { Arrangement, Catalogue } from "../timeline/model";
 import { besides, OTHER_RUN } from "./beside";
@@ -107,7 +106,7 @@ function Search({ control }: { control: Control | null }) {
       <button aria-label="Previous found event" onClick={() => void go(false)}>‹</button>
       <button aria-label="Next found event" onClick={() => void go(true)}>›</button>
       <output data-found={found?.count}>
-        {asked && answer.state === "refused" ? answer.error.message : found ? `${number(found.count)} events` : ""}
+        {asked && answer.state === "refused" ? answer.error.message : found ? counted(found.count, "event") : ""}
       </output>
     </span>
   );
@@ -131,32 +130,6 @@ function Hidden({ catalogue, hidden }: { catalogue: Catalogue; hidden: number[] 
     <Checks title={`${hidden.length} hidden`} legend="Hidden tracks" of={tracks} onToggle={(each) => toggleHidden([each])}>
       <button onClick={() => toggleHidden(hidden)}>Show all</button>
     </Checks>
-  );
-}
-
-interface ChecksProps<T> {
-  title: string;
-  legend: string;
-  /** Key, name, and whether it is chosen. */
-  of: readonly (readonly [T, string, boolean])[];
-  onToggle: (key: T) => void;
-  children?: ComponentChildren;
-}
-
-function Checks<T extends string | number>({ title, legend, of, onToggle, children }: ChecksProps<T>) {
-  return (
-    <details class="choose">
-      <summary>{title}</summary>
-      <fieldset>
-        <legend>{legend}</legend>
-        {children}
-        {of.map(([key, name, checked]) => (
-          <label key={key}>
-            <input type="checkbox" checked={checked} onChange={() => onToggle(key)} /> {name}
-          </label>
-        ))}
-      </fieldset>
-    </details>
   );
 }
 

@@ -148,7 +148,7 @@ _BY_HOST: Final = {
 
 def _share(input_percent: float | None, at_most_percent: float) -> str:
     if input_percent is None:
-        return f"at most {at_most_percent:.1f} %"
+        return f"at most {max(at_most_percent, 0.1):.1f} %"
     if at_most_percent - input_percent < _VISIBLE:
         return f"{input_percent:.1f} %"
     return f"at least {input_percent:.1f} %"

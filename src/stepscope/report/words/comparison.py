@@ -66,12 +66,21 @@ def verdict(found: Comparison) -> str:
             f"No change beyond chance: a {each} takes {ms(time.new_ms)}, before "
             f"{ms(time.base_ms)} ({interval})."
         )
-    size = percent(abs(time.change_percent))
-    word = "shorter" if time.verdict == "faster" else "longer"
+    than = f"than {ms(time.base_ms)} before"
+    if time.change_percent >= _MANY_PERCENT:
+        than = f"{time.new_ms / time.base_ms:.1f} times the {ms(time.base_ms)} before"
+    elif time.verdict == "faster":
+        than = f"{percent(-time.change_percent)} shorter {than}"
+    else:
+        than = f"{percent(time.change_percent)} longer {than}"
     return (
-        f"A {each} takes {ms(time.new_ms)}, {size} {word} than {ms(time.base_ms)} "
-        f"before: {change_words(time.change_ms)} ({interval})."
+        f"A {each} takes {ms(time.new_ms)}, {than}: {change_words(time.change_ms)} "
+        f"({interval})."
     )
+
+
+#: From here on a factor reads better than percents.
+_MANY_PERCENT: Final = 200.0
 
 
 def change_words(value: float) -> str:

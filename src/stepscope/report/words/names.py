@@ -111,7 +111,11 @@ CODE_WORDS: Final = {
         "shape": "types of the operands",
         "default": "nothing: taken as 32",
     },
-    "slowest_by": CATEGORY_NAMES,
+    "slowest_by": {
+        "collectives": "the others waited for it in collectives",
+        "device_work": "its device worked longest",
+        "step_time": "its step took longest",
+    },
     "source": {"data_sheet": "data sheet", "given": "given as an option"},
     "speedup_kind": {"global": "of the kernel", "local": "of a part of it"},
     "tensor_core_evidence": {

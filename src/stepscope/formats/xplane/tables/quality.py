@@ -304,9 +304,9 @@ def _activity(recording: Recording, activity: Activity) -> Iterator[QualityNote]
             severity="warning",
             count=overlapping,
             scope="device_activity",
-            message=f"{overlapping:,} activities start before the previous one of the "
-            f"same stream ended, by up to {duration_text(span)}; sums count that time "
-            "twice, busy time does not.",
+            message="Activities that begin before the previous one of their stream "
+            f"ended: {overlapping:,}, by up to {duration_text(span)}; sums count that "
+            "time twice, busy time does not.",
         )
 
 

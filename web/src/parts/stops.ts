@@ -1,0 +1,13 @@
+// Rows or columns that are one stop of the Tab key; keys go from one to the next.
+
+/** Move the focus to another of the stops, where a key says so: key → place. */
+export function moveTo(event: KeyboardEvent, stops: readonly (HTMLElement | SVGElement)[], places: (at: number) => Record<string, number>): void {
+  const at = stops.indexOf(event.target as HTMLElement);
+  const to = at < 0 ? undefined : places(at)[event.key];
+  const next = to === undefined ? undefined : stops[to];
+  if (!next) return;
+  event.preventDefault();
+  stops[at]!.setAttribute("tabindex", "-1");
+  next.setAttribute("tabindex", "0");
+  next.focus();
+}
