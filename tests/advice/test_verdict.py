@@ -95,6 +95,9 @@ def test_many_steps_are_judged_quickly() -> None:
         ([0.0, 4.0] * 8, "fail", "critical", None),
         # One step of twelve: without it nothing is left.
         ([0.0] * 11 + [9.0], "fail", "info", "once"),
+        # 3 % are left without the one step that carries it; 5.5 % are a finding.
+        ([0.3] * 11 + [9.0], "fail", "info", "once"),
+        ([0.55] * 11 + [9.0], "fail", "warn", None),
         # A worst step that leaves 5 % behind is no excuse for the others.
         ([0.5] * 11 + [9.0], "fail", "warn", None),
         # Two steps of twelve: 6.7 % of the time, but perhaps by chance.

@@ -186,7 +186,9 @@ def _status(
     if few:
         once = pattern.kind == "once"
         return "fail", "info" if once else "warn", "once" if once else "few_steps"
-    if _without_worst(effects, windows) < warn.value / 2:
+    # What a single step carries is no habit, unless the others are a finding.
+    left = _without_worst(effects, windows)
+    if left < warn.value / (1 if pattern.kind == "once" else 2):
         return "fail", "info", "once"
     # Nor has one a lower share than the step with the lowest.
     some = _NEARLY * min(shares) < warn.value / 2
