@@ -73,7 +73,7 @@ FAULTS_HEAD = (
 )
 TWINS_HEAD = ("framework", "twin", "batch", "step, ms", "findings at warn or above")
 SILENT = "–"
-#: Fewer timed steps beside those of a twin are no measurement.
+#: Fewer timed steps, or steps in a turn of a twin, are no measurement.
 FEWEST = 5
 
 
@@ -84,14 +84,13 @@ class Judged:
     Attributes:
         run: The run.
         steps_ms: Its steps.
-        beside_ms: The same, each with how many steps its twin took meanwhile; those
-            of which that is known.
+        twin_ms: Those of its twin before it, and after it.
         said: What the report says.
     """
 
     run: Run
     steps_ms: Sequence[float]
-    beside_ms: Sequence[tuple[float, float]]
+    twin_ms: tuple[Sequence[float], Sequence[float]]
     said: Said
 
 
@@ -159,11 +158,11 @@ def _judged(run: Run, folder: Path) -> Judged | None:
     except StepscopeError as error:
         sys.stderr.write(f"not read: {run}: {error}\n")
         return None
-    return Judged(run, steps_ms, run.beside_ms(folder), said)
+    return Judged(run, steps_ms, run.twin_ms(folder), said)
 
 
 def compared(judged: Sequence[Judged]) -> list[Experiment]:
-    """Compare every planted fault with the twin that ran beside it."""
+    """Compare every planted fault with the twin that ran before and after it."""
     found = []
     for one in judged:
         run = one.run
@@ -171,10 +170,9 @@ def compared(judged: Sequence[Judged]) -> list[Experiment]:
             continue
         fault, promised = PLANTED[run.framework, run.fault], one.said.saving_ms
         measured = gain = None
-        if len(one.beside_ms) >= FEWEST:
-            often = share_recorded(fault)
-            hit = fault.hit(TIMED)[-len(one.beside_ms) :]
-            measured = gained(one.beside_ms, hit, often)
+        if min(map(len, (one.steps_ms, *one.twin_ms))) >= FEWEST:
+            hit, often = fault.hit(TIMED), share_recorded(fault)
+            measured = gained(one.steps_ms, *one.twin_ms, hit, often)
         if measured is not None and promised is not None:
             gain = Gain(
                 measured[0],
@@ -282,7 +280,7 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
 
 
 def _conditions(took: str) -> list[str]:
-    """Say what ran, for how many steps, and that it did not run alone."""
+    """Say what ran, for how many steps, and how busy the machine was."""
     told = []
     for framework, packages in PACKAGES.items():
         python = sys.executable if framework == "plain" else interpreter(framework)
@@ -293,9 +291,8 @@ def _conditions(took: str) -> list[str]:
     where = machine().partition(" Load")[0]
     return [
         f"{where} {', '.join(told)}; one thread each.",
-        f"{STEPS} steps recorded after {SKIPPED}. Two of the four programs ran beside",
-        "each other, and the machine had other work, as its load says: recording took",
-        f"{took}.",
+        f"{STEPS} steps recorded after {SKIPPED}, one program at a time.",
+        f"Recording took {took}.",
         "Command: `make experiments`.",
     ]
 

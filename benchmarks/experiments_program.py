@@ -3,10 +3,10 @@
     python experiments_program.py PROGRAM REQUESTS SECONDS
 
 REQUESTS is a JSON list of objects with `fault`, `environment`, `plan` and `errors`, and
-with `beside`, null or another such object: a program that runs as long as this one. The
-frameworks are imported once; every run is a forked child, armed as `stepscope run` arms
-what it starts, and none starts after so many seconds. Prints nothing: each run leaves
-its recording and its clock.
+with `around`, null or another such object: a program that takes steps before this run
+and after it, and is stopped meanwhile. The frameworks are imported once; every run is a
+forked child, armed as `stepscope run` arms what it starts, and none starts after so
+many seconds. Prints nothing: each run leaves its recording and its clock.
 """
 
 import contextlib
@@ -21,6 +21,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+#: A turn of a program around another one takes so many steps, and so long, at least.
+_TURN_STEPS, _TURN_S = 14, 1.0
 #: Program → what is imported before its runs are forked.
 _IMPORTED_FIRST = {
     "jax_program": ("jax", "jax.numpy"),
@@ -44,23 +46,51 @@ def main(program: str, requests: str, seconds: str) -> None:
 
 
 def _run_both(path: Path, request: dict[str, Any]) -> bool:
-    """Run a request and what is to run beside it; False in the children."""
-    beside, other = request["beside"], 0
-    if beside is not None:
+    """Run a request between two turns of what is around it; False in the children."""
+    around, other = request["around"], 0
+    if around is not None:
         other = os.fork()
         if other == 0:
-            _run(path, beside)
+            _run(path, around)
             return False
+        clock = Path(around["environment"]["PROGRAM_CLOCK"])
+        _await_steps(other, clock, around["plan"]["skip_steps"])
+        os.kill(other, signal.SIGSTOP)
     child = os.fork()
     if child == 0:
         _run(path, request)
         return False
     os.waitpid(child, 0)
     if other:
+        os.kill(other, signal.SIGCONT)
+        _await_steps(other, clock, _steps_of(clock))
         # Its recording is not wanted, only its clock.
         os.kill(other, signal.SIGKILL)
         os.waitpid(other, 0)
     return True
+
+
+def _await_steps(process: int, clock: Path, begun: int) -> None:
+    """Wait until a program has taken its turn: so many steps, and for so long.
+
+    Args:
+        process: The program; where it ends, waiting does too.
+        clock: Its clock, a line for each step.
+        begun: The steps that it began before its turn, or that are not timed.
+    """
+    first = None
+    while os.waitid(os.P_PID, process, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+        steps = _steps_of(clock) - begun
+        if first is None and steps > 0:
+            first = time.monotonic()
+        long = first is not None and time.monotonic() - first > _TURN_S
+        if long and steps > _TURN_STEPS:
+            return
+        time.sleep(0.02)
+
+
+def _steps_of(clock: Path) -> int:
+    return len(clock.read_text().splitlines()) if clock.exists() else 0
 
 
 def _run(path: Path, request: Mapping[str, Any]) -> None:

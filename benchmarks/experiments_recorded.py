@@ -5,9 +5,7 @@ import os
 import subprocess
 import sys
 import time
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -38,8 +36,8 @@ HEALTHY = "healthy"
 CONDITIONS = "conditions"
 #: Fault of TensorFlow whose twin is not Keras's `fit` but the same loop, compiled.
 BY_HAND = {("tensorflow", "eager"): "by_hand", ("tensorflow", "retrace"): "by_hand"}
-#: Frameworks that are recorded at the same time.
-AT_ONCE = 2
+#: Steps of a twin after those that stopped it which are not timed: caches are cold.
+COLD = 2
 #: One thread for each program: the machine has others to run.
 SURROUNDINGS = {
     "CUDA_VISIBLE_DEVICES": "-1",
@@ -69,8 +67,8 @@ class Fault(NamedTuple):
         return [step % self.every == self.every - 1 for step in steps]
 
 
-#: Folder, within that of a fault's run, of its twin that ran beside it.
-BESIDE = "beside"
+#: Folder, within that of a fault's run, of its twin that ran before and after it.
+AROUND = "around"
 
 #: (Framework, fault) → what the program does then.
 PLANTED = {
@@ -112,14 +110,14 @@ class Run:
         fault: What was planted, or the name of a twin.
         size: A key of `SIZES`.
         again: Whether it repeats a run: twins are recorded before and after.
-        beside: The fault that it ran beside; None for a run by itself.
+        around: The fault before and after which it ran; None for a run by itself.
     """
 
     framework: str
     fault: str
     size: str
     again: bool = False
-    beside: str | None = None
+    around: str | None = None
 
     @property
     def is_twin(self) -> bool:
@@ -132,17 +130,17 @@ class Run:
         return BY_HAND.get((self.framework, self.fault), HEALTHY)
 
     @property
-    def twin_beside(self) -> "Run | None":
-        """Its twin that runs beside it, so that both see the same load."""
+    def twin_around(self) -> "Run | None":
+        """Its twin that runs before and after it, so that both see the same load."""
         if self.is_twin:
             return None
-        return Run(self.framework, self.twin, self.size, beside=self.fault)
+        return Run(self.framework, self.twin, self.size, around=self.fault)
 
     def folder(self, under: Path) -> Path:
         """The folder of its recording and its clock."""
-        if self.beside is not None:
-            led = Run(self.framework, self.beside, self.size)
-            return led.folder(under) / BESIDE
+        if self.around is not None:
+            led = Run(self.framework, self.around, self.size)
+            return led.folder(under) / AROUND
         again = "-again" if self.again else ""
         return under / f"{self.framework}-{self.fault}-{self.size}{again}"
 
@@ -158,42 +156,34 @@ class Run:
     def begun(self, under: Path) -> list[float]:
         """The seconds at which the timed steps began, and the last one ended."""
         lines = (self.folder(under) / "clock").read_text().splitlines()
-        steps = slice(TIMED.start, None if self.beside else TIMED.stop + 1)
+        steps = slice(TIMED.start, None if self.around else TIMED.stop + 1)
         return [float(line) for line in lines[steps]]
 
-    def beside_ms(self, under: Path) -> list[tuple[float, float]]:
-        """The timed steps, each with how many its twin took meanwhile.
-
-        Steps that began before those of the twin did are left out.
-        """
-        twin = self.twin_beside
+    def twin_ms(self, under: Path) -> tuple[list[float], list[float]]:
+        """The steps of its twin before it and after it; none where that failed."""
+        twin, mine = self.twin_around, self.begun(under)
         if twin is None or not (twin.folder(under) / "clock").exists():
-            return []
-        theirs = twin.begun(under)
-        return [
-            (1000 * (end - begin), taken_between(theirs, begin, end))
-            for begin, end in pairwise(self.begun(under))
-            if theirs and theirs[0] <= begin
-        ]
+            return [], []
+        return turns_ms(twin.begun(under), mine[0], mine[-1])
 
 
-def taken_between(begun: Sequence[float], start: float, end: float) -> float:
-    """Return how many steps a program took in a time, parts of steps included.
+def turns_ms(
+    begun: Sequence[float], start: float, end: float
+) -> tuple[list[float], list[float]]:
+    """Return the steps in ms that a program took before a time, and those after it.
+
+    It is stopped in between: the step that the stop is in, and the `COLD` ones after
+    it, belong to neither.
 
     Args:
-        begun: When its steps began; the last one is taken to go on.
+        begun: The seconds at which its steps began.
         start: Begin of the time.
         end: End of the time.
     """
-
-    def taken(at: float) -> float:
-        after = bisect_right(begun, at)
-        if not 0 < after < len(begun):
-            return float(max(after - 1, 0))
-        before = begun[after - 1]
-        return after - 1 + (at - before) / (begun[after] - before)
-
-    return taken(end) - taken(start)
+    steps = list(pairwise(begun))
+    before = [1000 * (after - at) for at, after in steps if after <= start]
+    later = [1000 * (after - at) for at, after in steps if at >= end]
+    return before, later[COLD:]
 
 
 def share_recorded(fault: Fault) -> float:
@@ -216,21 +206,15 @@ def runs() -> Iterator[Run]:
 
 
 def record(under: Path, seconds: float) -> None:
-    """Record the runs that are not there yet, two frameworks beside each other.
-
-    No run begins after so many seconds.
-    """
+    """Record the runs that are not there yet; none begins after so many seconds."""
     begun = time.monotonic()
     under.mkdir(parents=True, exist_ok=True)
     if all(one.steps_ms(under) for one in runs()):
         return
 
-    def recorded(framework: str) -> None:
+    for framework in FRAMEWORKS:
         left = seconds - (time.monotonic() - begun)
         _record_framework(framework, under, max(left, 0))
-
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        list(pool.map(recorded, FRAMEWORKS))
     took = f"{time.monotonic() - begun:.0f} s, load {os.getloadavg()[0]:.1f}"
     (under / CONDITIONS).write_text(took)
 
@@ -240,7 +224,7 @@ def _record_framework(framework: str, under: Path, seconds: float) -> None:
     if python is None:
         raise SystemExit(f"{framework} is not there. Run `make frameworks`.")
     wanted = [
-        {**_request(one, under), "beside": _beside(one, under)}
+        {**_request(one, under), "around": _around(one, under)}
         for one in runs()
         if one.framework == framework and not one.steps_ms(under)
     ]
@@ -254,9 +238,9 @@ def _record_framework(framework: str, under: Path, seconds: float) -> None:
     subprocess.run([python, *asked], env=surroundings, check=False)
 
 
-def _beside(run: Run, under: Path) -> dict[str, object] | None:
-    """Return what is to run beside a run."""
-    twin = run.twin_beside
+def _around(run: Run, under: Path) -> dict[str, object] | None:
+    """Return what is to run before a run and after it."""
+    twin = run.twin_around
     return None if twin is None else _request(twin, under)
 
 
@@ -265,7 +249,7 @@ def _request(run: Run, under: Path) -> dict[str, object]:
     notes = folder / "notes"
     notes.mkdir(parents=True, exist_ok=True)
     parts, seed = SIZES[run.size]
-    steps = STEPS if run.beside is None else ENDLESS
+    steps = STEPS if run.around is None else ENDLESS
     return {
         "fault": run.fault,
         "errors": str(folder / "errors"),

@@ -138,36 +138,36 @@ def score(outcomes: Sequence[Outcome], twins: Iterable[Said]) -> Score:
 
 
 def gained(
-    steps: Sequence[tuple[float, float]],
+    steps_ms: Sequence[float],
+    before_ms: Sequence[float],
+    after_ms: Sequence[float],
     hit: Sequence[bool] | None = None,
     often: float = 1.0,
 ) -> tuple[float, float]:
     """Return the mean gain of a step and its doubt: twice its standard error.
 
-    A load of the machine makes both programs slow at the same time; what both share is
-    no doubt.
+    The twin's two turns count equally, so that a machine that slowly gets faster or
+    slower moves nothing; how far they differ is a part of the doubt.
 
     Args:
-        steps: Steps of the program with the fault in ms, each with how many steps its
-            twin took meanwhile.
-        hit: In which of them the fault happens; None for all. That only some are hit
-            is no doubt.
+        steps_ms: Steps of the program with the fault.
+        before_ms: Steps of its twin before them.
+        after_ms: Steps of its twin after them.
+        hit: In which of the first ones the fault happens; None for all. That only some
+            are hit is no doubt.
         often: How much more often the fault is in the recorded steps than in these.
     """
-    step_ms = statistics.mean(took for took, _ in steps)
-    taken = statistics.mean(count for _, count in steps)
-    # How far each step moves the difference of the means, to first order.
-    moves = [
-        (1 - 1 / taken) * (took - step_ms) + step_ms / taken**2 * (count - taken)
-        for took, count in steps
-    ]
-    kinds = [True] * len(moves) if hit is None else hit
+    turns = (before_ms, after_ms)
+    twin_ms = statistics.mean(map(statistics.mean, turns))
+    kinds = [True] * len(steps_ms) if hit is None else hit
     groups = [
-        [move for move, is_hit in zip(moves, kinds, strict=True) if is_hit is kind]
+        [it for it, is_hit in zip(steps_ms, kinds, strict=True) if is_hit is kind]
         for kind in {*kinds}
     ]
-    error = _variance(groups) / len(moves)
-    return often * (step_ms - step_ms / taken), 2 * often * math.sqrt(error)
+    taken = [*before_ms, *after_ms]
+    error = _variance(groups) / len(steps_ms) + _variance([taken]) / len(taken)
+    gain = statistics.mean(steps_ms) - twin_ms
+    return often * gain, 2 * often * math.sqrt(error)
 
 
 def _variance(groups: Sequence[Sequence[float]]) -> float:

@@ -94,31 +94,37 @@ def test_share_inside_and_width(scored: Any) -> None:
 
 
 def test_a_gain_is_doubted_by_twice_its_standard_error(scored: Any) -> None:
-    # Steps of 10 and 30 ms, the twin's half as long: -5 and +5 from the mean gain.
-    assert scored.gained([(10, 2), (30, 2)]) == (10, pytest.approx(10))
-    assert scored.gained([(10, 2), (30, 2)], often=0.5) == (5, pytest.approx(5))
-    # The twin took 1 and 3 steps of 20 ms: dT/dn = -20/2² ms a step, so -5 and +5.
-    assert scored.gained([(20, 1), (20, 3)]) == (10, pytest.approx(10))
-    assert scored.gained([(20, 2), (20, 2)]) == (10, 0)
+    # Steps of 10 and 30 ms: the squares of 200 have one degree of freedom, two steps.
+    assert scored.gained([10, 30], [5, 5], [5, 5]) == (15, pytest.approx(20))
+    assert scored.gained([10, 30], [5, 5], [5, 5], often=0.5) == (7.5, 10)
+    # The twin took 4 and 8 ms in one turn and in the other: 16 / 3, of four steps.
+    gain, doubt = scored.gained([20, 20], [4, 8], [8, 4])
+    assert (gain, doubt) == (14, pytest.approx(2 * (16 / 3 / 4) ** 0.5))
+    assert scored.gained([20, 20], [5, 5], [5, 5]) == (15, 0)
+
+
+def test_both_turns_of_a_twin_count_equally(scored: Any) -> None:
+    # A machine that gets slower: 4 ms before, 8 ms after, however many steps.
+    gain, doubt = scored.gained([20, 20], [4, 4], [8] * 6)
+    assert gain == 14
+    assert doubt > 0
 
 
 def test_steps_that_are_not_hit_are_no_doubt(scored: Any) -> None:
-    steps, hit = [(10, 2), (110, 2), (12, 2), (114, 2)], [False, True, False, True]
-    # Half of the deviations counts. Within the groups the squares are ½ and 2, with
-    # two degrees of freedom: 5/4, of four steps.
-    gain, doubt = scored.gained(steps, hit)
-    assert (gain, doubt) == (30.75, pytest.approx(2 * (5 / 16) ** 0.5))
+    steps, hit = [10, 110, 12, 114], [False, True, False, True]
+    # Within the groups the squares are 2 and 8, with two degrees of freedom: 5.
+    gain, doubt = scored.gained(steps, [1, 1], [1, 1], hit)
+    assert (gain, doubt) == (60.5, pytest.approx(2 * (5 / 4) ** 0.5))
 
 
-@pytest.mark.parametrize(
-    ("start", "end", "expected"),
-    [(0, 1, 1), (0.5, 2, 1), (1, 1.5, 0.25), (-1, 3, 2), (3, 9, 0)],
-)
-def test_steps_that_a_twin_took_meanwhile(
-    start: float, end: float, expected: float
-) -> None:
+def test_a_twin_takes_turns_before_and_after_a_time() -> None:
     recorded = importlib.import_module("experiments_recorded")
-    assert recorded.taken_between([0, 1, 3], start, end) == expected
+    # Stopped from 2.5 to 9: its step from 2 on ends late. The next two are cold.
+    begun = [0, 1, 2, 9.5, 11.5, 13.5, 14.5, 15.5]
+    before, after = recorded.turns_ms(begun, 2.5, 9)
+    assert before == [1000, 1000]
+    assert after == [1000, 1000]
+    assert recorded.turns_ms([], 2.5, 9) == ([], [])
 
 
 @pytest.mark.parametrize(
@@ -154,21 +160,21 @@ def test_the_steps_in_which_the_recording_begins_and_ends_are_left_out(
     assert run.steps_ms(tmp_path) == pytest.approx([100] * 9)
 
 
-def test_steps_before_those_of_the_twin_beside_them_are_left_out(
-    tmp_path: Path,
-) -> None:
+def test_a_fault_has_its_twin_around_it(tmp_path: Path) -> None:
     recorded = importlib.import_module("experiments_recorded")
     run = recorded.Run("plain", "callback", "whole")
     run.folder(tmp_path).mkdir()
-    _write_clock(run.folder(tmp_path), [float(step) for step in range(14)])
-    assert run.beside_ms(tmp_path) == []
-    # Of its steps of 250 ms the first three are left out: the timed ones begin at 6 s.
-    twin = run.twin_beside
-    assert twin.folder(tmp_path) == run.folder(tmp_path) / "beside"
+    # Its timed steps are those from 23 to 32 s.
+    _write_clock(run.folder(tmp_path), [float(step) for step in range(20, 34)])
+    assert run.twin_ms(tmp_path) == ([], [])
+    twin = run.twin_around
+    assert twin.folder(tmp_path) == run.folder(tmp_path) / "around"
     twin.folder(tmp_path).mkdir()
-    _write_clock(twin.folder(tmp_path), [5.25 + step / 4 for step in range(40)])
-    assert run.beside_ms(tmp_path) == [(1000, 4)] * 6
-    assert recorded.Run("plain", "healthy", "whole").twin_beside is None
+    # The first three steps are not timed: the recording begins in them.
+    steps = [*range(8), *range(40, 46)]
+    _write_clock(twin.folder(tmp_path), [float(step) for step in steps])
+    assert run.twin_ms(tmp_path) == ([1000] * 4, [1000] * 3)
+    assert recorded.Run("plain", "healthy", "whole").twin_around is None
 
 
 def _write_clock(folder: Path, begun: list[float]) -> None:
@@ -181,3 +187,26 @@ def test_there_are_sixty_runs_and_each_fault_has_its_twin() -> None:
     assert len(set(runs)) == len(runs) >= 60
     for run in runs:
         assert run.is_twin or recorded.Run(run.framework, run.twin, run.size) in runs
+
+
+def test_a_turn_lasts_for_its_steps_and_its_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = importlib.import_module("experiments_program")
+    monkeypatch.setattr(program.os, "waitid", lambda *_: None)
+    now, slept = iter(range(100)), []
+    monkeypatch.setattr(program.time, "monotonic", lambda: next(now))
+    clock = tmp_path / "clock"
+
+    def sleep(_: float) -> None:
+        slept.append(1)
+        clock.write_text("0\n" * 2 * len(slept))
+
+    monkeypatch.setattr(program.time, "sleep", sleep)
+    program._await_steps(1, clock, 3)
+    # Three steps are not its own; the fifteenth of its own ends the fourteenth.
+    assert len(clock.read_text().splitlines()) == 18
+    # A program that ended is not waited for.
+    monkeypatch.setattr(program.os, "waitid", lambda *_: "ended")
+    program._await_steps(1, clock, 100)
+    assert len(slept) == 9

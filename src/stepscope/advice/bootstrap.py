@@ -20,10 +20,18 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["difference_interval", "mean_interval_ms", "ratio_interval"]
+__all__ = [
+    "difference_interval",
+    "mean_interval_ms",
+    "ratio_interval",
+    "rest_ms",
+]
 
 _DRAWS: Final = 1000
 _INTERVAL: Final = (2.5, 97.5)
+#: How far the rest of the steps moves an end of a gain, as part of the effect: then the
+#: low end, half of the high one, is as far from the mean effect as the high end.
+_REST: Final = 1 / 3
 #: Fewer steps have no interval.
 _FEW: Final = 3
 
@@ -37,21 +45,37 @@ def ratio_interval(
     return float(low), float(high)
 
 
-def mean_interval_ms(
-    effect_ps: Sequence[int], window_ps: Sequence[int]
-) -> tuple[float, float]:
+def mean_interval_ms(effect_ps: Sequence[int]) -> tuple[float, float]:
     """Return what the mean effect of other such steps may be, in ms.
 
-    That is the 95 % interval of the effects' share of the time, of the mean window.
-    Equal effects, and fewer than three, have none: both ends are their mean.
+    That is the 95 % interval of the mean. Equal effects, and fewer than three, have
+    none: both ends are their mean.
     """
     count = max(len(effect_ps), 1)
     mean = sum(effect_ps) / count / PS_PER_MS
     if len(effect_ps) < _FEW or len(set(effect_ps)) == 1:
         return mean, mean
-    window = sum(window_ps) / count / PS_PER_MS
-    low, high = ratio_interval(effect_ps, window_ps)
-    return min(window * low / 100, mean), max(window * high / 100, mean)
+    sums, counts = _sums((effect_ps, [1] * count), stream=0)
+    low, high = np.percentile(sums / counts / PS_PER_MS, _INTERVAL)
+    return min(float(low), mean), max(float(high), mean)
+
+
+def rest_ms(effect_ps: Sequence[int], window_ps: Sequence[int]) -> float:
+    """Return how far the rest of the steps may move what is measured of an effect.
+
+    A person measures the mean of such steps less the mean of others without the effect.
+    Its 95 % interval is wider than that of the mean effect, for the rest of a step,
+    too, takes longer in some steps than in others. As that is no gain, it counts up to
+    `_REST` of the effect.
+    """
+    if len(effect_ps) < _FEW:
+        return 0.0
+    pairs = zip(effect_ps, window_ps, strict=True)
+    rest = [window - effect for effect, window in pairs]
+    least, most = (it / PS_PER_MS for it in difference_interval(rest, window_ps))
+    low, high = mean_interval_ms(effect_ps)
+    limit = _REST * sum(effect_ps) / len(effect_ps) / PS_PER_MS
+    return min(max(most - high, low - least, 0.0), limit)
 
 
 def difference_interval(

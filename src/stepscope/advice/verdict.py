@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from stepscope.advice.bootstrap import mean_interval_ms, ratio_interval
+from stepscope.advice.bootstrap import mean_interval_ms, ratio_interval, rest_ms
 from stepscope.advice.finding import (
     CauseShare,
     Pattern,
@@ -102,9 +102,18 @@ def promise_of(effect_ps: Sequence[int], window_ps: Sequence[int]) -> Saving:
         window_ps: The lengths of these steps.
     """
     pattern = pattern_of(effect_ps, every_percent=0)
-    interval = mean_interval_ms(effect_ps, window_ps)
-    pattern = msgspec.structs.replace(pattern, mean_ms=interval)
+    pattern = _with_doubt(pattern, effect_ps, window_ps)
     return pattern.promise(sum(effect_ps) / max(len(effect_ps), 1) / PS_PER_MS)
+
+
+def _with_doubt(
+    pattern: Pattern, effect_ps: Sequence[int], window_ps: Sequence[int]
+) -> Pattern:
+    return msgspec.structs.replace(
+        pattern,
+        mean_ms=mean_interval_ms(effect_ps),
+        rest_ms=rest_ms(effect_ps, window_ps),
+    )
 
 
 def judge(
@@ -127,8 +136,7 @@ def judge(
         else _status(series, pattern, warn, critical, thresholds)
     )
     if status == "fail":
-        interval = mean_interval_ms(effects, windows)
-        pattern = msgspec.structs.replace(pattern, mean_ms=interval)
+        pattern = _with_doubt(pattern, effects, windows)
     return Verdict(
         status=status,
         severity=severity,
@@ -178,7 +186,9 @@ def _status(
     if few:
         once = pattern.kind == "once"
         return "fail", "info" if once else "warn", "once" if once else "few_steps"
-    if _without_worst(effects, windows) < warn.value / 2:
+    # What a single step carries is no habit, unless the others are a finding.
+    left = _without_worst(effects, windows)
+    if left < warn.value / (1 if pattern.kind == "once" else 2):
         return "fail", "info", "once"
     # Nor has one a lower share than the step with the lowest.
     some = _NEARLY * min(shares) < warn.value / 2

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope.advice.bootstrap import ratio_interval
+from stepscope.advice.bootstrap import mean_interval_ms
 from stepscope.advice.finding import Saving
 from stepscope.advice.signals.replaying.edits import Recorded, edits_of
 from stepscope.advice.signals.signal import signal
@@ -120,10 +120,9 @@ class HostReplay(Frozen, frozen=True):
 
     def spread_ms(self, gains: tuple[Gain, Gain]) -> tuple[float, float]:
         """Return the range of gains in ms per step that the windows support."""
-        bounds_ps = self.graph.sampled.bounds_ps
-        low, high = _spread(gains[0], bounds_ps)
+        low, high = _spread(gains[0])
         if gains[1] is not gains[0]:
-            high = _spread(gains[1], bounds_ps)[1]
+            high = _spread(gains[1])[1]
         return low, high
 
     def promise(
@@ -149,15 +148,18 @@ class HostReplay(Frozen, frozen=True):
             return None
         most = gains[0].period_ps / PS_PER_MS
         if bound is not None and all(one.bounded for one in edits):
-            most = bound.high
+            most = bound.most
         low, high = (min(one * scale, most) for one in self.spread_ms(gains))
+        chance = 0.0 if bound is None else bound.by_chance
+        low = max(low - chance, 0.0)
         if bound is not None and any(one.partly for one in edits):
             low = min(low, bound.low)
         return Saving(
             low=low,
-            high=high,
+            high=high + chance,
             basis="replay",
             identity_error_percent=self.identity.median_error_percent,
+            by_chance=chance,
         )
 
 
@@ -321,24 +323,24 @@ def _part(together: float, alone: Sequence[float]) -> float:
     return min(together / whole, 1.0) if whole > 0 else 0.0
 
 
-def _spread(gain: Gain, bounds_ps: NDArray[np.int64]) -> tuple[float, float]:
+def _spread(gain: Gain) -> tuple[float, float]:
     """Return the range of a gain in ms per step, as far as the windows support it.
 
     To the range of the replay comes that of the sample: the 95 % interval of the mean,
     by the resampling that verdicts rest on.
     """
-    windows = np.diff(bounds_ps).tolist()
     low, high = gain.low_ps, gain.high_ps
-    if len(windows) >= _FEW:
+    if len(gain.by_window_ps[0]) >= _FEW:
+        # Relative to the mean of each way, for limits may have cut it.
         ends = [
-            (percent * gain.period_ps / 100, mean)
+            end * PS_PER_MS / mean
             for it in gain.by_window_ps
             for mean in [float(it.mean())]
-            for percent in ratio_interval(it.tolist(), windows)
+            if mean > 0
+            for end in mean_interval_ms(it.tolist())
         ]
-        # Relative to the mean of each way, for limits may have cut it.
-        low = min([low, *(low * end / mean for end, mean in ends if mean > 0)])
-        high = max([high, *(high * end / mean for end, mean in ends if mean > 0)])
+        low = min([low, *(low * end for end in ends)])
+        high = max([high, *(high * end for end in ends)])
     return max(low, 0.0) / PS_PER_MS, high / PS_PER_MS
 
 
