@@ -180,6 +180,9 @@ def test_what_is_measured_differs_as_the_rest_of_the_steps_does() -> None:
     saving = promise_of(sleep, wild)
     assert (saving.low, saving.high) == pytest.approx((2, 4))
     assert (saving.most, saving.by_chance) == pytest.approx((3, 1))
+    # Nor by more than the rest, 0.2 ms here: a step has no more to gain.
+    nearly = tuple(3 * MS + rest for rest in (0, 4 * MS // 10) * 5)
+    assert rest_ms(sleep, nearly) <= 0.2
     # Where all steps are alike nothing is in doubt.
     assert promise_of(sleep, (10 * MS,) * 10) == Saving(low=1.5, high=3)
 
