@@ -426,20 +426,17 @@ def _actions_for(
     """Return what to do about a function: by what it does, and how often."""
     if work.is_called_back:
         return (*_CALLED_BACK, *others)
-    usual = (_RARELY, *others) if rare else others
     runs = work.runs
-    if runs is None:
-        return usual
-    if runs.mostly_predicts(work.part):
+    if runs is not None and runs.mostly_predicts(work.part):
         return _PREDICTS
     for kind in LIBRARY_KINDS:
-        if runs.mostly_in(work.part, kind.is_done_by):
+        if runs is not None and runs.mostly_in(work.part, kind.is_done_by):
             return kind.actions
-    if runs.asks_the_model(work.part):
+    if runs is not None and runs.asks_the_model(work.part):
         return _ASKS
-    if runs.ops_percent(work.part) >= _MOSTLY:
+    if runs is not None and runs.ops_percent(work.part) >= _MOSTLY:
         return (_RARELY, *_RUNS_OPS) if rare else (*_RUNS_OPS, _PIPELINE, _RARELY)
-    return usual
+    return (_RARELY, *others) if rare else others
 
 
 def changes(signals: Signals, thresholds: Thresholds) -> tuple[Change, ...]:
