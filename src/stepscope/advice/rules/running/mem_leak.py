@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope.advice.finding import Action, Fact, Finding
+from stepscope.advice.finding import Action, Fact, Finding, Part
 from stepscope.advice.item import Item
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.record import record_grade
+from stepscope.advice.signals.running.kept import kept_growth
 from stepscope.advice.signals.running.memory import PROCESS, memory_signals
 from stepscope.advice.words import Words
 from stepscope.frozen import Frozen
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.advice.finding import Severity
+    from stepscope.advice.signals.running.kept import KeptGrowth
     from stepscope.advice.signals.running.memory import MemoryUse
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
@@ -63,11 +65,21 @@ _GROWS: Final = tuple(
     for full in ("; at that rate it is full in {steps_left} steps", "")
     for named in (". Most of what is alive was taken by {named}.", ".")
 )
+_KEPT: Final = (
+    (
+        "Memory grows in every step: {named} gains tensors with their graphs of "
+        "gradients, {kept_graphs} a step, which hold the activations."
+    ),
+    (
+        "Memory grows in every step: {named} gains {kept_mib} MiB of arrays a step; at "
+        "that rate memory is full in {kept_left} steps."
+    ),
+)
 _WORDS: Final = Words(
     passed="memory does not grow from step to step",
-    lead=_GROWS,
+    lead=(*_KEPT, *_GROWS),
     texts={
-        ("fail", None): (_GROWS,),
+        ("fail", None): ((*_KEPT, *_GROWS),),
         ("pass", None): (
             (
                 (
@@ -102,6 +114,78 @@ class _Growth(Frozen, frozen=True, eq=True):
 
 
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
+    """Judge what each step leaves behind: in a memory, or in a container."""
+    found = _of_memories(signals, thresholds)
+    if found.status == "fail" and found.severity != "info":
+        return found
+    return _of_containers(signals, thresholds) or found
+
+
+def _of_containers(signals: Signals, thresholds: Thresholds) -> Finding | None:
+    """Return the finding about a container that most steps add arrays to."""
+    memories = signals.of(memory_signals).memories
+    sizes = {it.host: it.capacity_bytes for it in memories if it.name == PROCESS}
+    most: tuple[bool, float, KeptGrowth] | None = None
+    for one in signals.of(kept_growth):
+        if one.steps < thresholds.kept_steps.value:
+            continue
+        if one.items < thresholds.kept_every.value * one.steps:
+            continue
+        graphs = one.graphs >= thresholds.kept_every.value * one.steps
+        size = sizes.get(one.host)
+        left = _full_after(one, size)
+        if not graphs and (left is None or left > thresholds.kept_full.value):
+            continue
+        if most is None or (graphs, one.array_bytes) > most[:2]:
+            most = (graphs, one.array_bytes, one)
+    if most is None:
+        return None
+    graphs, array_bytes, one = most
+    capacity = sizes.get(one.host)
+    counted = one.counted
+    percent = 100 * array_bytes / one.steps / capacity if capacity else 0.0
+    return _ITEM.finding(
+        "fail",
+        severity="warn",
+        confidence=signals.of(record_grade),
+        value=percent,
+        threshold=thresholds.leak_growth,
+        devices=(f"{one.host}:{PROCESS}",),
+        parts=(
+            Part(
+                name=counted.path,
+                function=counted.function,
+                file=counted.file,
+                line=counted.line,
+                share_percent=percent,
+            ),
+        ),
+        facts=(
+            Fact(
+                name="kept_graphs",
+                value=round(one.graphs / one.steps, 1) if graphs else None,
+                unit="count",
+            ),
+            Fact(
+                name="kept_mib",
+                value=round(array_bytes / one.steps / _MIB, 1),
+                unit="ratio",
+            ),
+            Fact(name="kept_left", value=_full_after(one, capacity), unit="count"),
+            Fact(name="steps", value=one.steps, unit="count"),
+        ),
+        inputs=("events", "windows"),
+    )
+
+
+def _full_after(one: KeptGrowth, capacity: int | None) -> float | None:
+    """Return after how many steps a container fills a memory."""
+    if not capacity or not one.array_bytes:
+        return None
+    return capacity * one.steps / one.array_bytes
+
+
+def _of_memories(signals: Signals, thresholds: Thresholds) -> Finding:
     """Judge the growth of what is least in use in each step."""
     found = signals.of(memory_signals)
     enough = [
@@ -191,4 +275,4 @@ _FEW: Final = Unavailable(
 )
 
 
-RULE: Final = Rule(_ITEM, evaluate, (memory_signals, record_grade))
+RULE: Final = Rule(_ITEM, evaluate, (memory_signals, kept_growth, record_grade))
