@@ -109,7 +109,8 @@ def _bases() -> list[Signals]:
                 scaled(hole_us=350.0),
                 [*contended(busy_us=16.0, quiet_us=6.5), *cores(16)],
                 [*ahead(), *BATCHES],
-                [*together(), *keeping(10, 20.0, 10)],
+                [*together(), *keeping(10, 20.0)],
+                [*together(), *keeping(10, 20.0, 40.0)],
             )
         ),
     )

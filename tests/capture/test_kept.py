@@ -9,6 +9,12 @@ import numpy as np
 import pytest
 
 from stepscope._core import recorder
+from stepscope.capture.collectors.memory.containers import (
+    Added,
+    Container,
+    added_to,
+    graph_of,
+)
 from stepscope.capture.collectors.memory.kept import KeptCollector
 from stepscope.capture.ground.clock import ClockPair
 from stepscope.capture.ground.options import ProfilerOptions
@@ -76,19 +82,74 @@ def test_what_fills_from_nothing_in_the_recording_is_a_buffer() -> None:
     assert found.startswith("rows of ")
 
 
-def test_a_member_with_a_graph_counts_in_a_dictionary_too() -> None:
-    class Tensor:
-        nbytes = 4
-        grad_fn = "AddBackward0"
+class Data:
+    """A saved tensor: 1 KiB that no weight owns."""
 
-    Tensor.__module__ = "torch"
-    kept: dict[int, Any] = {}
+    is_leaf = requires_grad = False
+    _base = None
+
+    def untyped_storage(self) -> Any:
+        return self
+
+    def data_ptr(self) -> int:
+        return id(self)
+
+    def nbytes(self) -> int:
+        return 1024
+
+
+class Node:
+    """One op in a graph of gradients."""
+
+    def __init__(self, *before: Any) -> None:
+        self.next_functions = tuple((one, 0) for one in before)
+        self.data = Data()
+
+    @property
+    def _saved_self(self) -> Data:
+        return self.data
+
+
+class Tensor:
+    """A scalar that some ops led to."""
+
+    nbytes = 4
+
+    def __init__(self, grad_fn: Node) -> None:
+        self.grad_fn = grad_fn
+
+
+for kind in (Data, Tensor):
+    kind.__module__ = "torch"
+
+
+def test_a_sum_whose_graph_goes_on_in_each_step_is_kept() -> None:
+    """Eight steps, each with a node more, which holds a saved tensor."""
+    total = Tensor(Node())
 
     def step() -> None:
-        kept[len(kept)] = {"loss": Tensor()}
+        nonlocal total
+        total = Tensor(Node(total.grad_fn))
 
     (found,) = recorded(step)
-    assert found.startswith("kept of ")
+    assert found.startswith("total of ")
+    assert graph_of(total) == Added(15, 0, 15 * 1024)
+
+
+def test_a_graph_as_large_as_before_does_not_grow() -> None:
+    loss = Tensor(Node(Node()))
+
+    def step() -> None:
+        nonlocal loss
+        loss = Tensor(Node(Node()))
+
+    assert recorded(step) == []
+
+
+def test_a_list_of_tensors_with_graphs_counts_what_these_hold() -> None:
+    losses = [{"loss": Tensor(Node(Node()))} for _ in range(3)]
+    added = added_to(Container("losses", "f", 3, losses), 1)
+    assert added == Added(2, 8, 2 * 2 * 1024)
 
 
 def test_nothing_is_looked_at_where_no_counter_is_read() -> None:

@@ -14,7 +14,7 @@ from stepscope.patterns import Pattern
 
 __all__ = ["KeptCounter", "KeptKind"]
 
-#: Members; bytes of their arrays; members that hold a graph of gradients.
+#: Members, or nodes of a graph; bytes of their arrays, and of graphs of gradients.
 KeptKind = Literal["items", "bytes", "graphs"]
 _KINDS: Final[tuple[KeptKind, ...]] = ("items", "bytes", "graphs")
 _NAME: Final = Pattern(

@@ -8,10 +8,10 @@ MIB = 2**20
 GIB = 2**30
 
 
-def keeping(items: float, array_mib: float, graphs: float = 0.0) -> list[Any]:
+def keeping(items: float, array_mib: float, graph_mib: float = 0.0) -> list[Any]:
     """Counters of a list that gains so much in 10 of the steps of 10 ms."""
     of = "added to self.kept['all'] of $train.py:12 Trainer.step"
-    told = (("items", items), ("bytes", array_mib * MIB), ("graphs", graphs))
+    told = (("items", items), ("bytes", array_mib * MIB), ("graphs", graph_mib * MIB))
     memory_of = (
         ("process RSS (bytes)", 2 * GIB),
         ("memory available (bytes)", 8 * GIB),

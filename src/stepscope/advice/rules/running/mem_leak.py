@@ -67,12 +67,13 @@ _GROWS: Final = tuple(
 )
 _KEPT: Final = (
     (
-        "Memory grows in every step: {named} gains tensors with their graphs of "
-        "gradients, {kept_graphs} a step, which hold the activations."
+        "Memory grows in every step: the graph of gradients of {named} gains "
+        "{kept_graphs} MiB of activations a step; at that rate memory is full in "
+        "{kept_left} steps."
     ),
     (
-        "Memory grows in every step: {named} gains {kept_mib} MiB of arrays a step; at "
-        "that rate memory is full in {kept_left} steps."
+        "Memory grows in every step: {named} gains {kept_arrays} MiB of arrays a step; "
+        "at that rate memory is full in {kept_left} steps."
     ),
 )
 _WORDS: Final = Words(
@@ -125,25 +126,21 @@ def _of_containers(signals: Signals, thresholds: Thresholds) -> Finding | None:
     """Return the finding about a container that most steps add arrays to."""
     memories = signals.of(memory_signals).memories
     sizes = {it.host: it.capacity_bytes for it in memories if it.name == PROCESS}
-    most: tuple[bool, float, KeptGrowth] | None = None
-    for one in signals.of(kept_growth):
-        if one.steps < thresholds.kept_steps.value:
-            continue
-        if one.items < thresholds.kept_every.value * one.steps:
-            continue
-        graphs = one.graphs >= thresholds.kept_every.value * one.steps
-        size = sizes.get(one.host)
-        left = _full_after(one, size)
-        if not graphs and (left is None or left > thresholds.kept_full.value):
-            continue
-        if most is None or (graphs, one.array_bytes) > most[:2]:
-            most = (graphs, one.array_bytes, one)
-    if most is None:
+    grown = [
+        one
+        for one in signals.of(kept_growth)
+        if one.steps >= thresholds.kept_steps.value
+        and one.items >= thresholds.kept_every.value * one.steps
+        and (left := _full_after(one, sizes.get(one.host))) is not None
+        and left <= thresholds.kept_full.value
+    ]
+    if not grown:
         return None
-    graphs, array_bytes, one = most
+    one = max(grown, key=_kept_bytes)
     capacity = sizes.get(one.host)
-    counted = one.counted
-    percent = 100 * array_bytes / one.steps / capacity if capacity else 0.0
+    counted, per_step = one.counted, _kept_bytes(one) / one.steps
+    kind = "kept_graphs" if one.graph_bytes > one.array_bytes else "kept_arrays"
+    percent = 100 * per_step / capacity if capacity else 0.0
     return _ITEM.finding(
         "fail",
         severity="warn",
@@ -161,16 +158,7 @@ def _of_containers(signals: Signals, thresholds: Thresholds) -> Finding | None:
             ),
         ),
         facts=(
-            Fact(
-                name="kept_graphs",
-                value=round(one.graphs / one.steps, 1) if graphs else None,
-                unit="count",
-            ),
-            Fact(
-                name="kept_mib",
-                value=round(array_bytes / one.steps / _MIB, 1),
-                unit="ratio",
-            ),
+            Fact(name=kind, value=round(per_step / _MIB, 1), unit="ratio"),
             Fact(name="kept_left", value=_full_after(one, capacity), unit="count"),
             Fact(name="steps", value=one.steps, unit="count"),
         ),
@@ -178,11 +166,15 @@ def _of_containers(signals: Signals, thresholds: Thresholds) -> Finding | None:
     )
 
 
+def _kept_bytes(one: KeptGrowth) -> float:
+    return one.array_bytes + one.graph_bytes
+
+
 def _full_after(one: KeptGrowth, capacity: int | None) -> float | None:
     """Return after how many steps a container fills a memory."""
-    if not capacity or not one.array_bytes:
+    if not capacity or not _kept_bytes(one):
         return None
-    return capacity * one.steps / one.array_bytes
+    return capacity * one.steps / _kept_bytes(one)
 
 
 def _of_memories(signals: Signals, thresholds: Thresholds) -> Finding:

@@ -33,9 +33,9 @@ class KeptGrowth(Frozen, frozen=True, eq=True):
         host: Name of the host.
         counted: Whose container it is; the counter of its members.
         steps: Number of steps that began meanwhile.
-        items: Members that were added.
+        items: Members that were added, or nodes of a graph of gradients.
         array_bytes: What their arrays take.
-        graphs: Members that hold a graph of gradients.
+        graph_bytes: What graphs of gradients hold for them.
     """
 
     host: str
@@ -43,7 +43,7 @@ class KeptGrowth(Frozen, frozen=True, eq=True):
     steps: int
     items: float
     array_bytes: float
-    graphs: float
+    graph_bytes: float
 
 
 @signal(windows)

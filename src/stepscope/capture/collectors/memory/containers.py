@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from types import FrameType
 
-__all__ = ["Added", "Container", "added_to", "containers"]
+__all__ = ["Added", "Container", "added_to", "containers", "graph_of"]
 
 #: So many objects are looked at, and for so long, while the program waits.
 _MOST_OBJECTS: Final = 20_000
@@ -33,6 +33,8 @@ _MOST_MEMBERS: Final = 32
 _MOST_ADDED: Final = 256
 #: Of a tuple, list or dictionary that was added its members are counted so deep.
 _NESTED: Final = 2
+#: So many nodes of a graph of gradients are looked at.
+_MOST_NODES: Final = 2_000
 _ARRAYS: Final = ("torch", "numpy", "jax", "jaxlib", "tensorflow")
 _LIBRARIES: Final = (
     *{sysconfig.get_paths()[it] for it in ("stdlib", "platstdlib", "purelib")},
@@ -44,19 +46,21 @@ _LIBRARIES: Final = (
 
 
 class Container(NamedTuple):
-    """One container.
+    """One container, or a tensor with a graph of gradients, which may grow, too.
 
     Attributes:
         path: How the function reaches it: `self.history['batches']`.
         function: The function whose variable leads to it, as functions are named.
-        length: Number of its members.
+        length: Number of its members, or of the nodes of its graph.
         value: The container itself.
+        graph_bytes: What the graph of a tensor holds; 0 for a container.
     """
 
     path: str
     function: str
     length: int
-    value: list[Any] | dict[Any, Any] | deque[Any]
+    value: Any
+    graph_bytes: int = 0
 
 
 class Added(NamedTuple):
@@ -65,12 +69,12 @@ class Added(NamedTuple):
     Attributes:
         items: Number of members.
         array_bytes: What their arrays take.
-        graphs: Number of members that hold a graph of gradients.
+        graph_bytes: What graphs of gradients hold for members, beside their arrays.
     """
 
     items: int
     array_bytes: int
-    graphs: int
+    graph_bytes: int
 
 
 class _Object(NamedTuple):
@@ -94,6 +98,11 @@ def containers() -> dict[int, Container]:
         if isinstance(one.value, list | dict | deque) and not _is_bounded(one.value):
             kept = Container(one.path, one.function, len(one.value), one.value)
             found[id(one.value)] = kept
+        elif _has_graph(one.value):
+            held = graph_of(one.value)
+            found[id(one.value)] = Container(
+                *(one.path, one.function, held.items, one.value, held.graph_bytes)
+            )
         if one.depth < _DEEPEST:
             waiting.extend(_members(one))
     return found
@@ -110,8 +119,48 @@ def added_to(container: Container, length: int) -> Added:
     some = list(islice(members, length, length + _MOST_ADDED))
     scale = items / max(len(some), 1)
     sizes = [_array_bytes(one, _NESTED) for one in some]
-    graphs = sum(_holds_graph(one, _NESTED) for one in some)
-    return Added(items, int(sum(sizes) * scale), int(graphs * scale))
+    # Graphs are searched, so of few members: those that were added last.
+    graphs = [graph_of(it).graph_bytes for one in some[-2:] for it in _tensors(one)]
+    held = sum(graphs) / max(len(some[-2:]), 1)
+    return Added(items, int(sum(sizes) * scale), int(held * items))
+
+
+def graph_of(tensor: Any) -> Added:
+    """Return the nodes of a tensor's graph of gradients, and what they still hold.
+
+    What the backward pass has freed is held no more, and weights live anyway.
+    """
+    nodes: set[Any] = set()
+    sizes: dict[int, int] = {}
+    waiting = [tensor.grad_fn]
+    while waiting and len(nodes) < _MOST_NODES:
+        node = waiting.pop()
+        if node is None or node in nodes:
+            continue
+        nodes.add(node)
+        for name in dir(type(node)):
+            if name.startswith("_saved_"):
+                sizes.update(_saved(node, name))
+        waiting += [before for before, _ in node.next_functions]
+    return Added(len(nodes), 0, sum(sizes.values()))
+
+
+def _saved(node: Any, name: str) -> dict[int, int]:
+    """Return the sizes of the tensors under a name, by where their memory begins."""
+    try:
+        value = getattr(node, name)
+    except RuntimeError:
+        return {}
+    several = value if isinstance(value, list | tuple) else (value,)
+    found = {}
+    for one in several:
+        if not _is_array(one) or not hasattr(one, "untyped_storage"):
+            continue
+        base = one if one._base is None else one._base  # noqa: SLF001 - of a view
+        if not (base.is_leaf and base.requires_grad):
+            storage = one.untyped_storage()
+            found[storage.data_ptr()] = storage.nbytes()
+    return found
 
 
 def _variables() -> Iterator[_Object]:
@@ -176,10 +225,17 @@ def _array_bytes(value: Any, depth: int) -> int:
     return sum(_array_bytes(it, depth - 1) for it in _parts(value, depth))
 
 
-def _holds_graph(value: Any, depth: int) -> bool:
+def _tensors(value: Any, depth: int = _NESTED) -> list[Any]:
+    """Return the tensors of a member that have a graph of gradients."""
     if _is_array(value):
-        return getattr(value, "grad_fn", None) is not None
-    return any(_holds_graph(it, depth - 1) for it in _parts(value, depth))
+        return [value] if _has_graph(value) else []
+    return [it for one in _parts(value, depth) for it in _tensors(one, depth - 1)]
+
+
+def _has_graph(value: object) -> bool:
+    if type(value).__module__.partition(".")[0] != "torch":
+        return False
+    return getattr(value, "grad_fn", None) is not None
 
 
 def _parts(value: Any, depth: int) -> list[Any]:

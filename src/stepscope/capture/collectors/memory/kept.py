@@ -17,7 +17,7 @@ import numpy as np
 
 from stepscope._core import recorder
 from stepscope.capture.collectors.contract import Collected
-from stepscope.capture.collectors.memory.containers import added_to, containers
+from stepscope.capture.collectors.memory.containers import Added, added_to, containers
 from stepscope.capture.collectors.process import COUNTER_VALUE, COUNTERS_LINE
 from stepscope.xspace.fields import DOUBLE
 from stepscope.xspace.kept import KeptCounter
@@ -26,7 +26,7 @@ from stepscope.xspace.writing.encode import StatColumn
 from stepscope.xspace.writing.write import XSpaceBuilder
 
 if TYPE_CHECKING:
-    from stepscope.capture.collectors.memory.containers import Added
+    from stepscope.capture.collectors.memory.containers import Container
     from stepscope.capture.ground.clock import ClockPair
     from stepscope.capture.ground.options import ProfilerOptions
     from stepscope.unavailable import Unavailable
@@ -52,8 +52,8 @@ class KeptCollector:
     def __init__(self) -> None:
         self._clock: ClockPair | None = None
         self._began_ns = 0
-        #: Path, function and length of each container, by its identity.
-        self._before: dict[int, tuple[str, str, int]] = {}
+        #: Those of the beginning, by path and function; without what they hold.
+        self._before: dict[tuple[str, str], tuple[int, int, int]] = {}
 
     def available(self) -> Unavailable | None:
         """Return None: every program has variables."""
@@ -63,14 +63,14 @@ class KeptCollector:
         """Look at the containers for the first time, where counters are read."""
         if not options.counters_hz:
             return
-        found = containers()
         self._before = {
-            it: (one.path, one.function, one.length) for it, one in found.items()
+            (one.path, one.function): (it, one.length, one.graph_bytes)
+            for it, one in containers().items()
         }
         self._clock, self._began_ns = clock, recorder.now()
 
     def stop(self) -> Collected:
-        """Look again, and write down what arrays were added to which container."""
+        """Look again, and write down what was added to which container."""
         clock, before = self._clock, self._before
         self._clock, self._before = None, {}
         if clock is None:
@@ -78,21 +78,34 @@ class KeptCollector:
         ended_ns = recorder.now()
         grown: list[tuple[Added, str, str]] = []
         for it, one in containers().items():
-            path, function, length = before.get(it, ("", "", 0))
-            # Another container may have got the identity of one that is gone.
-            if (path, function) != (one.path, one.function):
-                continue
-            if length < _BEFORE or one.length <= length:
-                continue
-            added = added_to(one, length)
-            if added.graphs or (added.array_bytes and isinstance(one.value, list)):
-                grown.append((added, path, function))
-        grown.sort(key=lambda one: (-one[0].graphs, -one[0].array_bytes))
+            earlier = before.get((one.path, one.function))
+            added = None if earlier is None else _added(it, one, *earlier)
+            if added is not None:
+                grown.append((added, one.path, one.function))
+        grown.sort(key=lambda one: -(one[0].graph_bytes + one[0].array_bytes))
         if not grown:
             return Collected(b"")
         return Collected(
             _written(grown[:_MOST], clock, began_ns=self._began_ns, ended_ns=ended_ns)
         )
+
+
+def _added(
+    identity: int, now: Container, was: int, length: int, graph_bytes: int
+) -> Added | None:
+    """Return what was added to what is the same as before; None for nothing."""
+    if now.length <= length:
+        return None
+    if now.graph_bytes:
+        # Each step makes a new tensor, whose graph goes on from the one before.
+        more = now.graph_bytes - graph_bytes
+        grew = graph_bytes > 0 and more > 0
+        return Added(now.length - length, 0, more) if grew else None
+    if identity != was or length < _BEFORE or not hasattr(now.value, "__len__"):
+        return None
+    added = added_to(now, length)
+    is_kept = added.graph_bytes or (added.array_bytes and isinstance(now.value, list))
+    return added if is_kept else None
 
 
 def _written(
