@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stepscope.advice.finding import Action
+from stepscope.advice.judging.library_work import LibraryWork
 from stepscope.advice.registry import RULES
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ def actions_of(rule: Rule) -> list[Action]:
 def _actions(value: object) -> Iterator[Action]:
     if isinstance(value, Action):
         yield value
+    elif isinstance(value, LibraryWork):
+        yield from value.actions
     elif isinstance(value, tuple | list):
         for one in value:
             yield from _actions(one)

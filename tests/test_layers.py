@@ -96,6 +96,7 @@ ROOMS = {
             "collectors.contract collectors.giving_way collectors.left_over "
             "collectors.levels ground"
         ),
+        "collectors.memory": "collectors.contract collectors.process ground",
         "collectors.tensorflow": (
             "collectors.contract collectors.giving_way collectors.left_over "
             "collectors.levels ground"

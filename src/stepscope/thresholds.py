@@ -438,6 +438,15 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
     leak_soon: Threshold = _of(
         1000, "count", "ours", "steps to a full memory below which a leak is critical"
     )
+    kept_steps: Threshold = _of(
+        5, "count", "ours", "steps from which on a container is seen to grow in each"
+    )
+    kept_every: Threshold = _of(
+        0.8, "ratio", "ours", "members that a container gains a step: it grows in each"
+    )
+    kept_full: Threshold = _of(
+        100_000, "count", "ours", "steps to a full memory below which growth matters"
+    )
     small_op_runs: Threshold = _of(
         50, "count", "ours", "runs per step from which an op is frequent"
     )

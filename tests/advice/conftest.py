@@ -18,6 +18,7 @@ from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.replay import ReplaySignals, replay_signals
 from stepscope.advice.signals.running.asleep import asleep
 from stepscope.advice.signals.running.callbacks import called_back
+from stepscope.advice.signals.running.kept import kept_growth
 from stepscope.advice.signals.running.rare_functions import rare_functions
 from stepscope.advice.signals.several.communication import communication_signals
 from stepscope.advice.signals.shares import (
@@ -182,6 +183,7 @@ def signals_of(
         capture_signals: capture_of(),
         enclosing_functions: {},
         function_runs: {},
+        kept_growth: (),
         asleep: {},
         called_back: {},
         rare_functions: {},

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.support.traces import blueprint
+from tests.support.traces.keeping import keeping
 from tests.support.traces.measured import kernel_metrics
 from tests.support.traces.training import (
     KERNELS,
@@ -108,6 +109,8 @@ def _bases() -> list[Signals]:
                 scaled(hole_us=350.0),
                 [*contended(busy_us=16.0, quiet_us=6.5), *cores(16)],
                 [*ahead(), *BATCHES],
+                [*together(), *keeping(10, 20.0)],
+                [*together(), *keeping(10, 20.0, 40.0)],
             )
         ),
     )

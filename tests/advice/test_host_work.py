@@ -401,10 +401,15 @@ def test_a_model_that_is_asked_in_each_step_is_not_trained_meanwhile() -> None:
         lines += [
             ("main", "/app/agent.py(12): act", begin + 50.0, 9_900.0),
             ("main", f"{keras}(521): TensorFlowTrainer.predict", begin + 60.0, 9_800.0),
+            ("main", "compilation of predict", begin + 100.0, 2_000.0),
         ]
-    found = findings(lines, devices=None)["host.work"]
+    every = findings(lines, devices=None)
+    found = every["host.work"]
     assert (found.status, found.parts[0].name) == ("fail", "act")
     assert found.actions[0].code == "model(x, training=False)"
+    # What `predict` compiles goes with it: there is no batch's shape to mend.
+    compiling = every["xla.recompile"]
+    assert (compiling.status, compiling.explained_by) == ("fail", ("host.work",))
 
 
 def test_an_update_by_ops_that_began_before_a_look_is_found() -> None:
@@ -443,3 +448,122 @@ def test_what_a_compiled_step_calls_back_is_named_with_the_time_of_the_op() -> N
     assert (found.status, found.parts[0].name) == ("fail", "look_up")
     assert found.parts[0].share_percent == pytest.approx(60, abs=0.1)
     assert "jax.numpy" in found.actions[0].text
+
+
+TORCH = "/opt/lib/python3.12/site-packages/torch"
+
+
+def without_a_model() -> tuple[list[Any], list[float]]:
+    """Return the steps of 10 ms without their ops, and when each begins, in µs."""
+    lines = [line for line in on_host() if not line[1].startswith("model/")]
+    return lines, [line[2] for line in lines if line[1] == "train"]
+
+
+def passes(begin: float, lasts_us: float) -> list[Any]:
+    """A forward and a backward pass of three ops each, without gaps."""
+    lines: list[Any] = []
+    each = lasts_us / 6
+    for at, op in enumerate(("addmm", "relu", "_softmax")):
+        node = f"{op.strip('_').title()}Backward0"
+        lines += [
+            ("main", f"aten::{op}", begin + each * at, each),
+            ("main", node, begin + each * (3 + at), each),
+        ]
+    return lines
+
+
+def test_the_function_that_trains_is_the_step_and_what_it_calls_is_named() -> None:
+    """A step: 5 ms of the model and 3.9 ms of `update`, all called by `micro_step`.
+
+    Looks find both in half of the steps: 39 of the 190 ms of all of them.
+    """
+    lines, begins = without_a_model()
+    looks = "samples of main, 100 a second"
+    for number, begin in enumerate(begins):
+        lines += passes(begin + 100.0, 5_000.0)
+        if number % 2:
+            continue
+        micro = begin + 50.0
+        lines += [
+            (looks, "/app/train.py(30): micro_step", micro, 9_000.0),
+            (looks, f"{TORCH}/_tensor.py(566): Tensor.backward", micro + 10, 4_900.0),
+            (looks, "/app/train.py(12): update", micro + 5_050.0, 3_900.0),
+        ]
+    found = findings(lines, devices=None)["host.work"]
+    assert (found.status, found.parts[0].name) == ("fail", "update")
+    assert found.parts[0].share_percent == pytest.approx(20.5, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("library", "advice"),
+    [
+        ("/opt/lib/python3.12/copy.py(128): deepcopy", "Copy only what changes"),
+        ("/opt/lib/python3.12/json/encoder.py(183): encode", "Write it every n steps"),
+        ("/opt/lib/python3.12/json/decoder.py(330): decode", "Parse it once"),
+        ("/opt/lib/python3.12/gzip.py(300): GzipFile.read", "Unpack it ahead"),
+        ("/opt/lib/python3.12/gzip.py(280): GzipFile.write", "Write it every n steps"),
+        ("/opt/lib/python3.12/logging/__init__.py(1): emit", "Report every n steps"),
+        (
+            "/opt/lib/python3.12/site-packages/pandas/frame.py(9): DataFrame.iterrows",
+            "Work on whole columns",
+        ),
+        (
+            "/opt/lib/python3.12/site-packages/PIL/Image.py(900): Image.resize",
+            "Decode and change images",
+        ),
+        ("/opt/lib/python3.12/random.py(400): Random.gauss", "Draw all random"),
+        ("/opt/lib/python3.12/heapq.py(400): heappop", "Vectorise"),
+    ],
+)
+def test_what_fits_a_function_depends_on_the_library_that_it_spends_its_time_in(
+    library: str, advice: str
+) -> None:
+    """A step: 5 ms of the model, then 4 ms of `keep`, 3 ms of them in a library."""
+    lines, begins = without_a_model()
+    for begin in begins:
+        lines += passes(begin + 100.0, 5_000.0)
+        lines += [
+            ("main", "/app/train.py(12): keep", begin + 5_500.0, 4_000.0),
+            ("main", library, begin + 5_600.0, 3_000.0),
+        ]
+    found = findings(lines, devices=None)["host.work"]
+    assert (found.status, found.parts[0].name) == ("fail", "keep")
+    assert found.parts[0].share_percent == pytest.approx(40.0)
+    assert found.actions[0].text.startswith(advice)
+
+
+def test_ops_that_run_more_densely_within_looks_belong_to_the_function() -> None:
+    """A step: 5 ms of the model, then 4 ms of an op, which looks find in half."""
+    lines, begins = without_a_model()
+    for number, begin in enumerate(begins):
+        lines += passes(begin + 100.0, 5_000.0)
+        lines.append(("main", "aten::copy_", begin + 5_500.0, 4_000.0))
+        if number % 2 == 0:
+            lines.append(
+                (
+                    "samples of main, 100 a second",
+                    "$/app/train.py:10 keep",
+                    begin + 4_400.0,
+                    5_000.0,
+                )
+            )
+    found = findings(lines, devices=None)["host.work"]
+    assert (found.status, found.parts[0].name) == ("fail", "keep")
+    # The looks' time is as much as they say: 5 ms in each of ten of the 20 steps.
+    assert found.parts[0].share_percent == pytest.approx(50 / 1.9, abs=0.1)
+
+
+def test_a_function_that_asks_the_model_in_each_step_is_to_do_so_more_rarely() -> None:
+    """A step: 5 ms of training, then 4 ms of the forward pass again."""
+    lines, begins = without_a_model()
+    module = f"{TORCH}/nn/modules/module.py(1782): Module._call_impl"
+    for begin in begins:
+        lines += passes(begin + 100.0, 5_000.0)
+        lines += [
+            ("main", "/app/train.py(12): validate", begin + 5_500.0, 4_000.0),
+            ("main", module, begin + 5_600.0, 3_000.0),
+            ("main", "aten::linear", begin + 5_700.0, 2_500.0),
+        ]
+    found = findings(lines, devices=None)["host.work"]
+    assert (found.status, found.parts[0].name) == ("fail", "validate")
+    assert found.actions[0].text.startswith("Ask the model every n steps")

@@ -7,9 +7,11 @@ from typing import Any
 import msgspec
 import pytest
 from tests.advice.memories import memory, told
+from tests.support.traces.keeping import keeping
 from tests.support.traces.training import allocating, findings, leaking, together
 
 from stepscope.advice.rules.running.mem_leak import evaluate
+from stepscope.report.words.findings import lead_sentence
 from stepscope.thresholds import THRESHOLDS
 
 MIB = 2**20
@@ -101,6 +103,38 @@ def test_a_process_that_grows_is_found() -> None:
     assert finding.severity == "info"
     msgspec.json.encode(finding)
     assert finding.facts[0].value == pytest.approx(256, rel=0.05)
+
+
+def test_a_list_that_gains_arrays_in_each_step_is_named_with_its_function() -> None:
+    finding = findings(together() + keeping(10, 20))["mem.leak"]
+    assert (finding.status, finding.severity) == ("fail", "warn")
+    assert lead_sentence(finding) == (
+        "Memory grows in every step: `self.kept['all']` (train.py:12) gains 2 MiB of "
+        "arrays a step; at that rate memory is full in 5,120 steps."
+    )
+    assert finding.parts[0].function == "Trainer.step"
+
+
+def test_a_graph_of_gradients_that_goes_on_is_said_to_hold_activations() -> None:
+    finding = findings(together() + keeping(30, 0.1, 40))["mem.leak"]
+    assert (finding.status, finding.severity) == ("fail", "warn")
+    assert lead_sentence(finding) == (
+        "Memory grows in every step: the graph of gradients of `self.kept['all']` "
+        "(train.py:12) gains 4 MiB of activations a step; at that rate memory is full "
+        "in 2,554 steps."
+    )
+
+
+@pytest.mark.parametrize(
+    ("items", "array_mib", "graph_mib"),
+    # Not in each step; so little that 100,000 steps more do not fill the memory.
+    [(7, 20, 7), (10, 1, 0), (10, 0.1, 0.9)],
+)
+def test_what_grows_seldom_or_by_little_is_no_leak(
+    items: float, array_mib: float, graph_mib: float
+) -> None:
+    found = findings(together() + keeping(items, array_mib, graph_mib))["mem.leak"]
+    assert found.status == "cannot_tell"
 
 
 def test_a_process_that_stays_says_nothing_of_devices(signals_of: Any) -> None:

@@ -238,3 +238,23 @@ def test_what_is_around_nearly_all_of_the_only_window_is_its_loop() -> None:
         ("group", None, 50),
         ("begin", None, 10),
     ]
+
+
+def test_a_function_without_a_name_is_a_part_of_the_one_that_it_stands_in() -> None:
+    """A library calls the lambda of `rank` back; `other` was handed one of `rank`'s."""
+    key = "app/train.py(31): Board.rank.<locals>.<lambda>"
+    assert found(
+        [
+            ("main", "app/train.py(1): train", 0, 100),
+            ("main", "app/train.py(30): Board.rank", 10, 50),
+            ("main", f"{LIBRARY}/heap.py(7): nlargest", 10, 50),
+            ("main", key, 12, 46),
+            ("main", "app/train.py(50): other", 60, 40),
+            ("main", key, 60, 40),
+        ],
+        [(0, 100)],
+    ) == [
+        ("Board.rank", None, 50),
+        ("Board.rank.<locals>.<lambda>", None, 40),
+        ("train", None, 10),
+    ]

@@ -78,6 +78,13 @@ def host_functions(signals: Signals, shares: StepShares) -> tuple[HostFunction, 
     if caller is not None and not any(_is_same(caller, part) for part in own):
         # What it does itself may be too little to be told.
         own.append(msgspec.structs.replace(caller, share_percent=0.0))
+    if runs is not None and signals.of(frameworks_used) not in ((), PLAIN):
+        # What a function does may be ops of the framework alone.
+        own += [
+            part
+            for part in runs.own_functions()
+            if not any(_is_same(part, one) for one in own)
+        ]
     called = signals.of(called_back).get(shares.host)
     found = [
         _of_part(part, runs, shares)
@@ -113,8 +120,8 @@ def _of_part(part: Part, runs: FunctionRuns | None, shares: StepShares) -> HostF
         msgspec.structs.replace(part, share_percent=max(own, whole)),
         own,
         runs,
-        is_model=not predicts and runs.calls_the_model(part),
-        is_step=not predicts and runs.is_the_step(part),
+        is_model=not predicts and (runs.trains(part) or runs.calls_the_model(part)),
+        is_step=not predicts and (runs.is_in_the_model(part) or runs.is_the_step(part)),
     )
 
 

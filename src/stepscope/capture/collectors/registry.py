@@ -30,6 +30,7 @@ COLLECTORS: Final[dict[str, tuple[str, str]]] = {
         "CompilationsCollector",
     ),
     "process": ("stepscope.capture.collectors.process", "ProcessCollector"),
+    "kept": ("stepscope.capture.collectors.memory.kept", "KeptCollector"),
     "python_samples": (
         "stepscope.capture.collectors.python_samples",
         "PythonSamplesCollector",

@@ -49,6 +49,10 @@ _NONE: Final = -1
 #: What Python begins a thread and a program with.
 _BEGINNINGS: Final = ("<module>", "_bootstrap")
 _COMPREHENSIONS: Final = ("<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>")
+#: What is no name to tell beside a function's.
+_NAMELESS: Final = (*_COMPREHENSIONS, "<lambda>")
+#: What Python adds to a function's name for a function without one that it makes.
+_LAMBDA: Final = ".<locals>.<lambda>"
 
 
 class FunctionPart(Frozen, frozen=True, eq=True):
@@ -104,7 +108,7 @@ def function_parts(
     whole = spans.length_ps
     for part in tree.parts(whole=whole):
         inner = frames.names.get(part.detail)
-        inside = inner is not None and inner.function.endswith(_COMPREHENSIONS)
+        inside = inner is not None and inner.function.endswith(_NAMELESS)
         key = (part.type, _NONE if inside else part.detail, part.is_loop)
         parts[key] = parts.get(key, 0) + part.time_ps
     rest = whole - sum(parts.values())
@@ -201,11 +205,12 @@ class _Tree(Frozen, frozen=True, eq=True):
         roots: list[int] = []
         for number, above in enumerate(parent_path.tolist()):
             (roots if above < 0 else calls[above]).append(number)
+        named = [frames.names[kind] for kind in types.tolist()]
         nodes = tuple(
             _Node(
                 int(types[at]),
                 int(total[at]),
-                _is_own(frames.names[int(types[at])]),
+                _is_own(named[at]) and not _is_part_of_caller(at, parent_path, named),
                 bool(is_loop[at]),
                 tuple(calls[at]),
             )
@@ -313,6 +318,26 @@ def _is_own(name: FunctionName) -> bool:
     if name.function.endswith(_COMPREHENSIONS):
         return False
     return name.library is not True and name.file is not None
+
+
+def _is_part_of_caller(
+    at: int, parent_path: NDArray[np.int64], named: Sequence[FunctionName]
+) -> bool:
+    """Return whether a path's function has no name and runs within its maker.
+
+    Such a lambda, the key of a sort say, is a part of the function that it stands in.
+    One that is handed on and called elsewhere is nobody's part.
+    """
+    name = named[at]
+    if not name.function.endswith(_LAMBDA):
+        return False
+    maker = (name.function.removesuffix(_LAMBDA), name.file)
+    above = int(parent_path[at])
+    while above >= 0:
+        if (named[above].function, named[above].file) == maker:
+            return True
+        above = int(parent_path[above])
+    return False
 
 
 def _loops(

@@ -86,7 +86,7 @@ def window_flags(
     start, end = ints(rows, "start_ps"), ints(rows, "end_ps")
     step = handles(rows, "step_row")
     n = len(rows)
-    is_last = np.arange(n) == n - 1
+    is_open = rows["open_end"].to_numpy()
     cut = steps.rows["cut"].fill_null(value=False).to_numpy()[step].copy()
     if n > 1 and launches is not None and correlation is not None:
         begin = ints(steps.rows, "start_ps")
@@ -99,7 +99,7 @@ def window_flags(
     early = warm_up(steps, facts.events, facts.event_kinds)[step]
     marked = {
         "first": np.arange(n) == 0,
-        "open_end": is_last,
+        "open_end": is_open,
         "cut": cut,
         "compile": _compiling(facts).within(start, end) > 0,
         "autotune": _autotuning(facts, device_activity).within(start, end) > 0,
@@ -107,7 +107,7 @@ def window_flags(
         "unrecorded": unrecorded,
         "other_kind": other,
         "warm_up": early,
-        "outlier": _outliers(end - start, ~(is_last | unrecorded | other | early)),
+        "outlier": _outliers(end - start, ~(is_open | unrecorded | other | early)),
     }
     pattern = np.zeros(n, np.uint16)
     for bit, name in enumerate(FLAGS):

@@ -22,6 +22,7 @@ from stepscope.derive.step_windows.anchor import (
     step_kernels,
     work_starts,
 )
+from stepscope.derive.step_windows.closing import closes_itself
 from stepscope.derive.step_windows.device_spans import DEVICE_SPANS, device_spans
 from stepscope.derive.step_windows.executor import only_dispatched, step_instructions
 from stepscope.derive.step_windows.flags import LEFT_OUT, WindowFacts, window_flags
@@ -128,6 +129,12 @@ def windows(
     if instructions is not None:
         run = step_instructions(steps, instructions) or run
     rows, anchor = _placed(steps, spans, run)
+    if (
+        activity is None
+        and anchor == "host"
+        and closes_itself(steps, events, event_kinds)
+    ):
+        rows = rows.with_columns(open_end=False)
     flags = window_flags(
         rows,
         steps,

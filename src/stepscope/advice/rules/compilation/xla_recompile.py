@@ -11,6 +11,12 @@ import msgspec
 
 from stepscope.advice.finding import Action, Fact, Finding, Part
 from stepscope.advice.item import Item
+from stepscope.advice.judging.host_functions import (
+    FUNCTION_READS,
+    fault_of,
+    has_ops,
+    host_functions,
+)
 from stepscope.advice.judging.owned import (
     OWNED_READS,
     Owned,
@@ -165,7 +171,23 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     if found.saving_ms is None:
         return found
     saving = promise_of(times[FIRST_STEPS:], shares.window_ps[FIRST_STEPS:])
-    return msgspec.structs.replace(found, saving_ms=saving)
+    by = ("host.work",) if _is_predicting(signals, shares, thresholds) else ()
+    return msgspec.structs.replace(found, saving_ms=saving, explained_by=by)
+
+
+def _is_predicting(
+    signals: Signals, shares: StepShares, thresholds: Thresholds
+) -> bool:
+    """Return whether a function that calls Keras's `predict` is a finding of its own.
+
+    What `predict` compiles for each call goes with it, and is no batch's shape.
+    """
+    if not has_ops(signals, shares, thresholds):
+        return False
+    fault = fault_of(host_functions(signals, shares), thresholds)
+    if fault is None or fault.runs is None:
+        return False
+    return fault.runs.mostly_predicts(fault.part)
 
 
 def _because(
@@ -245,4 +267,4 @@ def _too_few(shares: StepShares, percent: float) -> Unavailable:
 
 #: Functions that are named.
 _SHOWN: Final = 3
-RULE: Final = Rule(_ITEM, evaluate, (*OWNED_READS, compile_signals))
+RULE: Final = Rule(_ITEM, evaluate, (*OWNED_READS, *FUNCTION_READS, compile_signals))

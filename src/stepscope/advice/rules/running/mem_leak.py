@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope.advice.finding import Action, Fact, Finding
+from stepscope.advice.finding import Action, Fact, Finding, Part
 from stepscope.advice.item import Item
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.record import record_grade
+from stepscope.advice.signals.running.kept import kept_growth
 from stepscope.advice.signals.running.memory import PROCESS, memory_signals
 from stepscope.advice.words import Words
 from stepscope.frozen import Frozen
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.advice.finding import Severity
+    from stepscope.advice.signals.running.kept import KeptGrowth
     from stepscope.advice.signals.running.memory import MemoryUse
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
@@ -63,11 +65,22 @@ _GROWS: Final = tuple(
     for full in ("; at that rate it is full in {steps_left} steps", "")
     for named in (". Most of what is alive was taken by {named}.", ".")
 )
+_KEPT: Final = (
+    (
+        "Memory grows in every step: the graph of gradients of {named} gains "
+        "{kept_graphs} MiB of activations a step; at that rate memory is full in "
+        "{kept_left} steps."
+    ),
+    (
+        "Memory grows in every step: {named} gains {kept_arrays} MiB of arrays a step; "
+        "at that rate memory is full in {kept_left} steps."
+    ),
+)
 _WORDS: Final = Words(
     passed="memory does not grow from step to step",
-    lead=_GROWS,
+    lead=(*_KEPT, *_GROWS),
     texts={
-        ("fail", None): (_GROWS,),
+        ("fail", None): ((*_KEPT, *_GROWS),),
         ("pass", None): (
             (
                 (
@@ -102,6 +115,69 @@ class _Growth(Frozen, frozen=True, eq=True):
 
 
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
+    """Judge what each step leaves behind: in a memory, or in a container."""
+    found = _of_memories(signals, thresholds)
+    if found.status == "fail" and found.severity != "info":
+        return found
+    return _of_containers(signals, thresholds) or found
+
+
+def _of_containers(signals: Signals, thresholds: Thresholds) -> Finding | None:
+    """Return the finding about a container that most steps add arrays to."""
+    memories = signals.of(memory_signals).memories
+    sizes = {it.host: it.capacity_bytes for it in memories if it.name == PROCESS}
+    grown = [
+        one
+        for one in signals.of(kept_growth)
+        if one.steps >= thresholds.kept_steps.value
+        and one.items >= thresholds.kept_every.value * one.steps
+        and (left := _full_after(one, sizes.get(one.host))) is not None
+        and left <= thresholds.kept_full.value
+    ]
+    if not grown:
+        return None
+    one = max(grown, key=_kept_bytes)
+    capacity = sizes.get(one.host)
+    counted, per_step = one.counted, _kept_bytes(one) / one.steps
+    kind = "kept_graphs" if one.graph_bytes > one.array_bytes else "kept_arrays"
+    percent = 100 * per_step / capacity if capacity else 0.0
+    return _ITEM.finding(
+        "fail",
+        severity="warn",
+        confidence=signals.of(record_grade),
+        value=percent,
+        threshold=thresholds.leak_growth,
+        devices=(f"{one.host}:{PROCESS}",),
+        parts=(
+            Part(
+                name=counted.path,
+                function=counted.function,
+                file=counted.file,
+                line=counted.line,
+                share_percent=percent,
+            ),
+        ),
+        facts=(
+            Fact(name=kind, value=round(per_step / _MIB, 1), unit="ratio"),
+            Fact(name="kept_left", value=_full_after(one, capacity), unit="count"),
+            Fact(name="steps", value=one.steps, unit="count"),
+        ),
+        inputs=("events", "windows"),
+    )
+
+
+def _kept_bytes(one: KeptGrowth) -> float:
+    return one.array_bytes + one.graph_bytes
+
+
+def _full_after(one: KeptGrowth, capacity: int | None) -> float | None:
+    """Return after how many steps a container fills a memory."""
+    if not capacity or not _kept_bytes(one):
+        return None
+    return capacity * one.steps / _kept_bytes(one)
+
+
+def _of_memories(signals: Signals, thresholds: Thresholds) -> Finding:
     """Judge the growth of what is least in use in each step."""
     found = signals.of(memory_signals)
     enough = [
@@ -191,4 +267,4 @@ _FEW: Final = Unavailable(
 )
 
 
-RULE: Final = Rule(_ITEM, evaluate, (memory_signals, record_grade))
+RULE: Final = Rule(_ITEM, evaluate, (memory_signals, kept_growth, record_grade))

@@ -25,6 +25,7 @@ from stepscope.advice.judging.host_functions import (
     has_ops,
     host_functions,
 )
+from stepscope.advice.judging.library_work import LIBRARY_KINDS
 from stepscope.advice.judging.owned import (
     OWNED_READS,
     Owned,
@@ -57,6 +58,13 @@ _MOSTLY: Final = 50.0
 _OWNED: Final = Owned(
     parts={"functions": (OWNER,)}, place="inside", host=True, seen=(OWNER,)
 )
+_PIPELINE: Final = Action(
+    cause="any",
+    framework="TensorFlow",
+    text="Move it into the input pipeline, where it runs ahead on other threads.",
+    code="dataset.map(work, num_parallel_calls=tf.data.AUTOTUNE)"
+    ".prefetch(tf.data.AUTOTUNE)",
+)
 _ACTIONS: Final = (
     Action(
         cause="any",
@@ -64,13 +72,7 @@ _ACTIONS: Final = (
         text="Vectorise it: work on whole arrays in place of loops over elements, with "
         "fewer and narrower copies.",
     ),
-    Action(
-        cause="any",
-        framework="TensorFlow",
-        text="Move it into the input pipeline, where it runs ahead on other threads.",
-        code="dataset.map(work, num_parallel_calls=tf.data.AUTOTUNE)"
-        ".prefetch(tf.data.AUTOTUNE)",
-    ),
+    _PIPELINE,
     Action(
         cause="any",
         framework="PyTorch",
@@ -116,6 +118,27 @@ _RUNS_OPS: Final = (
         framework="JAX",
         text="Compile it, so that its ops run as one program.",
         code="work = jax.jit(work)",
+    ),
+)
+#: A function that runs the model and trains nothing: validation, or an agent that acts.
+_ASKS: Final = (
+    Action(
+        cause="any",
+        framework="any",
+        text="Ask the model every n steps, or on less data; where each step needs its "
+        "answer, ask for many at once, compiled and without gradients.",
+    ),
+    Action(
+        cause="any",
+        framework="PyTorch",
+        text="Keep no graph of gradients for it.",
+        code="with torch.inference_mode(): model(x)",
+    ),
+    Action(
+        cause="any",
+        framework="TensorFlow",
+        text="Compile it, so that its ops run as one graph.",
+        code="answer = tf.function(model)",
     ),
 )
 _CALLED_BACK: Final = (
@@ -300,8 +323,11 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         return _of_waiting(found, waits, shares)
     if found.status == "fail" and shares.system_calls_lead():
         return msgspec.structs.replace(found, actions=(_ONCE,))
-    if fault is None or found.saving_ms is None:
+    if fault is None or found.status != "fail":
         return found
+    if found.saving_ms is None:
+        actions = _actions_for(fault, found.actions, rare=False)
+        return msgspec.structs.replace(found, actions=actions)
     return _of_one_function(found, fault, shares, signals, thresholds)
 
 
@@ -398,13 +424,18 @@ def _actions_for(
     work: HostFunction, others: tuple[Action, ...], *, rare: bool
 ) -> tuple[Action, ...]:
     """Return what to do about a function: by what it does, and how often."""
-    runs = work.runs
     if work.is_called_back:
         return (*_CALLED_BACK, *others)
+    runs = work.runs
     if runs is not None and runs.mostly_predicts(work.part):
         return _PREDICTS
+    for kind in LIBRARY_KINDS:
+        if runs is not None and runs.mostly_in(work.part, kind.is_done_by):
+            return kind.actions
+    if runs is not None and runs.asks_the_model(work.part):
+        return _ASKS
     if runs is not None and runs.ops_percent(work.part) >= _MOSTLY:
-        return (_RARELY, *_RUNS_OPS) if rare else (*_RUNS_OPS, _RARELY)
+        return (_RARELY, *_RUNS_OPS) if rare else (*_RUNS_OPS, _PIPELINE, _RARELY)
     return (_RARELY, *others) if rare else others
 
 

@@ -1,0 +1,136 @@
+"""Which containers of the program grow while it is recorded, and by how much.
+
+They are looked at when the recording begins and when it ends: what an array takes is
+known then, and by which name the program keeps it. Memory of the process cannot say it:
+what is recorded takes memory too. A dictionary of arrays may be a cache that fills, and
+a queue a buffer: of these only graphs of gradients count.
+
+Definition: docs/formats/xplane.md#what-the-program-keeps.
+"""
+
+from __future__ import annotations
+
+import platform
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from stepscope._core import recorder
+from stepscope.capture.collectors.contract import Collected
+from stepscope.capture.collectors.memory.containers import Added, added_to, containers
+from stepscope.capture.collectors.process import COUNTER_VALUE, COUNTERS_LINE
+from stepscope.xspace.fields import DOUBLE
+from stepscope.xspace.kept import KeptCounter
+from stepscope.xspace.vocabulary import HOST_PLANE
+from stepscope.xspace.writing.encode import StatColumn
+from stepscope.xspace.writing.write import XSpaceBuilder
+
+if TYPE_CHECKING:
+    from stepscope.capture.collectors.memory.containers import Container
+    from stepscope.capture.ground.clock import ClockPair
+    from stepscope.capture.ground.options import ProfilerOptions
+    from stepscope.unavailable import Unavailable
+    from stepscope.xspace.kept import KeptKind
+
+__all__ = ["KeptCollector"]
+
+#: Containers that are written down, those first to which most was added.
+_MOST: Final = 5
+#: Members that a container has when the recording begins, if it grew before: a buffer
+#: that fills in the first steps is none that grows for ever.
+_BEFORE: Final = 5
+_PS_PER_NS: Final = 1000
+#: In the order of `Added`.
+_KINDS: Final[tuple[KeptKind, ...]] = ("items", "bytes", "graphs")
+
+
+class KeptCollector:
+    """Compares the lengths of containers at the two ends of a recording."""
+
+    name = "kept"
+
+    def __init__(self) -> None:
+        self._clock: ClockPair | None = None
+        self._began_ns = 0
+        #: Those of the beginning, by path and function; without what they hold.
+        self._before: dict[tuple[str, str], tuple[int, int, int]] = {}
+
+    def available(self) -> Unavailable | None:
+        """Return None: every program has variables."""
+        return None
+
+    def start(self, options: ProfilerOptions, clock: ClockPair) -> None:
+        """Look at the containers for the first time, where counters are read."""
+        if not options.counters_hz:
+            return
+        self._before = {
+            (one.path, one.function): (it, one.length, one.graph_bytes)
+            for it, one in containers().items()
+        }
+        self._clock, self._began_ns = clock, recorder.now()
+
+    def stop(self) -> Collected:
+        """Look again, and write down what was added to which container."""
+        clock, before = self._clock, self._before
+        self._clock, self._before = None, {}
+        if clock is None:
+            return Collected(b"")
+        ended_ns = recorder.now()
+        grown: list[tuple[Added, str, str]] = []
+        for it, one in containers().items():
+            earlier = before.get((one.path, one.function))
+            added = None if earlier is None else _added(it, one, *earlier)
+            if added is not None:
+                grown.append((added, one.path, one.function))
+        grown.sort(key=lambda one: -(one[0].graph_bytes + one[0].array_bytes))
+        if not grown:
+            return Collected(b"")
+        return Collected(
+            _written(grown[:_MOST], clock, began_ns=self._began_ns, ended_ns=ended_ns)
+        )
+
+
+def _added(
+    identity: int, now: Container, was: int, length: int, graph_bytes: int
+) -> Added | None:
+    """Return what was added to what is the same as before; None for nothing."""
+    if now.length <= length:
+        return None
+    if now.graph_bytes:
+        # Each step makes a new tensor, whose graph goes on from the one before.
+        more = now.graph_bytes - graph_bytes
+        grew = graph_bytes > 0 and more > 0
+        return Added(now.length - length, 0, more) if grew else None
+    if identity != was or length < _BEFORE or not hasattr(now.value, "__len__"):
+        return None
+    added = added_to(now, length)
+    is_kept = added.graph_bytes or (added.array_bytes and isinstance(now.value, list))
+    return added if is_kept else None
+
+
+def _written(
+    grown: list[tuple[Added, str, str]],
+    clock: ClockPair,
+    *,
+    began_ns: int,
+    ended_ns: int,
+) -> bytes:
+    """Write counters that are 0 when the recording begins."""
+    space = XSpaceBuilder(platform.node(), start_ns=None)
+    plane = space.plane(HOST_PLANE)
+    rows = [
+        (plane.event_type(KeptCounter.name(kind, path, function)), at_ns, value)
+        for added, path, function in grown
+        for kind, count in zip(_KINDS, added, strict=True)
+        for at_ns, value in ((began_ns, 0.0), (ended_ns, float(count)))
+    ]
+    types, at, values = zip(*rows, strict=True)
+    key = plane.stat_id(COUNTER_VALUE)
+    offsets = (np.array(at, np.int64) - clock.monotonic_ns) * _PS_PER_NS
+    plane.line(COUNTERS_LINE[0], name=COUNTERS_LINE[1]).events(
+        np.array(types, np.int64),
+        offsets,
+        np.zeros(len(rows), np.int64),
+        stats=[StatColumn(key, DOUBLE, np.array(values, np.float64))],
+    )
+    return space.to_bytes()
