@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections import deque
 from typing import Any
 
@@ -13,6 +14,7 @@ from stepscope.capture.collectors.memory.containers import (
     Added,
     Container,
     added_to,
+    containers,
     graph_of,
 )
 from stepscope.capture.collectors.memory.kept import KeptCollector
@@ -106,8 +108,19 @@ class Node:
         self.data = Data()
 
     @property
+    def _raw_saved_self(self) -> Saved:
+        return Saved(self.data)
+
+    @property
     def _saved_self(self) -> Data:
-        return self.data
+        raise AssertionError("unpacked: that runs what the program packed it with")
+
+
+class Saved:
+    """What a node holds: the tensor as it is stored, or what the program made of it."""
+
+    def __init__(self, data: object) -> None:
+        self.data = data
 
 
 class Tensor:
@@ -134,6 +147,42 @@ def test_a_sum_whose_graph_goes_on_in_each_step_is_kept() -> None:
     (found,) = recorded(step)
     assert found.startswith("total of ")
     assert graph_of(total) == Added(15, 0, 15 * 1024)
+
+
+def test_what_the_program_packed_itself_has_no_size() -> None:
+    node = Node()
+    node.data = object()
+    assert graph_of(Tensor(node)) == Added(1, 0, 0)
+
+
+def test_nothing_lives_longer_for_having_been_looked_at() -> None:
+    mine = Keeper()
+    assert "mine.rows" in {one.path for one in containers().values()}
+    gone = weakref.ref(mine)
+    del mine
+    assert gone() is None
+
+
+def test_the_programs_own_dictionary_of_variables_stays_as_it_is() -> None:
+    kept = [1]
+    before = locals()
+    containers()
+    assert before["kept"] is kept
+
+
+class Unfriendly(list[int]):
+    """A list of the program's own, which must not be asked for anything."""
+
+    def __len__(self) -> int:
+        raise AssertionError("the program's code ran")
+
+    __iter__ = __len__  # type: ignore[assignment]
+
+
+def test_no_code_of_the_program_is_run() -> None:
+    odd = Unfriendly([1])
+    holder = {"odd": odd}
+    assert id(holder) in containers()
 
 
 def test_a_graph_as_large_as_before_does_not_grow() -> None:

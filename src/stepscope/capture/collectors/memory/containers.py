@@ -2,7 +2,8 @@
 
 Looked at are the variables of functions that run now, what stands in them, and
 attributes of objects whose class is the program's own. Nothing of the program is run:
-lengths are asked of Python's own containers, and sizes of arrays of known libraries.
+lengths are asked of Python's own containers, and sizes of arrays of known libraries;
+what a graph of gradients holds is not unpacked. Nothing lives longer for it.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import sys
 import sysconfig
 import time
-from collections import deque
+from collections import OrderedDict, defaultdict, deque
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -35,6 +36,15 @@ _MOST_ADDED: Final = 256
 _NESTED: Final = 2
 #: So many nodes of a graph of gradients are looked at.
 _MOST_NODES: Final = 2_000
+#: Classes of the program that derive from them may do anything when they are asked.
+_CONTAINERS: Final = (list, dict, deque, defaultdict, OrderedDict)
+_PAIRS: Final = (dict, defaultdict, OrderedDict)
+#: A flag of code: the variables of a function, other than those of a module, are in no
+#: dictionary.
+_OPTIMIZED: Final = 1
+#: References to a dictionary of variables that nobody else has: that of the frame, of
+#: who asked for it, and of the count.
+_NOBODYS: Final = 3
 _ARRAYS: Final = ("torch", "numpy", "jax", "jaxlib", "tensorflow")
 _LIBRARIES: Final = (
     *{sysconfig.get_paths()[it] for it in ("stdlib", "platstdlib", "purelib")},
@@ -95,7 +105,7 @@ def containers() -> dict[int, Container]:
         if id(one.value) in seen:
             continue
         seen.add(id(one.value))
-        if isinstance(one.value, list | dict | deque) and not _is_bounded(one.value):
+        if type(one.value) in _CONTAINERS and not _is_bounded(one.value):
             kept = Container(one.path, one.function, len(one.value), one.value)
             found[id(one.value)] = kept
         elif _has_graph(one.value):
@@ -115,7 +125,7 @@ def added_to(container: Container, length: int) -> Added:
     """
     items = len(container.value) - length
     values = container.value
-    members = values.values() if isinstance(values, dict) else values
+    members = values.values() if type(values) in _PAIRS else values
     some = list(islice(members, length, length + _MOST_ADDED))
     scale = items / max(len(some), 1)
     sizes = [_array_bytes(one, _NESTED) for one in some]
@@ -139,21 +149,26 @@ def graph_of(tensor: Any) -> Added:
             continue
         nodes.add(node)
         for name in dir(type(node)):
-            if name.startswith("_saved_"):
+            if name.startswith("_raw_saved_"):
                 sizes.update(_saved(node, name))
         waiting += [before for before, _ in node.next_functions]
     return Added(len(nodes), 0, sum(sizes.values()))
 
 
 def _saved(node: Any, name: str) -> dict[int, int]:
-    """Return the sizes of the tensors under a name, by where their memory begins."""
+    """Return the sizes of the tensors under a name, by where their memory begins.
+
+    They are taken as they are stored. To unpack them would run what the program packed
+    them with: checkpointing computes the layer anew then. What is stored in another
+    form has no size here; nor has any in a PyTorch that does not tell it.
+    """
     try:
         value = getattr(node, name)
     except RuntimeError:
         return {}
-    several = value if isinstance(value, list | tuple) else (value,)
     found = {}
-    for one in several:
+    for saved in value if isinstance(value, list | tuple) else (value,):
+        one: Any = getattr(saved, "data", None)
         if not _is_array(one) or not hasattr(one, "untyped_storage"):
             continue
         base = one if one._base is None else one._base  # noqa: SLF001 - of a view
@@ -171,19 +186,34 @@ def _variables() -> Iterator[_Object]:
         while frame is not None:
             function = names.of(frame.f_code)
             if function and not _is_library(frame.f_code.co_filename):
-                for name, value in list(frame.f_locals.items()):
+                for name, value in _variables_of(frame):
                     if not name.startswith("__"):
                         yield _Object(value, name, function, 0)
             frame = frame.f_back
 
 
+def _variables_of(frame: FrameType) -> list[tuple[str, Any]]:
+    """Return the variables of a frame, and let none of them live longer for it.
+
+    Before Python 3.13 a frame keeps the dictionary that it makes of them, and with it
+    all that the function lets go of later. It is emptied, unless the program has it,
+    too: by `locals()`.
+    """
+    variables = frame.f_locals
+    found = list(variables.items())
+    copied = sys.version_info < (3, 13) and frame.f_code.co_flags & _OPTIMIZED
+    if copied and sys.getrefcount(variables) <= _NOBODYS:
+        variables.clear()
+    return found
+
+
 def _members(one: _Object) -> Iterator[_Object]:
     value: Any = one.value
     pairs: Iterable[tuple[str, Any]] = ()
-    if isinstance(value, dict):
+    if type(value) in _PAIRS:
         some = list(islice(value.items(), _MOST_MEMBERS))
-        pairs = ((f"[{key!r}]", it) for key, it in some if isinstance(key, str))
-    elif isinstance(value, list | tuple):
+        pairs = ((f"[{key!r}]", it) for key, it in some if type(key) is str)
+    elif type(value) in (list, tuple):
         some = list(islice(value, _MOST_MEMBERS))
         pairs = ((f"[{at}]", it) for at, it in enumerate(some))
     elif _is_programs(type(value)):
@@ -195,7 +225,7 @@ def _members(one: _Object) -> Iterator[_Object]:
 
 
 def _is_bounded(value: object) -> bool:
-    return isinstance(value, deque) and value.maxlen is not None
+    return type(value) is deque and value.maxlen is not None
 
 
 def _is_programs(kind: type) -> bool:
@@ -241,8 +271,8 @@ def _has_graph(value: object) -> bool:
 def _parts(value: Any, depth: int) -> list[Any]:
     if depth <= 0:
         return []
-    if isinstance(value, dict):
+    if type(value) in _PAIRS:
         value = value.values()
-    elif not isinstance(value, list | tuple):
+    elif type(value) not in (list, tuple):
         return []
     return list(islice(value, _MOST_MEMBERS))
