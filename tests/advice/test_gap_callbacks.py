@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from tests.support.traces.training import beside, findings, on_host, paused
 
 from stepscope.advice.finding import Part, Saving
 from stepscope.advice.rules.waiting.gap_callbacks import evaluate
+from stepscope.advice.signals.enclosing import function_runs
 from stepscope.advice.signals.shares import NamedTime
 from stepscope.thresholds import THRESHOLDS
 
@@ -60,6 +62,34 @@ def test_time_that_nothing_names_cannot_tell(signals_of: Any, shares: Any) -> No
     finding = evaluate(signals_of(one), THRESHOLDS)
     assert finding.status == "cannot_tell"
     assert "nothing names" in finding.unavailable.reason
+
+
+@pytest.mark.parametrize(
+    ("hz", "ms", "status"),
+    [
+        # In twelve steps 9.6 ms lie between them: less than a look, or nine of them.
+        (100.0, 0.8, "cannot_tell"),
+        (100.0, 3.1, "fail"),
+        (1000.0, 0.8, "fail"),
+        (None, 0.8, "fail"),
+        (100.0, 0.1, "pass"),
+    ],
+)
+def test_looks_that_hardly_fell_between_steps_name_nobody(
+    signals_of: Any, shares: Any, hz: float | None, ms: float, status: str
+) -> None:
+    one = shares(between={"callback": ms}, names=[LOGGING])
+    runs = {one.host: SimpleNamespace(frames=SimpleNamespace(hz=hz))}
+    finding = evaluate(signals_of(one, {function_runs: runs}), THRESHOLDS)
+    assert finding.status == status
+    if status == "cannot_tell":
+        assert finding.unavailable is not None
+        assert "9.6 ms lie between the steps" in finding.unavailable.reason
+        # A range is exact, however short.
+        ranges = [NamedTime("callback", "between", "log", time_ps=9 * MS)]
+        exact = shares(between={"callback": ms}, names=ranges)
+        found = evaluate(signals_of(exact, {function_runs: runs}), THRESHOLDS)
+        assert found.status == "fail"
 
 
 def test_what_was_not_recorded_cannot_tell(signals_of: Any, shares: Any) -> None:

@@ -13,12 +13,15 @@ from stepscope.advice.finding import Action, Finding
 from stepscope.advice.item import Item
 from stepscope.advice.judging.owned import OWNED_READS, Owned, owned_finding, shares_of
 from stepscope.advice.rule import Rule
+from stepscope.advice.signals.enclosing import function_runs
 from stepscope.advice.verdict import judge
 from stepscope.advice.words import WAITING, Words
-from stepscope.tracer_remedies import RECORD_CALLS
+from stepscope.tracer_remedies import RECORD_CALLS, RECORD_FRAMES
 from stepscope.unavailable import Unavailable
+from stepscope.units import PS_PER_MS, PS_PER_S
 
 if TYPE_CHECKING:
+    from stepscope.advice.signals.shares import StepShares
     from stepscope.advice.signals.signal import Signals
     from stepscope.advice.verdict import Verdict
     from stepscope.thresholds import Thresholds
@@ -79,6 +82,9 @@ _WORDS: Final = Words(
     texts={**WAITING, ("fail", None): (_NAMED, ("{pattern}",))},
     causes={"callbacks": "callbacks, metrics and other work between steps"},
 )
+#: Time between steps in which fewer looks at functions fell is nobody's: a function of
+#: the step seems to last until halfway to the next look.
+_FEW_LOOKS: Final = 3
 _ITEM: Final = Item(
     id="gap.callbacks",
     stage=2,
@@ -110,6 +116,9 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     if verdict.status == "cannot_tell" and verdict.share_percent < warn.value:
         why = _unnamed(verdict)
         verdict = msgspec.structs.replace(verdict, unavailable=why)
+    blurred = _blurred(signals, shares) if verdict.status == "fail" else None
+    if blurred is not None:
+        return _ITEM.cannot_tell(blurred)
     return owned_finding(
         _ITEM,
         _OWNED,
@@ -130,4 +139,25 @@ def _unnamed(verdict: Verdict) -> Unavailable:
     )
 
 
-RULE: Final = Rule(_ITEM, evaluate, OWNED_READS)
+def _blurred(signals: Signals, shares: StepShares) -> Unavailable | None:
+    """Return why samples do not say what ran between steps; None where they do."""
+    runs = signals.of(function_runs).get(shares.host)
+    named = shares.named("callback", place="between")
+    if runs is None or runs.frames.hz is None:
+        return None
+    if any(part.function is None for part in named):
+        # Ranges are exact.
+        return None
+    time_ps = sum(shares.times("callback", place="between"))
+    if time_ps >= _FEW_LOOKS * PS_PER_S / runs.frames.hz:
+        return None
+    return Unavailable(
+        code="NOT_RECORDED",
+        reason=f"In all, {time_ps / PS_PER_MS:.1f} ms lie between the steps, and looks "
+        f"at functions came every {1000 / runs.frames.hz:.0f} ms: what ran there is "
+        "not known.",
+        remedy=RECORD_FRAMES,
+    )
+
+
+RULE: Final = Rule(_ITEM, evaluate, (*OWNED_READS, function_runs))
