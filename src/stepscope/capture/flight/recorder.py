@@ -44,8 +44,8 @@ __all__ = ["FlightRecorder", "Written", "flight_recorder"]
 
 _log: Final = logging.getLogger("stepscope")
 #: What the ring keeps where nobody names rates: it runs for days, at below 1 % of a
-#: core. A look every 20 ms still finds what a slow step waited for.
-_RATES: Final = ProfilerOptions(python_sampling_hz=50, counters_hz=2)
+#: core. A look every 50 ms still finds what a slow step waited for.
+_RATES: Final = ProfilerOptions(python_sampling_hz=20, counters_hz=2)
 #: A kill loses what was recorded since the last flush.
 _FLUSH_S: Final = 1.0
 #: Functions that do not return are stored in pieces of so many flushes.
@@ -111,7 +111,7 @@ def flight_recorder(
         metrics: Port, or `host:port`, at which `/metrics` tells the length of steps and
             more to Prometheus; 0 takes a free one; None listens nowhere.
         options: Rates of counters and samples, and what is recorded of the steps after.
-            None keeps 50 samples and 2 readings of counters a second, and records the
+            None keeps 20 samples and 2 readings of counters a second, and records the
             steps after as every recording does.
 
     Raises:
