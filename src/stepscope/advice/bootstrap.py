@@ -66,7 +66,7 @@ def rest_ms(effect_ps: Sequence[int], window_ps: Sequence[int]) -> float:
     A person measures the mean of such steps less the mean of others without the effect.
     Its 95 % interval is wider than that of the mean effect, for the rest of a step,
     too, takes longer in some steps than in others. As that is no gain, it counts up to
-    `_REST` of the effect, and to the mean rest: no step can gain more than its length.
+    `_REST` of the effect.
     """
     if len(effect_ps) < _FEW:
         return 0.0
@@ -74,7 +74,7 @@ def rest_ms(effect_ps: Sequence[int], window_ps: Sequence[int]) -> float:
     rest = [window - effect for effect, window in pairs]
     least, most = (it / PS_PER_MS for it in difference_interval(rest, window_ps))
     low, high = mean_interval_ms(effect_ps)
-    limit = min(_REST * sum(effect_ps), sum(rest)) / len(effect_ps) / PS_PER_MS
+    limit = _REST * sum(effect_ps) / len(effect_ps) / PS_PER_MS
     return max(min(max(most - high, low - least), limit), 0.0)
 
 
