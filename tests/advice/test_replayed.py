@@ -145,7 +145,7 @@ def test_no_replay_promises_more_than_the_time_itself(
         if found.pattern is not None:
             assert found.pattern.mean_ms is not None
             # As far as the mean of these steps is known.
-            assert saving.high <= found.pattern.mean_ms[1] + 1e-9
+            assert saving.most <= found.pattern.mean_ms[1] + 1e-9
         elif found.id not in JOINING:
             assert saving.high <= (found.ms_per_step or 0)
 

@@ -24,10 +24,14 @@ __all__ = [
     "difference_interval",
     "mean_interval_ms",
     "ratio_interval",
+    "rest_ms",
 ]
 
 _DRAWS: Final = 1000
 _INTERVAL: Final = (2.5, 97.5)
+#: How far the rest of the steps moves an end of a gain, as part of the effect: then the
+#: low end, half of the high one, is as far from the mean effect as the high end.
+_REST: Final = 1 / 3
 #: Fewer steps have no interval.
 _FEW: Final = 3
 
@@ -54,6 +58,24 @@ def mean_interval_ms(effect_ps: Sequence[int]) -> tuple[float, float]:
     sums, counts = _sums((effect_ps, [1] * count), stream=0)
     low, high = np.percentile(sums / counts / PS_PER_MS, _INTERVAL)
     return min(float(low), mean), max(float(high), mean)
+
+
+def rest_ms(effect_ps: Sequence[int], window_ps: Sequence[int]) -> float:
+    """Return how far the rest of the steps may move what is measured of an effect.
+
+    A person measures the mean of such steps less the mean of others without the effect.
+    Its 95 % interval is wider than that of the mean effect, for the rest of a step,
+    too, takes longer in some steps than in others. As that is no gain, it counts up to
+    `_REST` of the effect.
+    """
+    if len(effect_ps) < _FEW:
+        return 0.0
+    pairs = zip(effect_ps, window_ps, strict=True)
+    rest = [window - effect for effect, window in pairs]
+    least, most = (it / PS_PER_MS for it in difference_interval(rest, window_ps))
+    low, high = mean_interval_ms(effect_ps)
+    limit = _REST * sum(effect_ps) / len(effect_ps) / PS_PER_MS
+    return max(min(max(most - high, low - least), limit), 0.0)
 
 
 def difference_interval(

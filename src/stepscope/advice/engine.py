@@ -210,4 +210,4 @@ def _share(finding: Finding) -> float:
 
 
 def _bound(finding: Finding) -> float:
-    return 0.0 if finding.saving_ms is None else finding.saving_ms.high
+    return 0.0 if finding.saving_ms is None else finding.saving_ms.most

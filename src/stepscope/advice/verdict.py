@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from stepscope.advice.bootstrap import mean_interval_ms, ratio_interval
+from stepscope.advice.bootstrap import mean_interval_ms, ratio_interval, rest_ms
 from stepscope.advice.finding import (
     CauseShare,
     Pattern,
@@ -109,12 +109,13 @@ def promise_of(effect_ps: Sequence[int], window_ps: Sequence[int]) -> Saving:
 def _with_doubt(
     pattern: Pattern, effect_ps: Sequence[int], window_ps: Sequence[int]
 ) -> Pattern:
-    """Add what the mean effect may be: no more than the mean step."""
+    """Add what the mean effect may be, and what chance may add: no more than a step."""
     low, high = mean_interval_ms(effect_ps)
     count = max(len(window_ps), 1)
     mean_ms, step_ms = (sum(it) / count / PS_PER_MS for it in (effect_ps, window_ps))
     high = max(min(high, step_ms), mean_ms)
-    return msgspec.structs.replace(pattern, mean_ms=(low, high))
+    rest = min(rest_ms(effect_ps, window_ps), max(step_ms - high, 0.0))
+    return msgspec.structs.replace(pattern, mean_ms=(low, high), rest_ms=rest)
 
 
 def judge(

@@ -146,17 +146,20 @@ class HostReplay(Frozen, frozen=True):
         scale = _scale(edits, effect_ms, bound)
         if scale is None or not self._can_tell(edits, gains):
             return None
-        most = gains[0].period_ps / PS_PER_MS
+        period = most = gains[0].period_ps / PS_PER_MS
         if bound is not None and all(one.bounded for one in edits):
-            most = bound.high
+            most = bound.most
         low, high = (min(one * scale, most) for one in self.spread_ms(gains))
+        chance = 0.0 if bound is None else min(bound.by_chance, max(period - high, 0.0))
+        low = max(low - chance, 0.0)
         if bound is not None and any(one.partly for one in edits):
             low = min(low, bound.low)
         return Saving(
             low=low,
-            high=high,
+            high=high + chance,
             basis="replay",
             identity_error_percent=self.identity.median_error_percent,
+            by_chance=chance,
         )
 
 

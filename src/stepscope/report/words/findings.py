@@ -316,9 +316,9 @@ def gain(finding: Finding) -> str | None:
     if finding.saving_ms is None:
         return None
     effect = finding.ms_per_step or 0.0
-    if finding.explained_by and finding.saving_ms.high < _REST * effect:
+    if finding.explained_by and finding.saving_ms.most < _REST * effect:
         return f"counted with that of {listed(finding.explained_by)}"
-    if finding.saving_ms.high <= 0:
+    if finding.saving_ms.most <= 0:
         return "none by itself: other work holds the step up meanwhile"
     told = saving_words(finding.saving_ms)
     # Fewer kernels are fewer launches, too.
