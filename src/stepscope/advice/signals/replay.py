@@ -246,15 +246,20 @@ class ReplaySignals(Frozen, frozen=True):
                 (
                     whole[1].high_ps,
                     [one[1].high_ps for one in singles],
-                    [one.high for one in promised],
+                    [one.most for one in promised],
                 ),
             )
         )
         low = max(low, *(one.low for one in promised))
+        # Chance comes once: it is that of the same steps. No step gains its whole
+        # length and more.
+        chance = max(one.by_chance for one in promised)
+        high = min(high + chance, whole[1].period_ps / PS_PER_MS)
         return Saving(
             low=low,
             high=max(high, low, *(one.high for one in promised)),
             basis="replay",
+            by_chance=chance,
             identity_error_percent=found.identity.median_error_percent,
             open_above=any(one.open_above for one in promised),
         )
