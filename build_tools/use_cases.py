@@ -104,6 +104,11 @@ TRIED: Final = (
         "test_a_program_that_knows_nothing_of_it_is_recorded_by_steps",
     ),
     Tried(
+        *(_SERVE, MANY, "CPU", "PyTorch"),
+        f"{_CPU}test_served_live.py::"
+        "test_ranks_of_torchrun_are_recorded_by_the_number_of_who_started_them",
+    ),
+    Tried(
         *(_OURS, REMOTE, "CPU", "plain Python"),
         "tests/remote/test_client.py::test_our_own_server_is_recorded",
     ),
@@ -124,6 +129,10 @@ TRIED: Final = (
     Tried(
         *(_CLIENTS, REMOTE, "CPU", "TensorFlow"),
         f"{_CPU}test_remote_live.py::test_their_client_records_our_server",
+    ),
+    Tried(
+        *(_CLIENTS, MANY, "CPU", "plain Python"),
+        f"{_CPU}test_remote_live.py::test_their_client_records_two_of_our_servers",
     ),
 )
 

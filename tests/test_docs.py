@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import sys
 from itertools import chain
 from pathlib import Path
@@ -26,6 +27,27 @@ ROOT = Path(__file__).resolve().parents[1]
 def test_every_tool_has_a_page(tool: str) -> None:
     page = (ROOT / "docs" / "tools" / f"{tool}.md").read_text(encoding="utf-8")
     assert tool in page
+
+
+def test_modules_that_pages_name_exist() -> None:
+    """Decisions name modules of their time."""
+    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
+    named = {
+        (str(page.relative_to(ROOT)), found)
+        for page in pages
+        if page.parent.name != "decisions"
+        for found in re.findall(
+            r"`([\w./]+/\w+\.tsx?|[\w./]+/\w+\.py)`", page.read_text(encoding="utf-8")
+        )
+    }
+    roots = [ROOT, ROOT / "src" / "stepscope", ROOT / "web" / "src"]
+    lost = [
+        (page, name)
+        for page, name in sorted(named)
+        if not any((root / name).is_file() for root in roots)
+    ]
+    assert len(named) > 20
+    assert lost == []
 
 
 def test_every_rule_has_a_page() -> None:

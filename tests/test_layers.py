@@ -39,7 +39,8 @@ FRAMEWORKS = {"tensorflow", "jax", "torch", "keras"}
 MAY_IMPORT = {
     **dict.fromkeys(BASE, BASE),
     "capture": BASE,
-    "remote": BASE | {"capture"},
+    # What names a file system is the same for reading and for writing.
+    "remote": BASE | {"capture", "formats"},
     "doctor": BASE | {"trace", "derive"},
     "trace": BASE,
     "formats": BASE | {"trace"},

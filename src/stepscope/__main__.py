@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
+from stepscope.cli.light_start import end_lightly
 from stepscope.cli.main import main
 
+__all__ = ["run"]
+
+
+def run() -> None:
+    """Run a command line in a process of its own, and end that process."""
+    try:
+        main()
+    except SystemExit as leaving:
+        end_lightly(leaving.code)
+        raise
+
+
 if __name__ == "__main__":
-    main()
+    run()

@@ -8,7 +8,8 @@ caches) are ignored.
 
 PyTorch's handler for TensorBoard writes into a directory of the program's choice,
 `<logdir>/[<run>/]<worker>.<time>.pt.trace.json[.gz]`: that directory is the run, and
-each file is a host.
+each file is a host; of a process that wrote several, the newest (the files before it
+are older runs).
 """
 
 from __future__ import annotations

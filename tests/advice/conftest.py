@@ -29,6 +29,7 @@ from stepscope.advice.signals.shares import (
 )
 from stepscope.advice.signals.signal import Signal, Signals
 from stepscope.advice.signals.trust.capture import CaptureSignals, capture_signals
+from stepscope.advice.signals.trust.outside import unexplained_outside
 from stepscope.advice.signals.vocabulary import frameworks_used
 from stepscope.unavailable import Unavailable
 
@@ -188,6 +189,7 @@ def signals_of(
         called_back: {},
         rare_functions: {},
         frameworks_used: (),
+        unexplained_outside: {},
         loader_calls: {},
         pipeline_signals: PipelineSignals(None, (), own_process=False, absent=None),
         python_elements: {},

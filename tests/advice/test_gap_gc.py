@@ -97,3 +97,33 @@ def test_collections_of_pytorchs_own_recorder_count(tmp_path: Path) -> None:
     assert (finding.status, finding.severity) == ("fail", "critical")
     assert finding.share_percent == pytest.approx(6.0, abs=0.1)
     assert finding.parts[0].name == "Python GC"
+
+
+def test_collections_are_no_ops_beside_which_a_function_would_be_a_fault() -> None:
+    """A step of a plain program: `fit` for 6 ms, then 3.9 ms of collecting garbage.
+
+    The story: collections counted as ops of a model, so that `fit` was blamed.
+    """
+    lines = [line for line in on_host() if not line[1].startswith("model/")]
+    for begin in [line[2] for line in lines if line[1] == "train"]:
+        lines += [
+            ("main", "/app/train.py(12): fit", begin, 6_000.0),
+            ("main", GC, begin + 6_050.0, 3_900.0),
+        ]
+    found = findings(lines, devices=None)
+    assert (found["host.work"].status, found["gap.gc"].status) == ("pass", "fail")
+
+
+def test_a_function_that_leaves_much_garbage_is_found_beside_the_collections() -> None:
+    """As above, but the collections come while `fit` runs, which `step` calls."""
+    lines = [line for line in on_host() if not line[1].startswith("model/")]
+    for begin in [line[2] for line in lines if line[1] == "train"]:
+        lines += [
+            ("main", "/app/train.py(30): step", begin, 9_950.0),
+            ("main", "/app/train.py(12): fit", begin + 10.0, 9_900.0),
+            ("main", GC, begin + 6_050.0, 3_800.0),
+        ]
+    found = findings(lines, devices=None)
+    assert (found["host.work"].status, found["gap.gc"].status) == ("fail", "fail")
+    assert found["host.work"].parts[0].name == "fit"
+    assert found["host.work"].share_percent > found["gap.gc"].share_percent

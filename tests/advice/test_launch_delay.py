@@ -9,7 +9,9 @@ import pytest
 from stepscope.advice.finding import Saving
 from stepscope.advice.rules.launches.launch_delay import evaluate
 from stepscope.advice.signals.device import DeviceSignals
+from stepscope.advice.signals.running.annotations import annotation_names
 from stepscope.advice.signals.shares import NamedTime
+from stepscope.report.words.findings import lead_sentence
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 
@@ -179,6 +181,18 @@ def test_one_op_on_the_host_is_not_answered_with_fewer_launches(
     finding = evaluate(signals_of(one, launching=launch_of()), THRESHOLDS)
     assert (finding.status, finding.share_percent) == ("fail", pytest.approx(30.0))
     assert ("host_op" in finding.because) is said
+    assert ("20.0 % in aten::mm" in lead_sentence(finding)) is said
     texts = [action.text for action in finding.actions]
     assert any("on the device" in text for text in texts) is said
     assert any("Compile the step" in text for text in texts) is not said
+
+
+def test_a_range_of_the_program_is_no_op(
+    signals_of: Any, shares: Any, launch_of: Any
+) -> None:
+    """The same 2 of 3 ms, in a range that the program put around what it does."""
+    one = shares(launch=1.0, host_compute=2.0, names=[op(24.0)])
+    ranges = {annotation_names: frozenset({"aten::mm"})}
+    finding = evaluate(signals_of(one, ranges, launching=launch_of()), THRESHOLDS)
+    assert "host_op" not in finding.because
+    assert "in aten::mm" not in lead_sentence(finding)

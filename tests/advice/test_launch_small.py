@@ -46,7 +46,7 @@ def test_tiny_kernels_that_each_wait_for_their_launch_are_found() -> None:
     assert small.saving_ms.basis == "replay"
     assert small.saving_ms.high == pytest.approx(10 - 0.5 * (4 + 3), abs=0.1)
     assert small.saving_ms.low <= small.saving_ms.high
-    assert small.saving_ms.most <= found["launch.delay"].saving_ms.most + 1e-9
+    assert small.saving_ms.high <= found["launch.delay"].saving_ms.high + 1e-9
     assert (small.parts[0].name, small.parts[0].detail) == ("Mul", None)
     facts = {fact.name: fact.value for fact in small.facts}
     assert (facts["kernels"], facts["launches"]) == (500, 100)
@@ -114,9 +114,10 @@ def test_the_way_between_tiny_ops_of_the_host_is_found() -> None:
     ]
     assert found.parts[0].name == "Mul"
     assert found.saving_ms is not None
-    # At least half of the ways go; at most all ways and all ops.
-    assert found.saving_ms.low == pytest.approx(2.99 / 2, abs=0.02)
-    assert found.saving_ms.high == pytest.approx(2.99 + 2.4, abs=0.02)
+    # At least half of the ways go; at most all ways and all ops. The rest of the step
+    # gains up to a tenth of that.
+    assert found.saving_ms.low == pytest.approx(1.1 * 2.99 / 2, abs=0.02)
+    assert found.saving_ms.high == pytest.approx(1.1 * (2.99 + 2.4), abs=0.02)
 
 
 def test_the_function_that_calls_tiny_ops_is_named_and_found_once() -> None:

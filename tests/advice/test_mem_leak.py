@@ -113,6 +113,10 @@ def test_a_list_that_gains_arrays_in_each_step_is_named_with_its_function() -> N
         "arrays a step; at that rate memory is full in 5,120 steps."
     )
     assert finding.parts[0].function == "Trainer.step"
+    assert finding.parts[0].share_percent == 100
+    # What it is judged by: 10 GiB, 2 MiB a step.
+    assert (finding.value, finding.unit) == (5120, "count")
+    assert finding.threshold == THRESHOLDS.kept_full
 
 
 def test_a_graph_of_gradients_that_goes_on_is_said_to_hold_activations() -> None:

@@ -10,6 +10,7 @@ from tests.support.traces.training import WATCHED, allocating, findings, togethe
 
 from stepscope.advice.finding import Part
 from stepscope.advice.rules.running.mem_peak import evaluate
+from stepscope.advice.signals.running.traits import ProgramTraits, program_traits
 from stepscope.thresholds import THRESHOLDS
 
 GIB = 2**30
@@ -29,6 +30,21 @@ def test_how_full_it_gets_decides(
     finding = evaluate(signals_of(told(memory(peak_gib=gib))), THRESHOLDS)
     assert (finding.status, finding.severity) == (status, severity)
     assert finding.value == pytest.approx(gib / 40)
+
+
+@pytest.mark.parametrize(
+    ("updates", "advised"), [(True, "backward pass"), (False, "keys and values")]
+)
+def test_a_program_that_trains_nothing_is_not_told_to_train_in_less(
+    signals_of: Any, advised: str, *, updates: bool
+) -> None:
+    full = told(memory(peak_gib=38.0))
+    traits = {program_traits: ProgramTraits(updates=updates)}
+    finding = evaluate(signals_of(full, traits), THRESHOLDS)
+    texts = [one.text for one in finding.actions]
+    fits = [("backward" in one or "keys and values" in one) for one in texts]
+    assert fits.count(True) == 1
+    assert advised in texts[fits.index(True)]
 
 
 def test_the_fullest_memory_is_judged(signals_of: Any) -> None:

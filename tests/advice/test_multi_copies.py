@@ -19,7 +19,7 @@ def test_devices_that_are_fed_in_turn_are_found() -> None:
     # Seven copies of 290 µs come before that to the last device.
     assert finding.ms_per_step == pytest.approx(7 * 0.29, abs=0.01)
     assert finding.causes[0].cause == "in_turn"
-    assert "vm:7 last" in finding.parts[0].name
+    assert "device 7 last" in finding.parts[0].name
     assert finding.devices[0] == "vm:7"
     assert finding.saving_ms.low == pytest.approx(0.3 * finding.saving_ms.high)
     moved = {fact.note: fact.value for fact in finding.facts}
@@ -73,7 +73,7 @@ def test_results_that_one_device_copies_are_found() -> None:
     lines = _copied(every=1, kind="MemcpyD2H")
     finding = findings(lines, devices=FOUR)["multi.copies"]
     assert (finding.status, finding.causes[0].cause) == ("fail", "gathered")
-    assert "vm:0 alone" in finding.parts[0].name
+    assert "device 0 alone" in finding.parts[0].name
 
 
 def test_weights_that_are_sent_once_are_no_habit() -> None:

@@ -100,6 +100,91 @@ def test_long_calls_in_every_step_are_no_first_use() -> None:
     assert found.note != "set_up"
 
 
+def captured(*, until: float) -> list[blueprint.Line]:
+    """One kernel, then launches of which those up to a time go into a graph."""
+    calls = [("main", "cudaLaunchKernel", 200 + 50 * it, 5) for it in range(180)]
+    return [
+        ("main", "cudaLaunchKernel", 0, 5, {"correlation_id": 1}),
+        ("gpu:0/7(Compute)", "gemm", 10, 90, {"correlation_id": 1}),
+        ("main", "cudaStreamBeginCapture_v10000", 150, 5),
+        *calls,
+        ("main", "cudaStreamEndCapture_v10000", until, 5),
+        ("main", "cudaLaunchKernel", 9_800, 5, {"correlation_id": 2}),
+        ("gpu:0/7(Compute)", "gemm", 9_900, 100, {"correlation_id": 2}),
+    ]
+
+
+def test_launches_into_a_graph_that_is_captured_are_no_want_of_launches() -> None:
+    """By hand: of 10 ms the capture lasts from 0.15 to 9.35 ms, and none of it runs."""
+    found = findings(captured(until=9_350))["launch.delay"]
+    assert (found.status, found.note) == ("fail", "captured")
+    (share,) = [one.value for one in found.facts if one.name == "captured"]
+    assert share == pytest.approx(92.0, abs=0.1)
+    assert {one.cause for one in found.actions} == {"captured"}
+    assert found.saving_ms is None
+    # A capture of a tenth of the time does not explain the rest of it.
+    assert findings(captured(until=1_150))["launch.delay"].note != "captured"
+
+
+def ending(*, unloads: int) -> list[blueprint.Line]:
+    """1 ms of kernels, each right after its launch, then calls that free modules."""
+    lines: list[blueprint.Line] = []
+    for number in range(20):
+        stats = {"correlation_id": number + 1}
+        lines += [
+            ("main", "cudaLaunchKernel", 50 * number, 5, stats),
+            ("gpu:0/7(Compute)", "gemm", 50 * number + 10, 40, stats),
+        ]
+    for number in range(unloads):
+        lines.append(("main", "cuModuleUnload", 1_000 + 100 * number, 100))
+    return lines
+
+
+def test_what_a_program_frees_at_its_end_is_no_want_of_launches() -> None:
+    """By hand: kernels until 1 ms, then 90 calls of 0.1 ms: 90 of 100 parts."""
+    found = findings(ending(unloads=90))["launch.delay"]
+    assert (found.status, found.note) == ("fail", "over")
+    (share,) = [one.value for one in found.facts if one.name == "over"]
+    assert share == pytest.approx(90.0, abs=0.1)
+    assert {one.cause for one in found.actions} == {"over"}
+    # Gaps before each kernel are what the finding is about, not the one call after.
+    assert findings(ending(unloads=1))["launch.delay"].note != "over"
+
+
+def silent_around(*, before: float) -> list[blueprint.Line]:
+    """A note of the host, silence, then 1 ms of kernels."""
+    return [
+        ("other", "note", 0, 1),
+        *(
+            (track, name, before + at, *rest)
+            for track, name, at, *rest in ending(unloads=0)
+        ),
+    ]
+
+
+def test_silence_before_the_devices_first_work_is_said_to_be_that() -> None:
+    """By hand: 9 ms in which nothing is recorded, then 1 ms of kernels."""
+    found = findings(silent_around(before=9_000))["capture.quality"]
+    assert (found.status, found.note) == ("fail", "unexplained")
+    (outside,) = [one.value for one in found.facts if one.name == "outside"]
+    assert outside == found.share_percent == pytest.approx(90.0, abs=0.2)
+    assert found.actions[0].cause == "outside"
+
+
+def test_silence_between_kernels_is_not() -> None:
+    lines = silent_around(before=0)
+    late = [
+        (track, name, 9_000 + at, *rest) for track, name, at, *rest in ending(unloads=0)
+    ]
+    again = [
+        (*line[:4], {"correlation_id": line[4]["correlation_id"] + 100})
+        for line in late
+    ]
+    found = findings([*lines, *again])["capture.quality"]
+    assert [one.value for one in found.facts if one.name == "outside"] == [None]
+    assert "outside" not in {one.cause for one in found.actions}
+
+
 def test_the_same_fetches_on_another_thread_are_not() -> None:
     lines = together()
     begins = [line[2] for line in lines if line[1] == "train"]

@@ -6,7 +6,12 @@ from typing import Any
 
 import pytest
 from tests.support.traces import blueprint
+from tests.support.traces.judged import Judged
 from tests.support.traces.training import findings, parallel, together
+
+from stepscope.advice.engine import signals_of
+from stepscope.advice.judging.compared import worker_words
+from stepscope.thresholds import THRESHOLDS
 
 H100 = blueprint.A100 | {"gpu_device_name": "NVIDIA H100 80GB HBM3"}
 STAGE = (
@@ -41,7 +46,7 @@ def test_the_worker_that_comes_last_is_named() -> None:
     arrival = found["allreduce.arrival"]
     assert (arrival.status, arrival.severity) == ("fail", "warn")
     assert arrival.share_percent == pytest.approx(100 * 2_000 / 8_590, abs=0.1)
-    assert arrival.parts[0].name == "vm:3"
+    assert arrival.parts[0].name == "device 3"
     assert arrival.devices[0] == "vm:3"
     stagger = found["multi.stagger"]
     assert stagger.status == "fail"
@@ -61,9 +66,47 @@ def test_the_worker_with_more_work_is_named() -> None:
     found = found_in(parallel(work_us=(8_000.0, 6_000.0, 6_000.0, 6_000.0)))
     balance = found["multi.balance"]
     assert balance.status == "fail"
-    assert balance.parts[0].name == "vm:0"
+    assert balance.parts[0].name == "device 0"
     assert balance.ms_per_step == pytest.approx(2.0, abs=0.02)
     assert balance.share_percent == pytest.approx(100 * 2_000 / 8_590, abs=0.2)
+    # How long the others wait for it is part of their exchanges: nothing is replayed.
+    assert balance.saving_ms.basis == "bound"
+
+
+def rank(lines: list[Any], device: int) -> list[Any]:
+    """What one rank records: its device alone, with all launches early in a step."""
+    mine = [line for line in lines if line[0].startswith(f"gpu:{device}/")]
+    marks = [line for line in lines if line[1] == "train"]
+    found = [(line[0].replace(f":{device}/", ":0/"), *line[1:]) for line in mine]
+    for mark in marks:
+        begin, end = mark[2], mark[2] + mark[3]
+        calls = [line[4] for line in mine if begin <= line[2] < end]
+        for at, stats in enumerate(calls):
+            called = begin + 1.0 + 2.0 * at
+            known = {"correlation_id": stats["correlation_id"]}
+            found.append(("main", "cuLaunchKernel", called, 1.5, known))
+        waits = begin + 1.0 + 2.0 * len(calls)
+        found.append(("main", "cuStreamSynchronize", waits, end - 15.0 - waits))
+    return found + marks
+
+
+def test_a_rank_with_more_work_is_levelled_in_a_replay() -> None:
+    """Its exchange begins when it is done: 2 ms earlier, or half of that."""
+    lines = parallel(work_us=(6_000.0, 8_000.0, 6_000.0, 6_000.0))
+    ranks = [
+        blueprint.trace(
+            rank(lines, device),
+            host=f"rank{device}",
+            devices={0: blueprint.A100},
+        )
+        for device in range(4)
+    ]
+    balance = Judged(signals_of(blueprint.profile(*ranks), THRESHOLDS))["multi.balance"]
+    assert (balance.status, balance.devices[0]) == ("fail", "rank1:0")
+    assert balance.saving_ms is not None
+    assert balance.saving_ms.basis == "replay"
+    assert balance.saving_ms.high == pytest.approx(2.0, abs=0.02)
+    assert balance.saving_ms.low == pytest.approx(1.0, abs=0.02)
 
 
 def test_work_that_differs_by_turns_is_nobodys_fault() -> None:
@@ -144,3 +187,18 @@ def test_waiting_is_no_slowness_of_the_link() -> None:
 def test_without_device_work_nothing_passes(table: str) -> None:
     found = found_in(parallel(), without=table)
     assert {found[name].status for name in STAGE} == {"cannot_tell"}
+
+
+@pytest.mark.parametrize(
+    ("label", "workers", "said"),
+    [
+        ("rank7:7", ("rank6:6", "rank7:7"), "rank7"),
+        ("vm:3", ("vm:2", "vm:3"), "device 3"),
+        ("b:1", ("a:0", "b:0", "b:1"), "b, device 1"),
+        ("b", ("a", "b"), "b"),
+    ],
+)
+def test_a_worker_is_told_from_the_others_in_words(
+    label: str, workers: tuple[str, ...], said: str
+) -> None:
+    assert worker_words(label, workers) == said

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from stepscope.advice.engine import signals_of
+from stepscope.advice.engine import readers_of, signals_of
 from stepscope.advice.registry import RULES
 from stepscope.advice.signals.signal import Signal, Signals, signal
 from stepscope.derive.profile_data import ProfileData
@@ -53,3 +53,22 @@ def test_every_signal_takes_the_values_of_those_that_it_reads() -> None:
     for one in signals:
         taken = inspect.signature(one.compute).parameters
         assert len(taken) == 2 + len(one.reads), one.compute.__name__
+
+
+def test_signals_that_are_read_beside_tools_wait_for_all_that_they_need() -> None:
+    asked = []
+
+    def value_of(wanted: Signal[Any]) -> Any:
+        asked.append(wanted)
+        return 0
+
+    readers = readers_of(Signals(value_of))
+    assert asked == []
+    for one in readers:
+        one.run()
+    often = {one for rule in RULES for one in rule.reads if not one.seldom}
+    assert often <= set(asked)
+    assert not any(one.seldom for one in asked)
+    for one, reader in zip(asked, readers, strict=True):
+        every = {*one.needs, *(needed for it in one.reads for needed in it.needs)}
+        assert every <= set(reader.needs), one.compute.__name__

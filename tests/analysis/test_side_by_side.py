@@ -11,13 +11,14 @@ import pytest
 import stepscope
 from stepscope.analysis.tools import TOOLS
 from stepscope.analysis.tools import answers as together
+from stepscope.cli.progress import progress
 from stepscope.derive import profile_data
 from stepscope.derive.derivations import DERIVATIONS
 from stepscope.derive.engine.derivation import declared
 from stepscope.derive.host.tracers import tracers
 from stepscope.derive.profile_data import ProfileData
 from stepscope.report import to_json
-from stepscope.report.compose import describe, doubts
+from stepscope.report.compose import STAGES, compose, describe, doubts
 from stepscope.report.plain import plain
 from stepscope.trace.tables import TABLES
 
@@ -93,12 +94,26 @@ def test_threads_change_no_answer(
         assert {name for name in alone if alone[name] != beside[name]} == set()
 
 
+@pytest.mark.sweep(every=3)
+def test_threads_change_no_finding(
+    recorded: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone = report(recorded)
+    monkeypatch.setattr(profile_data, "worth_threads", lambda _: 4)
+    assert report(recorded) == alone
+
+
+def report(path: Path) -> bytes:
+    with progress(STAGES) as shown:
+        return to_json.render_document(compose(stepscope.open(path), shown), {})
+
+
 @pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
 def test_a_tool_declares_what_it_asks_for(
     tool: object, gpu_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert isinstance(tool, type(TOOLS[0]))
-    listed = {it.__name__ for it in tool.derivations}
+    listed = {it.__name__ for it in tool.needs}
     known, more = set(listed), listed
     while (
         more := {it for name in more for it in DECLARED[name].inputs if it in DECLARED}

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from tests.support.sites.view import View
 
 WIDTHS = (1400, 1100, 760, 390)
+#: Up to this width a menu holds the navigation.
+NARROW = 800
 #: Boxes whose content sticks out; those that scroll by design may.
 STICKS_OUT = """() => [...document.querySelectorAll(
     'main, main .panel, main figure, main article, main .cards li, header, nav')]
@@ -52,6 +54,8 @@ def test_the_navigation_is_always_there(
 ) -> None:
     view = window(width=width)
     view.go("overview_page", run="vector")
+    if width <= NARROW:
+        view.click("button", "Menu")
     links = view.page.locator("nav a")
     assert links.count() == len(PAGES)
     for link in links.all():

@@ -61,7 +61,7 @@ def test_a_scope_leads_to_its_ops(view: View) -> None:
 
 def test_names_can_be_chosen_by_pattern(view: View) -> None:
     view.go("model_views", run="vector", view="graph")
-    view.page.get_by_label("Names with (pattern)").fill("dense_1")
+    view.page.get_by_label("Names like").fill("dense_1")
     view.page.keyboard.press("Enter")
     view.settle()
     assert "model/dense_1/MatMul" in names(view)

@@ -109,6 +109,7 @@ def test_no_line_ends_between_a_number_and_its_unit(view: View) -> None:
 def test_names_of_runs_can_be_read_on_a_phone(window: Callable[..., View]) -> None:
     view = window(width=390)
     view.go("findings", run="vector")
+    view.click("button", "Menu")
     view.click("button", "Find a run")
     dialog = view.page.get_by_role("dialog", name="Runs")
     box = dialog.locator("tbody th").first.bounding_box()
@@ -130,7 +131,7 @@ def test_steps_that_are_in_no_mean_are_pale_and_counted(
     assert pale.get_attribute("x") == last.get_attribute("x")
     said = view.page.locator("main").inner_text()
     assert "Left out: 1 open end." in said
-    assert "Pale: in no mean." in said
+    assert "Pale: not in the mean." in said
 
 
 def test_one_worker_is_compared_with_none(view: View) -> None:

@@ -6,20 +6,27 @@ that a busy machine only makes them longer.
 
 from __future__ import annotations
 
+import errno
+import gc
 import json
+import os
 import re
 import signal
 import subprocess
 import sys
 import time
+import weakref
 from pathlib import Path
 
 import pytest
 
 import stepscope as ss
 import stepscope._core.recorder as annotations
+from stepscope.capture.flight import recorder
 from stepscope.capture.flight.notebook import Notebook
 from stepscope.capture.flight.ring import Ring
+from stepscope.capture.ground.run import Run
+from stepscope.capture.ground.spool import Spool
 from stepscope.errors import BadUsage
 
 PROGRAM = Path(__file__).with_name("flight_program.py")
@@ -213,6 +220,51 @@ def test_a_second_one_and_numbers_that_cannot_be_are_refused(tmp_path: Path) -> 
         pytest.raises(BadUsage, match="has a flight recorder already"),
     ):
         ss.flight_recorder(tmp_path)
+
+
+def test_nothing_of_it_lives_on_after_its_end(tmp_path: Path) -> None:
+    kept = ss.flight_recorder(tmp_path, on_signal=None)
+    gone = weakref.ref(kept)
+    kept.stop()
+    del kept
+    # On a busy machine its thread ends later.
+    until_s = time.monotonic() + LIMIT_S
+    while gone() is not None and time.monotonic() < until_s:
+        gc.collect()
+        time.sleep(0.01)
+    assert gone() is None
+
+
+def test_the_steps_that_follow_belong_to_what_was_written_before_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The program asks for a profile itself while these steps are recorded."""
+
+    def following(*_: object, **__: object) -> Run:
+        kept.dump()
+        return Run(path=tmp_path / "after", run="after", warnings=())
+
+    monkeypatch.setattr(recorder, "record_following", following)
+    with ss.flight_recorder(tmp_path, on_signal=None, most=5) as kept:
+        kept._answer("slow step", "it took long")
+        first, second = kept.written
+    assert (first.why, first.following) == ("slow step", tmp_path / "after")
+    assert (second.why, second.following) == ("asked for", None)
+
+
+def test_a_ring_that_cannot_be_read_is_said_to_be_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(_: Spool) -> bytes:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    ring = Ring(tmp_path, ss.ProfilerOptions(), Notebook(), max_bytes=2**20)
+    with monkeypatch.context() as patched:
+        patched.setattr(Spool, "content", failing)
+        saved = ring.save("asked for")
+    ring.end(keep=False)
+    assert saved.path is None
+    assert saved.why_not.startswith("what was kept could not be read")
 
 
 def test_no_more_than_so_many_are_written(tmp_path: Path) -> None:

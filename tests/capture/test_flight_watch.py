@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import resource
 from array import array
+from typing import TYPE_CHECKING
 
 import pytest
 
 from stepscope.capture.collectors.sampled_frames import Frame
+from stepscope.capture.flight.hearing import Bell
 from stepscope.capture.flight.notebook import Notebook, Span, own_times
 from stepscope.capture.flight.sentences import of_exception, of_hang, of_slow_step
 from stepscope.capture.flight.watch import Slow, Step, StepWatch
 from stepscope.capture.ground.encoding import Rows
+from stepscope.capture.ground.functions import FunctionNames
+
+if TYPE_CHECKING:
+    from types import CodeType
 
 MS = 1_000_000
 THREAD = 7
@@ -162,3 +170,62 @@ def test_what_a_notebook_holds_is_bounded() -> None:
         )
     assert len(notebook.new_steps()) == 16_384
     assert notebook.new_steps() == []
+
+
+class Heard(str):
+    """A name that the notebook hears more of while it is written down."""
+
+    __slots__ = ()
+    notebook = Notebook()
+
+    def __str__(self) -> str:
+        at = 300 * MS
+        self.notebook.hear(rows(("load", at, at + MS, {})))
+        return "load"
+
+
+def test_a_notebook_that_hears_more_answers_of_what_it_had() -> None:
+    """A profile that the program asks for is made in another thread."""
+    notebook, last = noted()
+    Heard.notebook = notebook
+    notebook.hear(rows((Heard(), 201 * MS, 202 * MS, {})))
+    notebook.hear(rows((Heard(), 202 * MS, 203 * MS, {})))
+    assert notebook.parts(last) == {"load": 43 * MS, "": 17 * MS}
+
+
+def test_a_notebook_that_hears_of_frames_names_those_it_had(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    notebook = Notebook()
+    frame = Frame(load.__code__, THREAD, 0, MS)
+
+    def name_of(_: FunctionNames, code: CodeType) -> str:
+        notebook.hear_frames([frame])
+        return code.co_name
+
+    monkeypatch.setattr(FunctionNames, "of", name_of)
+    notebook.hear_frames([frame, frame._replace(begin_ns=MS, end_ns=2 * MS)])
+    assert notebook.functions(THREAD, 0, 2 * MS) == {"load": 2 * MS}
+
+
+def test_a_bell_rings_in_a_program_with_thousands_of_open_files() -> None:
+    """Not `select.select`, which refuses files of numbers from 1,024 on."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < 2048:
+        pytest.skip("this system lets no process open 2,000 files")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2048), hard))
+    files: list[int] = []
+    try:
+        while not files or files[-1] < 1024:
+            files.append(os.open(os.devnull, os.O_RDONLY))
+        bell = Bell(None)
+        bell.ring()
+        # It was no signal.
+        assert bell.wait(60) is False
+        # It was heard, so that nothing waits there any more.
+        assert bell.wait(0) is False
+        bell.end()
+    finally:
+        for file in files:
+            os.close(file)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import types
+from typing import TYPE_CHECKING
 
 import pytest
 
 from stepscope.capture.collectors.left_over import OpenRecordings
 from stepscope.capture.collectors.registry import COLLECTORS, make_collector
+from stepscope.capture.collectors.torch import collector as torch_collector
 from stepscope.capture.ground import annotate
 from stepscope.capture.ground.clock import ClockPair
 from stepscope.capture.ground.options import ProfilerOptions
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 FRAMEWORKS = {"tensorflow": "TensorFlow", "jax": "JAX", "torch": "PyTorch"}
 
@@ -95,3 +101,18 @@ def test_what_is_left_over_is_ended_once_whatever_that_says() -> None:
     recordings.end_all()
     recordings.end_all()
     assert ended == ["fails", "works"]
+
+
+def test_a_thread_that_ends_meanwhile_takes_no_other_threads_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in ("11", "12", "13"):
+        (tmp_path / number).mkdir()
+        if number != "12":
+            (tmp_path / number / "comm").write_text("loader\n", encoding="utf-8")
+    monkeypatch.setattr(torch_collector, "_TASKS", tmp_path)
+    assert torch_collector._thread_names() == {
+        (os.getpid(), number): f"thread {number} (loader)" for number in (11, 13)
+    }
+    monkeypatch.setattr(torch_collector, "_TASKS", tmp_path / "elsewhere")
+    assert torch_collector._thread_names() == {}

@@ -1,7 +1,13 @@
-"""What the program keeps from step to step: which containers, and how much of what."""
+"""What the program keeps from step to step: which containers, and how much of what.
+
+PYTEST_DONT_REWRITE: an assertion that pytest has rewritten asks for `locals()`, and
+functions that do are left alone.
+"""
 
 from __future__ import annotations
 
+import sys
+import threading
 import weakref
 from collections import deque
 from typing import Any
@@ -11,12 +17,11 @@ import pytest
 
 from stepscope._core import recorder
 from stepscope.capture.collectors.memory.containers import (
-    Added,
     Container,
     added_to,
     containers,
-    graph_of,
 )
+from stepscope.capture.collectors.memory.held import Added, graph_of
 from stepscope.capture.collectors.memory.kept import KeptCollector
 from stepscope.capture.ground.clock import ClockPair
 from stepscope.capture.ground.options import ProfilerOptions
@@ -116,6 +121,14 @@ class Node:
         raise AssertionError("unpacked: that runs what the program packed it with")
 
 
+class Freed(Node):
+    """A node whose tensors the backward pass has freed."""
+
+    @property
+    def _raw_saved_self(self) -> Saved:
+        raise RuntimeError("freed")
+
+
 class Saved:
     """What a node holds: the tensor as it is stored, or what the program made of it."""
 
@@ -127,6 +140,10 @@ class Tensor:
     """A scalar that some ops led to."""
 
     nbytes = 4
+    grad_fn: Node | None = None
+
+    def __len__(self) -> int:
+        raise TypeError("len() of a 0-d tensor")
 
     def __init__(self, grad_fn: Node) -> None:
         self.grad_fn = grad_fn
@@ -149,6 +166,16 @@ def test_a_sum_whose_graph_goes_on_in_each_step_is_kept() -> None:
     assert graph_of(total) == Added(15, 0, 15 * 1024)
 
 
+def test_a_sum_in_place_whose_graph_holds_nothing_is_no_container() -> None:
+    """`total += loss`, after the backward pass: the same tensor, with a node more."""
+    total = Tensor(Freed())
+
+    def step() -> None:
+        total.grad_fn = Freed(total.grad_fn)
+
+    assert recorded(step) == []
+
+
 def test_what_the_program_packed_itself_has_no_size() -> None:
     node = Node()
     node.data = object()
@@ -166,8 +193,58 @@ def test_nothing_lives_longer_for_having_been_looked_at() -> None:
 def test_the_programs_own_dictionary_of_variables_stays_as_it_is() -> None:
     kept = [1]
     before = locals()
+    later = [2]
     containers()
-    assert before["kept"] is kept
+    assert before == {"kept": kept}
+    assert later == [2]
+
+
+class Model:
+    """Has a method of the name of a function of Python's."""
+
+    def eval(self) -> list[list[int]]:
+        return [one.value for one in containers().values() if one.path == "kept"]
+
+
+def test_a_function_that_evaluates_a_model_is_looked_at() -> None:
+    kept = [1]
+    assert any(one is kept for one in Model().eval())
+
+
+def test_what_a_function_executed_stays_among_its_variables() -> None:
+    exec("made = [1]")  # noqa: S102 - as programs read their settings
+    containers()
+    exec("made += [2]")  # noqa: S102 - as above
+
+
+def test_variables_stay_where_a_trace_function_runs() -> None:
+    """The thread waits within its trace function; Python then sets its variables."""
+    found, entered, looked = [], threading.Event(), threading.Event()
+
+    def program() -> int:
+        first = 1
+        second = first + 1
+        return first + second
+
+    def trace(frame: Any, event: str, _: Any) -> Any:
+        if frame.f_code is not program.__code__:
+            return None
+        if event == "line" and "second" in frame.f_locals:
+            entered.set()
+            looked.wait()
+        return trace
+
+    def run() -> None:
+        sys.settrace(trace)
+        found.append(program())
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    entered.wait(10)
+    containers()
+    looked.set()
+    thread.join()
+    assert found == [3]
 
 
 class Unfriendly(list[int]):
@@ -179,10 +256,41 @@ class Unfriendly(list[int]):
     __iter__ = __len__  # type: ignore[assignment]
 
 
+class Lazy:
+    """Loads what it stands for once it is asked for anything."""
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> Any:
+        raise AssertionError("the program's code ran")
+
+
+class Namespace(Lazy):
+    """Has all that it is asked for, as `torch.ops` does."""
+
+    def __getattr__(self, name: str) -> Any:
+        return Namespace()
+
+
+class Nameless:
+    """Says nothing of its module."""
+
+
+Namespace.__module__ = "torch"
+Nameless.__module__ = None  # type: ignore[assignment]
+
+
 def test_no_code_of_the_program_is_run() -> None:
-    odd = Unfriendly([1])
+    odd = (Unfriendly([1]), Lazy(), Namespace(), Nameless())
     holder = {"odd": odd}
     assert id(holder) in containers()
+
+
+def test_a_text_as_key_is_no_way_to_a_container() -> None:
+    kept: dict[str, Any] = {"short": [], "a question of the user's " * 4: []}
+    found = containers()
+    assert {id(kept), id(kept["short"])} <= found.keys()
+    assert not any("question" in one.path for one in found.values())
 
 
 def test_a_graph_as_large_as_before_does_not_grow() -> None:
@@ -201,6 +309,82 @@ def test_a_list_of_tensors_with_graphs_counts_what_these_hold() -> None:
     assert added == Added(2, 8, 2 * 2 * 1024)
 
 
+def test_a_graph_that_goes_on_from_the_member_before_counts_once() -> None:
+    """Each state holds 1 KiB of its own, and leads to all states before."""
+    states = [Tensor(Node())]
+    for _ in range(9):
+        states.append(Tensor(Node(states[-1].grad_fn)))
+    assert added_to(Container("states", "f", 10, states), 2) == Added(8, 32, 8 * 1024)
+
+
+def test_tensors_of_one_member_that_share_a_graph_count_it_once() -> None:
+    shared = Node()
+    pair = [(Tensor(Node(shared)), Tensor(Node(shared)))]
+    assert added_to(Container("pair", "f", 1, pair), 0).graph_bytes == 3 * 1024
+
+
+class Sparse:
+    """A tensor without one size, as PyTorch has it."""
+
+    @property
+    def nbytes(self) -> int:
+        raise RuntimeError("nbytes is not defined for sparse tensors")
+
+
+class Uninitialized:
+    """A parameter of a lazy module."""
+
+    nbytes = 0
+
+    @property
+    def untyped_storage(self) -> object:
+        raise ValueError("attempted to use an uninitialized parameter")
+
+
+class Donated:
+    """An array of JAX whose memory a call has taken."""
+
+    nbytes = 1024
+
+    def is_deleted(self) -> bool:
+        return True
+
+
+Sparse.__module__ = Uninitialized.__module__ = "torch"
+Donated.__module__ = "jaxlib._jax"
+
+
+def test_an_array_that_says_no_size_or_has_no_memory_takes_none() -> None:
+    kept = [Sparse(), Uninitialized(), Donated(), np.zeros(ROW)]
+    assert added_to(Container("kept", "f", 4, kept), 0) == Added(4, 1024, 0)
+
+
+@pytest.mark.parametrize("kind", [list, deque, lambda it: dict(enumerate(it))])
+def test_of_very_many_members_only_the_last_are_looked_at(kind: Any) -> None:
+    kept = kind([0.5] * 100_000 + [np.zeros(ROW) for _ in range(64)])
+    added = added_to(Container("kept", "f", len(kept), kept), 100)
+    assert added == Added(99_964, 99_964 * 1024, 0)
+
+
+def test_what_lies_in_memory_that_was_kept_before_takes_none() -> None:
+    """Parts of one data set, a buffer kept again and again, and rows of new batches."""
+    data, buffer = np.zeros((20, ROW)), np.zeros(ROW)
+    batches = [np.zeros((2, ROW)) for _ in range(5)]
+    for kept, taken in (
+        ([data[at] for at in range(20)], 0),
+        ([buffer] * 20, 0),
+        ([row for batch in batches for row in batch] * 2, 0),
+        ([0.5] * 10 + [row for batch in batches for row in batch], 10 * 1024),
+        ([0.5] * 10 + [buffer] * 10, 1024),
+    ):
+        assert added_to(Container("kept", "f", 20, kept), 10) == Added(10, taken, 0)
+
+
+def test_members_that_went_meanwhile_add_nothing() -> None:
+    kept = [np.zeros(ROW)] * 2
+    assert added_to(Container("kept", "f", 3, kept), 3) == Added(-1, 0, 0)
+
+
 def test_nothing_is_looked_at_where_no_counter_is_read() -> None:
     rows: list[Any] = [np.zeros(ROW)] * 9
     collector = KeptCollector()
@@ -214,8 +398,8 @@ def test_nothing_is_looked_at_where_no_counter_is_read() -> None:
     "function", ["Trainer.step", "<module>", "a.<locals>.<lambda>"]
 )
 def test_a_counter_is_read_back_as_it_was_named(function: str) -> None:
-    name = KeptCounter.name("bytes", "self.of['a of b']", f"$t_x.py:12 {function}")
-    assert KeptCounter.of(name) == KeptCounter(
-        "bytes", "self.of['a of b']", "t_x.py", 12, function
-    )
+    path, named = "self.of['a of b']", f"$t_x.py:12 {function}"
+    read = KeptCounter.of(KeptCounter.name("bytes", path, named))
+    assert read == KeptCounter("bytes", path, "t_x.py", 12, function)
+    assert read.of_kind("items") == KeptCounter.name("items", path, named)
     assert KeptCounter.of("process RSS (bytes)") is None

@@ -289,7 +289,9 @@ with ss.Profile(sys.argv[1], options):
     beside_another = sys.getswitchinterval()
 others_may_end.set()
 other.join()
-assert alone < usual / 10, (alone, usual)
+# A loop that lets go of the lock every few tenths of a millisecond, as one that calls
+# NumPy does, was found where it lets go: `Policy.act` in place of a deep copy.
+assert alone <= 0.00005 < usual, (alone, usual)
 assert beside_another == sys.getswitchinterval() == usual, beside_another
 """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import subprocess
 import sys
@@ -10,9 +11,10 @@ from typing import NamedTuple
 
 import pytest
 
-from stepscope.capture.launching.notes import Note
+from stepscope.capture.launching.notes import Note, program_is_known, program_name
 from stepscope.capture.launching.outcome import describe, keep_the_best
 from stepscope.capture.launching.plan import RunPlan
+from stepscope.capture.launching.waiting import is_launcher
 from stepscope.rundir import scan
 
 #: Each runs programs of its own.
@@ -168,3 +170,43 @@ def test_a_launcher_whose_processes_left_nothing_is_said_to_be_one() -> None:
     first, *rest = describe(kept, left_out, plan, anything=False, status=0)
     assert first.startswith("1.py: it only started other processes and waited for them")
     assert rest == ["nothing was recorded"]
+
+
+@pytest.mark.parametrize(
+    ("words", "launches"),
+    [
+        (["python", "-m", "torch.distributed.run", "train.py"], True),
+        (["python", "-u", "/opt/bin/torchrun", "train.py"], True),
+        (["python", "/opt/bin/accelerate", "launch", "train.py"], True),
+        (["python", "train.py", "torchrun"], False),
+        (["python", "-m", "train", "torch.distributed.run"], False),
+        (["python", "-m"], False),
+        (["python"], False),
+    ],
+)
+def test_a_launcher_is_known_by_its_name_while_it_still_imports(
+    words: list[str], *, launches: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "orig_argv", words)
+    for name in ("torch.distributed.run", "accelerate.commands.launch"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    assert is_launcher() is launches
+
+
+def test_a_child_of_multiprocessing_has_the_name_of_its_program(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    words = [
+        "python",
+        "-c",
+        "from multiprocessing.spawn import spawn_main; spawn_main()",
+    ]
+    monkeypatch.setattr(sys, "orig_argv", [*words, "--multiprocessing-fork"])
+    monkeypatch.setattr(sys, "argv", ["-c", "--multiprocessing-fork"])
+    assert not program_is_known()
+    assert program_name() == "a child of multiprocessing"
+    monkeypatch.setattr(sys, "argv", ["train.py", "--epochs", "3"])
+    assert program_is_known()
+    assert program_name() == f"train.py {multiprocessing.current_process().name}"
+    monkeypatch.setattr(sys, "orig_argv", ["python", "train.py"])
+    assert program_name() == "train.py"

@@ -121,3 +121,10 @@ def test_each_instruction_is_at_the_line_that_made_it() -> None:
     assert len(at) > 5
     # A function that has not begun.
     assert lines.of(code, -1) == lines.of(code, 0)
+
+
+def test_code_without_a_table_of_lines_has_none() -> None:
+    """As compilers make it, `torch.compile` for one."""
+    lines, bare = LinesOfCode(), MAIN.replace(co_linetable=b"")
+    assert lines.of(bare, 2) == CodeLine(bare, None)
+    assert lines.of(bare, 2) is lines.of(bare, 2)

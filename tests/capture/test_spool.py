@@ -170,6 +170,37 @@ def test_beyond_the_budget_the_oldest_give_way_and_are_counted(
     spool.leave()
 
 
+def test_a_file_that_cannot_be_removed_stays_and_harms_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refusing(_: Path, **__: bool) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    spool = Spool(tmp_path / "part", head=fragment([]).xspace, max_bytes=2**20)
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "unlink", refusing)
+        spool.remove()
+    assert spool.refused is not None
+    assert (tmp_path / "part").exists()
+
+
+def test_a_program_that_has_closed_all_its_files_may_end_a_recording(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    close = os.close
+
+    def closed_before(file: int) -> None:
+        close(file)
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+
+    spool = Spool(tmp_path / "part", head=fragment([]).xspace, max_bytes=2**20)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "close", closed_before)
+        spool.leave()
+    spool.remove()
+    assert not (tmp_path / "part").exists()
+
+
 def test_without_a_file_all_is_in_memory(tmp_path: Path) -> None:
     spool = Spool(None, head=head(), max_bytes=2**20)
     spool.append(fragment(FRAGMENTS[0]))

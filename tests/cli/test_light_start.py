@@ -14,6 +14,24 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+#: Ends after the handlers of the end have run; objects are never freed.
+END = """
+import atexit, os, sys
+from stepscope.cli.light_start import end_lightly, light_start
+class Freed:
+    def __del__(self, write=os.write):
+        write(1, b"freed\\n")
+sys.kept = Freed()
+with light_start():
+    pass
+atexit.register(print, "handled")
+print("answer", flush=True)
+try:
+    sys.exit({status!r})
+except SystemExit as leaving:
+    end_lightly(leaving.code)
+    raise
+"""
 VARIABLE = "OPENBLAS_NUM_THREADS"
 TABLE_VARIABLE = "POLARS_MAX_THREADS"
 VARIABLES = {VARIABLE, TABLE_VARIABLE}
@@ -30,11 +48,12 @@ print(tasks)
 print(sys.getswitchinterval() < 0.005)
 """
 TABLES = """
-import os, sys
+import gc, os, sys
 from stepscope.cli.light_start import light_start
 with light_start(sys.argv[1:]):
     import polars
 print(polars.thread_pool_size(), os.environ.get("POLARS_MAX_THREADS"))
+print(gc.isenabled(), gc.get_freeze_count() > 0)
 """
 FREED = """
 import os
@@ -91,21 +110,55 @@ def test_memory_that_was_freed_stays_for_the_next_array() -> None:
     assert started("import numpy\n", program=FREED) == ["False"]
 
 
+def ended(status: object, prelude: str = "") -> tuple[int, list[str]]:
+    program = prelude + END.format(status=status)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    return done.returncode, done.stdout.splitlines()
+
+
+@pytest.mark.parametrize("status", [0, 2])
+def test_a_process_ends_with_its_status_and_frees_nothing(status: int) -> None:
+    assert ended(status) == (status, ["answer", "handled"])
+
+
+def test_a_process_that_was_not_started_lightly_ends_as_python_does() -> None:
+    assert ended(2, "import numpy\n") == (2, ["answer", "handled", "freed"])
+
+
+def test_a_message_in_place_of_a_status_is_left_to_python() -> None:
+    assert ended("no answer") == (1, ["answer", "handled", "freed"])
+
+
+def test_a_thread_that_still_works_is_waited_for() -> None:
+    worker = (
+        "import threading\n"
+        "def work():\n"
+        "    threading.main_thread().join()\n"
+        "    print('worked', flush=True)\n"
+        "threading.Thread(target=work).start()\n"
+    )
+    status, said = ended(2, worker)
+    assert (status, sorted(said)) == (2, ["answer", "freed", "handled", "worked"])
+
+
 @pytest.mark.slow(seconds=2)  # starts programs that import polars
-def test_tables_of_small_files_need_one_thread(tmp_path: Path) -> None:
+def test_small_files_need_one_thread_and_no_search_for_garbage(tmp_path: Path) -> None:
     (tmp_path / "inside").mkdir()
     (tmp_path / "inside" / "profile").write_bytes(b"little")
-    assert started(program=TABLES, paths=[str(tmp_path)]) == ["1 None"]
+    assert started(program=TABLES, paths=[str(tmp_path)]) == ["1 None", "False True"]
     # What the user has set stands.
-    assert started(CHOSEN, TABLES, [str(tmp_path)]) == ["3 3"]
+    assert started(CHOSEN, TABLES, [str(tmp_path)])[0] == "3 3"
 
 
 @pytest.mark.slow(seconds=2)  # starts programs that import polars
-def test_tables_of_large_files_have_all_threads(tmp_path: Path) -> None:
+def test_large_files_have_all_threads_and_searches(tmp_path: Path) -> None:
     small, large = tmp_path / "small", tmp_path / "large"
     small.write_bytes(b"little")
     large.write_bytes(bytes(2 << 20))
-    unread, *_ = started(program=TABLES)
-    assert started(program=TABLES, paths=[str(small), str(large)]) == [unread]
+    unread = started(program=TABLES)
+    assert unread[1] == "True True"
+    assert started(program=TABLES, paths=[str(small), str(large)]) == unread
     # An address, or nothing: how large it is shows later.
-    assert started(program=TABLES, paths=["gs://bucket/run"]) == [unread]
+    assert started(program=TABLES, paths=["gs://bucket/run"]) == unread

@@ -65,8 +65,8 @@ def test_a_pipeline_that_was_mended_gains_what_was_promised(
     assert owners["input"].certain
     assert {one.id: one.change for one in found.findings}["input.bound"] == "gone"
     (outcome,) = (one for one in found.promises if one.measured_ms is not None)
-    # More than the mean wait of these steps, as the step's own work has the cores that
-    # the pipeline's threads took; no more than the mean wait of other steps may be.
+    # The mean gain is more than the mean wait: of the recorded steps the first lasts
+    # 184 ms, 130 more than others that wait. By chance it is no more than was promised.
     assert outcome.verdict == "inside"
 
 

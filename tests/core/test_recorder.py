@@ -101,6 +101,28 @@ def test_the_oldest_give_way_and_are_counted(recorder: ModuleType) -> None:
     assert recorder.drain().names == ["7", "8", "9"]
 
 
+def test_values_that_annotate_when_they_end_do_not_stop_the_program(
+    recorder: ModuleType,
+) -> None:
+    class Value:
+        def __del__(self) -> None:
+            for _ in range(2):
+                with recorder.Trace("end of a value"):
+                    pass
+
+    def program() -> None:
+        for _ in range(3):
+            with recorder.Trace("holder", value=Value()):
+                pass
+
+    recorder.enable(1)
+    thread = threading.Thread(target=program, daemon=True)
+    thread.start()
+    thread.join(60)
+    assert not thread.is_alive()
+    assert "holder" in recorder.drain().names
+
+
 def test_an_object_that_is_entered_again_is_kept_each_time(
     recorder: ModuleType,
 ) -> None:

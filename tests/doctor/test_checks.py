@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -75,6 +76,7 @@ def healthy(tmp_path: Path) -> Machine:
         load=loads(),
         which=lambda name: f"/usr/bin/{name}",
         free_bytes=lambda _: 50 * GIB,
+        is_free=lambda _: True,
     )
 
 
@@ -109,6 +111,10 @@ def with_file(name: str, content: str | None) -> Callable[[Machine], Machine]:
 
 def with_fields(**fields: Any) -> Callable[[Machine], Machine]:
     return lambda machine: msgspec.structs.replace(machine, **fields)
+
+
+def with_packages(**versions: str) -> Callable[[Machine], Machine]:
+    return with_fields(packages={"grpcio": "1.85.1", **versions})
 
 
 BROKEN = {
@@ -182,6 +188,52 @@ BROKEN = {
         "a build without GPU",
         "tensorflow[and-cuda]",
     ),
+    "a driver older than the frameworks' CUDA": (
+        with_fields(load=loads(cuda=11080)),
+        ("NVIDIA", "CUDA driver"),
+        "fail",
+        "CUDA 11.8, and the frameworks are built for CUDA 12",
+        "newer driver",
+    ),
+    "jaxlib newer than jax": (
+        with_packages(jax="0.10.1", jaxlib="0.10.2"),
+        ("frameworks", "versions"),
+        "fail",
+        "cannot be imported",
+        "pip install --upgrade jax jaxlib",
+    ),
+    "JAX's plugin of another version": (
+        with_packages(
+            jax="0.10.2",
+            jaxlib="0.10.2",
+            **{"jax-cuda12-plugin": "0.10.1", "jax-cuda12-pjrt": "0.10.2"},
+        ),
+        ("frameworks", "versions"),
+        "fail",
+        "jax-cuda12-plugin 0.10.1 is not of jaxlib's version",
+        "jax-cuda12-plugin==0.10.2",
+    ),
+    "Keras 2 beside a TensorFlow that needs 3": (
+        with_packages(tensorflow="2.21.0", keras="2.15.0"),
+        ("frameworks", "versions"),
+        "fail",
+        "needs keras>=3",
+        "pip install 'keras>=3'",
+    ),
+    "Keras 3 beside a TensorFlow that needs 2": (
+        with_packages(tensorflow="2.15.1", keras="3.15.0"),
+        ("frameworks", "versions"),
+        "fail",
+        "needs keras<3",
+        "pip install 'keras<3'",
+    ),
+    "ports that are taken": (
+        with_fields(is_free=lambda port: port != 6007),
+        ("here and now", "ports"),
+        "warn",
+        "listens at 6007 (stepscope serve).",
+        "--port 0",
+    ),
     "no gRPC": (
         with_fields(packages={"torch": "2.13.0+cu126"}),
         ("frameworks", "gRPC"),
@@ -218,6 +270,25 @@ def test_what_is_broken_is_said_with_what_mends_it(
     assert (one.state, fact in one.fact) == (state, True), one
     assert one.remedy
     assert any(command in text for text in (*one.commands, one.remedy)), one
+
+
+def test_versions_that_fit_are_said_to(healthy: Machine, tmp_path: Path) -> None:
+    fitting = with_packages(
+        jax="0.10.2",
+        jaxlib="0.10.2.dev1",
+        tensorflow="2.21.0",
+        keras="3.15.0",
+        **{"jax-cuda12-plugin": "0.10.2"},
+    )
+    found = looked(fitting(healthy), tmp_path)
+    assert found["frameworks", "versions"].state == "ok"
+    assert ("frameworks", "versions") not in looked(healthy, tmp_path)
+
+
+def test_a_port_where_somebody_listens_is_not_free() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert not Machine.here().is_free(port)
 
 
 def test_an_administrator_may_profile_where_only_they_may(

@@ -64,6 +64,29 @@ def test_every_directory_with_traces_of_workers_is_a_run(tmp_path: Path) -> None
     ]
 
 
+def test_recordings_of_one_process_are_runs_and_no_hosts(tmp_path: Path) -> None:
+    # PyTorch's schedule without `repeat` writes a file every few steps; two ranks.
+    name = "{}.{}000000000.pt.trace.json.gz".format
+    for at in (WRITTEN_S, WRITTEN_S + 60, WRITTEN_S + 120):
+        record(tmp_path / "mnist", "vm_31", unix_s=at)
+    for at in (WRITTEN_S + 61, WRITTEN_S + 121):
+        record(tmp_path / "mnist", "vm_32", unix_s=at)
+    assert runs_in(tmp_path) == [
+        (
+            "mnist",
+            WRITTEN_S + 121,
+            [name("vm_31", WRITTEN_S + 120), name("vm_32", WRITTEN_S + 121)],
+        ),
+        (
+            "mnist@2026_11_20_09_23_31_000",
+            WRITTEN_S + 61,
+            [name("vm_31", WRITTEN_S + 60), name("vm_32", WRITTEN_S + 61)],
+        ),
+        ("mnist@2026_11_20_09_22_30_000", WRITTEN_S, [name("vm_31", WRITTEN_S)]),
+    ]
+    assert len(stepscope.open(tmp_path / "mnist").hosts) == 2
+
+
 def test_they_stand_beside_runs_of_the_other_layout(tmp_path: Path) -> None:
     put(tmp_path, "2026_11_20_23_00_00", "vm", bytes(blueprint.a1().data))
     record(tmp_path / "resnet", "vm_1", unix_s=NEXT_DAY_S)

@@ -41,6 +41,24 @@ levels = {"host_tracer_level": 2, "device_tracer_level": 1, "python_tracer_level
 plugin.trace(sys.argv[1], sys.argv[2], "", True, 1000, 3, levels)
 """
 CLIENTS: Final = {"tensorflow": _OF_TENSORFLOW, "xprof": _OF_XPROF}
+#: Both addresses are called by the client, then one of them, which calls the other.
+_TWO_OF_TENSORFLOW: Final = """
+import sys
+import tensorflow as tf
+a, b, logdir = sys.argv[1:]
+trace = tf.profiler.experimental.client.trace
+trace(f"grpc://{a},grpc://{b}", logdir + "/called", 500)
+trace(f"grpc://{a}", logdir + "/listed", 500, worker_list=f"{a},{b}")
+"""
+_TWO_OF_XPROF: Final = """
+import sys
+from xprof.convert import _pywrap_profiler_plugin as plugin
+a, b, logdir = sys.argv[1:]
+levels = {"host_tracer_level": 2, "device_tracer_level": 1, "python_tracer_level": 0}
+plugin.trace(f"{a},{b}", logdir + "/called", "", True, 500, 3, levels)
+plugin.trace(a, logdir + "/listed", f"{a},{b}", True, 500, 3, levels)
+"""
+OF_TWO: Final = {"tensorflow": _TWO_OF_TENSORFLOW, "xprof": _TWO_OF_XPROF}
 
 
 def free_port() -> int:
@@ -120,3 +138,26 @@ def test_their_client_records_our_server(name: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     (file,) = tmp_path.rglob("*.xplane.pb")
     assert len(steps_of(ss.open(file))) > 1
+
+
+@pytest.mark.parametrize("name", list(OF_TWO))
+def test_their_client_records_two_of_our_servers(name: str, tmp_path: Path) -> None:
+    with (
+        running("torch", "own", "plain") as one,
+        running("torch", "own", "plain") as other,
+    ):
+        done = subprocess.run(
+            [interpreter(name), "-c", OF_TWO[name], one, other, tmp_path],
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=False,
+            env={**os.environ, **SURROUNDINGS},
+        )
+    assert done.returncode == 0, done.stderr
+    hosts = {host.replace(":", "_") for host in (one, other)}
+    for how in ("called", "listed"):
+        # On a busy machine a client may ask again, in a run of its own.
+        files = list((tmp_path / how).rglob("*.xplane.pb"))
+        assert {file.name.removesuffix(".xplane.pb") for file in files} == hosts
+        assert all(len(steps_of(ss.open(file))) > 1 for file in files)

@@ -80,6 +80,20 @@ for _ in range(int(sys.argv[1])):
 print(f"{float(w.sum()):.9e}")
 sys.exit(int(sys.argv[2]))
 """
+#: Over two devices, the older way: JAX compiles a function of its own around the step.
+JAX_PMAP = """
+import sys
+import jax, jax.numpy as jnp
+def train_step(w, x):
+    slope = jax.lax.pmean(jax.grad(lambda w: jnp.mean((x @ w) ** 2))(w), "devices")
+    return w - 0.01 * slope
+step = jax.pmap(train_step, axis_name="devices")
+w = jnp.ones((2, 16, 4))
+for _ in range(int(sys.argv[1])):
+    w = step(w, jnp.ones((2, 8, 16)))
+print(f"{float(w.sum()):.9e}")
+sys.exit(int(sys.argv[2]))
+"""
 TF_FUNCTION = """
 import sys, tensorflow as tf
 tf.random.set_seed(0)
@@ -134,15 +148,17 @@ PROGRAMS = {
     "gan": ("torch", GAN, "optimizer"),
     "jax": ("jax", JAX, "calls of train_step"),
     "jax_cells": ("jax", JAX_CELLS, "calls of update"),
+    "jax_pmap": ("jax", JAX_PMAP, "calls of train_step"),
     "tf_function": ("tensorflow", TF_FUNCTION, "tf.function train_step"),
     "keras": ("tensorflow", KERAS, "Keras fit"),
     "keras_loop": ("tensorflow", KERAS_LOOP, "updates of the optimizer"),
 }
 #: Loops that differ little from others.
-MORE = {"gan", "keras_loop"}
+MORE = {"gan", "jax_pmap", "keras_loop"}
 QUIET = {
     "CUDA_VISIBLE_DEVICES": "-1",
     "JAX_PLATFORMS": "cpu",
+    "XLA_FLAGS": "--xla_force_host_platform_device_count=2",
     "TF_CPP_MIN_LOG_LEVEL": "3",
 }
 

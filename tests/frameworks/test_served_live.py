@@ -67,17 +67,11 @@ def listener() -> registry.Listening:
     return found
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_a_program_that_knows_nothing_of_it_is_recorded_by_steps(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    text, environment, op = PROGRAMS[name]
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    script = tmp_path / "program.py"
-    script.write_text(text, encoding="utf-8")
-    command = ("run", "--serve", "--", interpreter(environment), script)
-    process = subprocess.Popen(
-        [sys.executable, "-m", "stepscope", *map(str, command)],
+def served(*command: object) -> subprocess.Popen[str]:
+    """A program under `stepscope run --serve`."""
+    words = ("run", "--serve", "--", *command)
+    return subprocess.Popen(
+        [sys.executable, "-m", "stepscope", *map(str, words)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -90,6 +84,17 @@ def test_a_program_that_knows_nothing_of_it_is_recorded_by_steps(
             "TF_CPP_MIN_LOG_LEVEL": "3",
         },
     )
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_program_that_knows_nothing_of_it_is_recorded_by_steps(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text, environment, op = PROGRAMS[name]
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    script = tmp_path / "program.py"
+    script.write_text(text, encoding="utf-8")
+    process = served(interpreter(environment), script)
     try:
         assert process.stdout is not None
         assert process.stdout.readline() == "trains\n"
@@ -107,3 +112,38 @@ def test_a_program_that_knows_nothing_of_it_is_recorded_by_steps(
     (host,) = profile.hosts
     names = profile.trace(host).table("event_types")["name"]
     assert names.str.contains(op, literal=True).any()
+
+
+def test_ranks_of_torchrun_are_recorded_by_the_number_of_who_started_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    script = tmp_path / "program.py"
+    script.write_text(TORCH, encoding="utf-8")
+    launcher = (interpreter("torch"), "-m", "torch.distributed.run", "--standalone")
+    process = served(*launcher, "--nproc-per-node", 2, script)
+    try:
+        assert process.stdout is not None
+        # One of each rank. Each has listened since before it imported PyTorch, or
+        # begins to when that is done.
+        assert [process.stdout.readline() for _ in range(2)] == ["trains\n"] * 2
+        end = time.monotonic() + 60
+        while len(registry.listening()) < 2:
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        ranks = registry.reached_by(process.pid)
+        hosts = [rank.address for rank in ranks]
+        outcome = client.trace(hosts, tmp_path / "logs", 60_000, steps=5)
+    finally:
+        process.terminate()
+        said = process.communicate(timeout=60)[1]
+    # The launcher itself, which trains nothing, says nothing.
+    assert said.count("listens at") == 2
+    assert all(
+        f"process {rank.process} ({script}) listens at" in said for rank in ranks
+    )
+    profile = ss.open(outcome.directory)
+    assert len(profile.hosts) == 2
+    for host in profile.hosts:
+        names = profile.trace(host).table("event_types")["name"]
+        assert names.str.contains("aten::addmm", literal=True).any()

@@ -130,6 +130,19 @@ def test_few_times_against_many_intervals_count_instants_too(
     assert found == [sum(instant < time for instant in there) for time in times]
 
 
+@given(pairs=PAIRS, times=st.lists(st.integers(-50, 60), max_size=20))
+def test_the_interval_that_holds_a_time_is_found(
+    pairs: Pairs, times: list[int]
+) -> None:
+    spans = Spans.of(pairs)
+    intervals = list(zip(spans.start_ps.tolist(), spans.end_ps.tolist(), strict=True))
+    expected = [
+        next((at for at, (a, b) in enumerate(intervals) if a <= time < b), -1)
+        for time in times
+    ]
+    assert spans.holding(np.array(times, np.int64)).tolist() == expected
+
+
 @given(pairs=PAIRS)
 def test_the_hull_reaches_from_the_first_to_the_last_instant(pairs: Pairs) -> None:
     there = instants(pairs)

@@ -265,6 +265,97 @@ def test_a_forked_child_ends_and_leaves_the_server_alone(tmp_path: Path) -> None
         check=False,
     )
     assert done.stdout == "5\nok\n", done.stderr
+    assert done.stderr == ""
+
+
+CHILDREN = """
+import multiprocessing, os, sys, time
+import stepscope as ss
+
+def train(ended):
+    number = 0
+    while not ended.wait(0.002):
+        with ss.StepTrace(number):
+            sum(range(1000))
+        number += 1
+
+if __name__ == "__main__":
+    if sys.argv[1] == "late":
+        # A child that is forked before this has a server gets one of its own.
+        file = f"{os.environ['XDG_RUNTIME_DIR']}/stepscope/{os.getpid()}.json"
+        while not os.path.exists(file):
+            time.sleep(0.05)
+    method = "fork" if sys.argv[1] == "late" else sys.argv[1]
+    context = multiprocessing.get_context(method)
+    ended = context.Event()
+    ranks = [context.Process(target=train, args=(ended,)) for _ in range(2)]
+    for rank in ranks:
+        rank.start()
+    print(*[rank.pid for rank in ranks], flush=True)
+    sys.stdin.read()
+    ended.set()
+    for rank in ranks:
+        rank.join()
+"""
+
+
+@contextlib.contextmanager
+def children(folder: Path, method: str) -> Iterator[tuple[Any, list[int]]]:
+    """A program under `--serve` with two children that train; it ends by itself."""
+    (folder / "children.py").write_text(CHILDREN, encoding="utf-8")
+    words = ["run", "--serve", "--", "children.py", method]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "stepscope", *words],
+        cwd=folder,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        yield process, [int(it) for it in process.stdout.readline().split()]
+        process.communicate(timeout=60)
+        assert process.returncode == 0
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("method", "named"),
+    [("spawn", " SpawnProcess-"), ("forkserver", " ForkServerProcess-")],
+)
+def test_children_of_multiprocessing_are_recorded_as_hosts_of_one_run(
+    tmp_path: Path, method: str, named: str
+) -> None:
+    with children(tmp_path, method) as (process, ranks):
+        said = until_they_listen(process, ranks)
+        attached = [word for rank in ranks for word in ("--attach", rank)]
+        done = capture(*attached, "--steps", 3, "--logdir", tmp_path)
+    assert done.exit_code == 0, done.stderr
+    assert len(list(tmp_path.rglob("*.xplane.pb"))) == 2
+    for index, rank in enumerate(ranks, start=1):
+        assert f"process {rank} (children.py{named}{index}) listens at" in said
+
+
+def until_they_listen(process: Any, ranks: list[int]) -> str:
+    """What is said until each of these processes listens, in any order."""
+    said = ""
+    for rank in ranks:
+        if f"--attach {rank}\n" not in said:
+            said += said_until(process, re.compile(f"--attach {rank}\n"))
+    return said
+
+
+@pytest.mark.slow
+def test_a_child_that_is_forked_later_is_told_its_parent(tmp_path: Path) -> None:
+    with children(tmp_path, "late") as (_, ranks):
+        done = capture("--attach", ranks[0])
+    assert done.exit_code == 2
+    assert f"process {ranks[0]} was forked from process" in done.stderr
+    assert "children.py), which listens" in done.stderr
 
 
 def test_the_command_says_who_has_no_server() -> None:

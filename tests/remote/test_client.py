@@ -45,7 +45,7 @@ def test_our_own_server_is_recorded(ours: server.Server, tmp_path: Path) -> None
     outcome = client.trace(ours.address, tmp_path, 100)
     (host,) = outcome.all
     assert (host.state, host.attempts, outcome.problems()) == ("ok", 1, "")
-    (file,) = outcome.directory.iterdir()
+    (file,) = Path(outcome.directory).iterdir()
     assert file.stat().st_size == host.bytes
     assert ss.open(outcome.directory).hosts == (ours.address.replace(":", "_"),)
 
@@ -63,7 +63,7 @@ def test_hosts_are_recorded_at_the_same_time(
     hosts = [answering(meet) for _ in range(8)]
     outcome = client.trace(hosts[0], tmp_path, 100, worker_list=",".join(hosts[1:]))
     assert outcome.hosts == tuple(hosts)
-    assert len(list(outcome.directory.glob("*.xplane.pb"))) == 8
+    assert len(list(Path(outcome.directory).glob("*.xplane.pb"))) == 8
 
 
 def test_all_hosts_are_asked_for_one_session_and_one_start(

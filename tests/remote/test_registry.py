@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import stat
@@ -13,10 +14,16 @@ import pytest
 
 from stepscope.errors import BadUsage
 from stepscope.remote import registry
+from stepscope.remote.processes import VARIABLE
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
+HAS_PROC = pytest.mark.skipif(
+    not os.path.exists("/proc/self/stat"),  # noqa: PTH110 - at import
+    reason="this system has no /proc: who started a process is not known",
+)
 ADDRESS = "127.0.0.1:6009"
 
 
@@ -28,7 +35,7 @@ def folder(tmp_path: Path) -> Path:
 
 def test_a_process_is_found_by_its_number_until_it_is_forgotten(folder: Path) -> None:
     registry.note(ADDRESS, "secret")
-    found = registry.where(os.getpid())
+    (found,) = registry.reached_by(os.getpid())
     assert (found.process, found.address, found.token) == (
         *(os.getpid(), ADDRESS),
         "secret",
@@ -40,13 +47,101 @@ def test_a_process_is_found_by_its_number_until_it_is_forgotten(folder: Path) ->
     registry.forget()
     assert list(folder.iterdir()) == []
     with pytest.raises(BadUsage, match=r"has no profiler server.*run --serve"):
-        registry.where(os.getpid())
+        registry.reached_by(os.getpid())
 
 
 def test_a_process_without_a_server_is_told_those_that_have_one() -> None:
     registry.note(ADDRESS, None)
-    with pytest.raises(BadUsage, match=f"Those that have one: {os.getpid()} "):
-        registry.where(os.getppid())
+    those = f"Those that have one: {os.getpid()} "
+    with waiting() as other, pytest.raises(BadUsage, match=those):
+        registry.reached_by(other)
+
+
+@contextlib.contextmanager
+def waiting(**environment: str) -> Iterator[int]:
+    """A child of this process that does nothing."""
+    process = subprocess.Popen(
+        ["cat"], stdin=subprocess.PIPE, env=os.environ | environment
+    )
+    try:
+        yield process.pid
+    finally:
+        process.communicate()
+
+
+@HAS_PROC
+def test_of_what_listens_below_only_the_first_is_meant(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "owner", lambda _: os.getuid())
+    monkeypatch.setattr(registry, "started_ticks", lambda _: 1)
+    # 10 is a launcher, 12 and 13 are its workers, which 11 lies between in one case;
+    # 14 makes batches for 13, and 20 is nobody's of these.
+    above = {10: (1,), 11: (10, 1), 12: (11, 10, 1), 13: (10, 1), 14: (13, 10, 1)}
+    monkeypatch.setattr(registry, "ancestors", lambda it: above.get(it, (1,)))
+    monkeypatch.setattr(registry, "command", lambda it: str(it).encode())
+    registry.note(ADDRESS, None)
+    (file,) = folder.iterdir()
+    for process in (12, 13, 14, 20):
+        (folder / f"{process}.json").write_bytes(file.read_bytes())
+    file.unlink()
+
+    def reached_by(process: int) -> list[int]:
+        return [one.process for one in registry.reached_by(process)]
+
+    assert reached_by(10) == [12, 13]
+    assert reached_by(11) == [12]
+    assert reached_by(13) == [13]
+    with pytest.raises(BadUsage, match="process 30 has no profiler server"):
+        registry.reached_by(30)
+
+
+@HAS_PROC
+def test_a_process_that_was_started_to_listen_does_not_yet() -> None:
+    with (
+        waiting(**{VARIABLE: "127.0.0.1\n0\n"}) as process,
+        pytest.raises(BadUsage, match="does not listen yet"),
+    ):
+        registry.reached_by(process)
+
+
+FORKED = """
+import os, sys
+from stepscope.errors import BadUsage
+from stepscope.remote import registry
+from stepscope.remote.processes import VARIABLE
+registry.note("127.0.0.1:6009", None)
+hears, says = os.pipe()
+child = os.fork()
+if not child:
+    os.close(says)
+    os.read(hears, 1)
+    os._exit(0)
+try:
+    registry.reached_by(child)
+except BadUsage as error:
+    print(str(error).replace(str(child), "CHILD").replace(str(os.getpid()), "PARENT"))
+registry.forget()
+os.close(says)
+os.wait()
+"""
+
+
+@HAS_PROC
+@pytest.mark.slow  # it starts an interpreter, which forks
+def test_a_forked_child_is_told_its_parent() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FORKED],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stdout == (
+        "process CHILD was forked from process PARENT (-c), which listens; a forked "
+        "child has no server. Record its parent (--attach PARENT), or have the program "
+        "spawn its children instead.\n"
+    ), done.stderr
 
 
 def test_a_process_that_is_gone(folder: Path) -> None:
@@ -56,7 +151,7 @@ def test_a_process_that_is_gone(folder: Path) -> None:
     (file,) = folder.iterdir()
     left = file.rename(folder / f"{ended.pid}.json")
     with pytest.raises(BadUsage, match=f"there is no process {ended.pid}"):
-        registry.where(ended.pid)
+        registry.reached_by(ended.pid)
     # What a killed process left is taken away when the next one comes.
     registry.note(ADDRESS, None)
     assert not left.exists()
@@ -71,7 +166,7 @@ def test_a_number_that_another_process_has_got_since(folder: Path) -> None:
         pytest.skip("this system has no /proc: numbers that come again are not noticed")
     file.write_text(json.dumps(fields | {"started_ticks": 1}))
     with pytest.raises(BadUsage, match="has no profiler server"):
-        registry.where(os.getpid())
+        registry.reached_by(os.getpid())
     assert not file.exists()
 
 
@@ -80,7 +175,7 @@ def test_a_process_of_another_user(monkeypatch: pytest.MonkeyPatch) -> None:
     me = os.getuid()
     monkeypatch.setattr(os, "getuid", lambda: me + 1)
     with pytest.raises(BadUsage, match=f"process {os.getpid()} is another user's"):
-        registry.where(os.getpid())
+        registry.reached_by(os.getpid())
 
 
 @pytest.mark.parametrize("where", ["stepscope", "."])

@@ -15,7 +15,7 @@ import pytest
 import stepscope as ss
 from stepscope.capture.recording.session import current
 from stepscope.errors import BadUsage
-from stepscope.remote import server
+from stepscope.remote import captures, server
 from stepscope.remote.messages import (
     GetSnapshotRequest,
     MonitorRequest,
@@ -303,6 +303,24 @@ def test_snapshots_follow_each_other(calls: Callable[..., bytes]) -> None:
     assert refused(calls, "GetSnapshot", asked).code() == grpc.StatusCode.NOT_FOUND
 
 
+def test_a_snapshot_after_which_nothing_can_record_is_handed_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    recorded = captures.Captures(None, is_local=True)
+    recorded.start_continuous(ProfileRequest())
+    with ss.Trace("piece"):
+        pass
+
+    def refusing(_: object) -> None:
+        raise captures.RefusedCapture(captures.Refusal.UNAVAILABLE, "busy")
+
+    monkeypatch.setattr(captures._Recording, "begin", refusing)
+    assert b"piece" in recorded.snapshot().xspace
+    with pytest.raises(captures.RefusedCapture) as error:
+        recorded.snapshot()
+    assert error.value.why is captures.Refusal.NOT_FOUND
+
+
 def test_a_recording_beyond_one_message_is_refused_in_words(
     ours: server.Server, calls: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -345,11 +363,15 @@ def test_other_machines_need_a_token() -> None:
         started.stop()
 
 
-def test_a_taken_port_is_an_error(ours: server.Server) -> None:
+def test_a_taken_port_is_an_error(
+    ours: server.Server, capfd: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(BadUsage, match="give another port"):
         server.start(int(ours.address.rpartition(":")[2]))
     with pytest.raises(BadUsage, match="does not exist"):
         server.start(70_000)
+    # gRPC itself would write down its own error, with addresses of its own.
+    assert capfd.readouterr().err == ""
 
 
 _PROGRAM = """

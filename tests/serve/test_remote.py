@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +15,12 @@ import pytest
 from click.testing import CliRunner
 from tests.support.sites.serve import running
 
+import stepscope as ss
 from stepscope.cli.main import main
 from stepscope.errors import BadInput
-from stepscope.formats.remote import Cache, RemoteDirectory, RemoteFile, is_url
+from stepscope.formats.file_systems import is_url
+from stepscope.formats.remote import Cache, RemoteDirectory, RemoteFile
+from stepscope.remote import client, server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -201,6 +205,27 @@ def test_the_cache_lets_go_of_what_was_not_used(tmp_path: Path) -> None:
     assert [place.exists() for place in places] == [True, False, True]
     with pytest.raises(BadInput, match="more than the cache"):
         cache.place("m://b", RemoteFile(path="b/x", size=251, tag="", unix_s=0))
+
+
+@pytest.mark.slow
+def test_a_recording_goes_into_a_bucket_and_no_bucket_is_made(
+    bucket: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Slow: a bucket that does not exist is asked for several times."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    listening = server.start(0)
+    try:
+        outcome = client.trace(listening.address, "s3://logs/exp", 50)
+        with pytest.raises(client.CaptureFailed, match="it is kept in"):
+            client.trace(listening.address, "s3://absent/exp", 50)
+    finally:
+        listening.stop()
+    name = listening.address.replace(":", "_")
+    (file,) = bucket.find("logs/exp")
+    assert file == f"logs/exp/plugins/profile/{outcome.run}/{name}.xplane.pb"
+    assert ss.open(outcome.directory).hosts == (name,)
+    assert not bucket.exists("absent")
+    assert len(list(tmp_path.glob("stepscope-*/*/*.xplane.pb"))) == 1
 
 
 def test_a_new_version_has_another_place(tmp_path: Path) -> None:

@@ -144,6 +144,28 @@ def test_an_unreadable_run_is_tried_once_and_is_the_newest_no_more(
     assert tried == ["r2", "r1"]
 
 
+def test_to_look_again_closes_the_run_before_one_that_could_not_be_read(
+    logdir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(logdir, "r2", "vm", b"garbage")
+    read: list[str] = []
+    real = store.open_found
+
+    def reading(run: Run, **options: str | None) -> ProfileWithTools:
+        read.append(run.name)
+        return real(run, **options)
+
+    monkeypatch.setattr(store, "open_found", reading)
+    with running(logdir) as site:
+        runs = {it["name"]: it["id"] for it in site.get("data/runs").json["runs"]}
+        for name, status in (("r1", 200), ("r2", 422)):
+            path = f"data/trace/catalogue?run={runs[name]}"
+            assert site.get(path).status == status
+        assert site.ask("POST", "data/reload", {"X-Stepscope": "1"}).status == 200
+        assert site.get(f"data/trace/catalogue?run={runs['r1']}").status == 200
+    assert read == ["r1", "r2", "r1"]
+
+
 def test_answers_stay_below_their_bound(logdir: Path) -> None:
     with running(logdir, answers_bytes=50_000) as site:
         for rows in range(30):

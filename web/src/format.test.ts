@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { byName, counted, decimals, heading, ms, number, percent, singular, size, UNKNOWN, us } from "./format";
+import { byName, counted, decimals, heading, ms, number, percent, singular, size, UNKNOWN, unitOf, us } from "./format";
 
 const GIB = 2 ** 30;
 
@@ -21,7 +21,7 @@ describe("what was not measured", () => {
 describe("numbers", () => {
   it.each([
     [0, "0"], [1, "1"], [1234567, "1,234,567"], [-12, "-12"],
-    [1234.5, "1,235"], [123.45, "123.5"], [12.345, "12.35"], [0.12345, "0.123"], [0.012345, "0.0123"],
+    [1234.5, "1,235"], [123.45, "123.5"], [12.345, "12.35"], [0.12345, "0.123"], [0.012345, "0.0123"], [0.0999999, "0.100"], [99.9999, "100.0"],
     [0.00001, "0.000010"], [-0.00001, "-0.000010"],
   ])("%d reads %s", (value, text) => expect(number(value)).toBe(text));
 
@@ -84,4 +84,10 @@ describe("headings", () => {
     ["breakdown_ms.input", "Breakdown input (ms)"],
     ["latency_ms.p99", "Latency p99 (ms)"],
   ])("%s reads %s", (name, text) => expect(heading(name)).toBe(text));
+});
+
+describe("the unit of a field", () => {
+  it.each([
+    ["step_time_ms.mean", "ms"], ["breakdown_percent.input", "%"], ["memories.cpu.peak.heap_bytes", "bytes"], ["occurrences", ""],
+  ])("%s has %s", (field, unit) => expect(unitOf(field)).toBe(unit));
 });

@@ -6,7 +6,8 @@ export const UNKNOWN = "–";
 
 /** So many decimals that three figures show, or those before the point. */
 function figures(value: number): number {
-  const size = Math.abs(value);
+  // As it is written: what rounds up to the next power of ten has that one's decimals.
+  const size = Math.abs(Number(value.toPrecision(4)));
   return size >= 1000 ? 0 : size >= 100 ? 1 : size >= 1 ? 2 : size >= 0.1 ? 3 : size === 0 ? 0 : 4;
 }
 
@@ -85,6 +86,12 @@ export function byName(name: string, value: Cell | undefined, digits?: number): 
 const UNITS: [string, string][] = [
   ["_us", "µs"], ["_ms", "ms"], ["_ps", "ps"], ["_bytes", "bytes"], ["_percent", "%"],
 ];
+
+/** The unit that a part of a field's name ends with; none where it has none. */
+export function unitOf(name: string): string {
+  const units = name.split(".").flatMap((part) => UNITS.find(([ending]) => part.endsWith(ending))?.[1] ?? []);
+  return units[units.length - 1] ?? "";
+}
 
 /** A heading for a column: words, and the unit that a part of the name ends with. */
 export function heading(name: string): string {

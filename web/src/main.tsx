@@ -7,5 +7,6 @@ import "./style/shell.css";
 import "./style/parts.css";
 import "./style/charts.css";
 import "./style/trace.css";
+import "./style/touch.css";
 
 render(<App />, document.getElementById("app")!);

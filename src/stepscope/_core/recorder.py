@@ -173,12 +173,15 @@ _ring = cython.declare(_Ring, _Ring())
 @cython.cfunc
 def _drop_oldest() -> cython.void:
     # Threads compete only here: each that finds the ring full drops one annotation.
+    # What it held is let go of out of the lock: its values may annotate when they end.
+    dropped = None
     with _ring.lock:
         try:
-            _ring.events.popleft()
+            dropped = _ring.events.popleft()
         except IndexError:
             return
         _ring.lost += 1
+    del dropped
 
 
 @cython.no_gc

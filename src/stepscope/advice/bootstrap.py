@@ -9,6 +9,7 @@ Definition: docs/definitions/judging.md#status.
 from __future__ import annotations
 
 import math
+import random
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -24,14 +25,10 @@ __all__ = [
     "difference_interval",
     "mean_interval_ms",
     "ratio_interval",
-    "rest_ms",
 ]
 
 _DRAWS: Final = 1000
 _INTERVAL: Final = (2.5, 97.5)
-#: How far the rest of the steps moves an end of a gain, as part of the effect: then the
-#: low end, half of the high one, is as far from the mean effect as the high end.
-_REST: Final = 1 / 3
 #: Fewer steps have no interval.
 _FEW: Final = 3
 
@@ -60,24 +57,6 @@ def mean_interval_ms(effect_ps: Sequence[int]) -> tuple[float, float]:
     return min(float(low), mean), max(float(high), mean)
 
 
-def rest_ms(effect_ps: Sequence[int], window_ps: Sequence[int]) -> float:
-    """Return how far the rest of the steps may move what is measured of an effect.
-
-    A person measures the mean of such steps less the mean of others without the effect.
-    Its 95 % interval is wider than that of the mean effect, for the rest of a step,
-    too, takes longer in some steps than in others. As that is no gain, it counts up to
-    `_REST` of the effect.
-    """
-    if len(effect_ps) < _FEW:
-        return 0.0
-    pairs = zip(effect_ps, window_ps, strict=True)
-    rest = [window - effect for effect, window in pairs]
-    least, most = (it / PS_PER_MS for it in difference_interval(rest, window_ps))
-    low, high = mean_interval_ms(effect_ps)
-    limit = _REST * sum(effect_ps) / len(effect_ps) / PS_PER_MS
-    return max(min(max(most - high, low - least), limit), 0.0)
-
-
 def difference_interval(
     base: Sequence[float], new: Sequence[float]
 ) -> tuple[float, float]:
@@ -102,10 +81,14 @@ def _sums(
     count = len(columns[0])
     length = math.ceil(count ** (1 / 3))
     blocks = math.ceil(count / length)
-    starts = np.random.default_rng(stream).integers(0, count, size=(_DRAWS, blocks))
+    # Python's generator has been imported long since; numpy's takes 8 ms more.
+    made = random.Random(stream).randbytes(4 * _DRAWS * blocks)  # noqa: S311 - no secret
+    # Of 2³² numbers each step has as many as the others, but for one in millions.
+    starts = (np.frombuffer(made, np.uint32) % count).reshape(_DRAWS, blocks)
     sums = []
     for values in columns:
         around = np.concatenate((values, values[: length - 1])).astype(np.float64)
         summed = np.concatenate(([0.0], np.cumsum(around)))
-        sums.append((summed[starts + length] - summed[starts]).sum(axis=1))
+        of_block = summed[length:] - summed[:-length]
+        sums.append(of_block[starts].sum(axis=1))
     return sums

@@ -13,10 +13,13 @@ import msgspec
 from stepscope.advice.judging.shared_time import shared_time
 from stepscope.advice.registry import RULES
 from stepscope.advice.replayed import replayed
+from stepscope.advice.rest_of_step import READS as OF_THE_REST
+from stepscope.advice.rest_of_step import with_rest_of_step
 from stepscope.advice.signals.replay import replay_signals
 from stepscope.advice.signals.shares import account_signals
 from stepscope.advice.signals.signal import Signals
 from stepscope.advice.signals.vocabulary import PLAIN, frameworks_used
+from stepscope.derive.profile_data import Reader
 from stepscope.derive.step_windows.windows import NOTHING_RECORDED
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
@@ -30,22 +33,37 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
 
-__all__ = ["DERIVATIONS", "evaluate", "explained", "signals_of", "staged"]
+__all__ = [
+    "DERIVATIONS",
+    "evaluate",
+    "explained",
+    "readers_of",
+    "signals_of",
+    "staged",
+]
 
+#: Signals that the rules read.
+_SIGNALS: Final = tuple(
+    dict.fromkeys(
+        (
+            *(it for rule in RULES for it in rule.reads),
+            *OF_THE_REST,
+            replay_signals,
+        )
+    )
+)
 #: Derivations that the rules' signals ask for on each host; what those need in turn is
 #: not listed.
 DERIVATIONS: Final = tuple(
-    dict.fromkeys(
-        needed
-        for signal in (*(it for rule in RULES for it in rule.reads), replay_signals)
-        for needed in signal.needs
-    )
+    dict.fromkeys(needed for signal in _SIGNALS for needed in signal.needs)
 )
 
 
 def signals_of(profile: ProfileData, thresholds: Thresholds = THRESHOLDS) -> Signals:
-    """Return the signals of a profile; an absent one is `Unavailable` with a reason."""
-    profile.prepare(DERIVATIONS)
+    """Return the signals of a profile; an absent one is `Unavailable` with a reason.
+
+    Each is worked out when it is first asked for, and computes what it needs.
+    """
 
     def value_of(wanted: Signal[Any]) -> Any:
         read = (signals.of(one) for one in wanted.reads)
@@ -53,6 +71,23 @@ def signals_of(profile: ProfileData, thresholds: Thresholds = THRESHOLDS) -> Sig
 
     signals = Signals(value_of)
     return signals
+
+
+def readers_of(signals: Signals) -> tuple[Reader, ...]:
+    """Return what works out each signal as soon as what it needs is computed.
+
+    Two readers never run side by side, so that no signal is worked out twice.
+    """
+
+    def reader(wanted: Signal[Any]) -> Reader:
+        return Reader(_needs(wanted), lambda: signals.of(wanted))
+
+    return tuple(reader(one) for one in _SIGNALS if not one.seldom)
+
+
+def _needs(wanted: Signal[Any]) -> tuple[Callable[..., object], ...]:
+    read = (needed for one in wanted.reads for needed in _needs(one))
+    return (*wanted.needs, *read)
 
 
 def evaluate(
@@ -72,7 +107,8 @@ def evaluate(
     }
     shared = shared_time(accounted)
     marked = explained(found, thresholds, shared=shared).values()
-    return staged(replayed(one, signals, thresholds) for one in marked)
+    promised = (replayed(one, signals, thresholds) for one in marked)
+    return staged(with_rest_of_step(one, signals) for one in promised)
 
 
 _NO_FRAMEWORK: Final = Unavailable(
@@ -210,4 +246,4 @@ def _share(finding: Finding) -> float:
 
 
 def _bound(finding: Finding) -> float:
-    return 0.0 if finding.saving_ms is None else finding.saving_ms.most
+    return 0.0 if finding.saving_ms is None else finding.saving_ms.high

@@ -86,8 +86,6 @@ class Saving(msgspec.Struct, frozen=True, kw_only=True):
             measured step; null where there was no replay.
         open_above: Whether more may be gained than `high`: with the change kernels of
             another algorithm run, and how fast these are cannot be foretold.
-        by_chance: The part of `high` that is no gain: by so much the rest of the steps
-            may move what is measured.
     """
 
     low: float
@@ -95,12 +93,6 @@ class Saving(msgspec.Struct, frozen=True, kw_only=True):
     basis: Literal["replay", "bound"] = "bound"
     identity_error_percent: float | None = None
     open_above: bool = False
-    by_chance: float = 0.0
-
-    @property
-    def most(self) -> float:
-        """What is gained at most, without what chance may add: the order's measure."""
-        return self.high - self.by_chance
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
@@ -153,8 +145,6 @@ class Pattern(msgspec.Struct, frozen=True, kw_only=True):
         longest_ms: Largest effect of a step.
         mean_ms: From and to what the mean effect of other such steps may be: its 95 %
             interval; null where nothing fails.
-        rest_ms: How far the rest of the steps may move what is measured of the effect,
-            at most a third of it; null where nothing fails.
     """
 
     kind: PatternKind
@@ -163,23 +153,19 @@ class Pattern(msgspec.Struct, frozen=True, kw_only=True):
     shortest_ms: float | None
     longest_ms: float
     mean_ms: tuple[float, float] | None = None
-    rest_ms: float | None = None
 
     def promise(self, effect_ms: float) -> Saving:
         """Return what a step gains if the effect goes: half of the most at least.
 
         Removing a wait may bring out another one. The mean of the steps to come is not
-        known better than the steps tell, and what is measured of it depends on the rest
-        of these.
+        known better than the steps tell.
 
         Args:
             effect_ms: The mean effect.
         """
         low, high = self.mean_ms or (effect_ms, effect_ms)
-        chance = self.rest_ms or 0.0
-        most = max(effect_ms, high) + chance
-        low = max(low - chance, 0.0)
-        return Saving(low=min(most / 2, low), high=most, by_chance=chance)
+        most = max(effect_ms, high)
+        return Saving(low=min(most / 2, low), high=most)
 
 
 class Action(msgspec.Struct, frozen=True, kw_only=True):

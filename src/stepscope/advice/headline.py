@@ -135,7 +135,7 @@ def _is_large_burst(finding: Finding) -> bool:
 
 
 def _cost(finding: Finding, known_percent: float) -> tuple[bool, float, float]:
-    gain = 0.0 if finding.saving_ms is None else finding.saving_ms.most
+    gain = 0.0 if finding.saving_ms is None else finding.saving_ms.high
     share = finding.share_percent
     grave = _is_grave(finding) and (share is None or share >= known_percent)
     return grave, gain, share or 0.0
@@ -189,7 +189,7 @@ def _costs_more(finding: Finding | None, idle_ms: float) -> bool:
         return False
     if finding.saving_ms is None:
         return False
-    return finding.saving_ms.most >= idle_ms
+    return finding.saving_ms.high >= idle_ms
 
 
 def _of_finding(finding: Finding, found: AccountSignals | None = None) -> Lead:
@@ -280,7 +280,7 @@ def _gain_percent(finding: Finding, shares: StepShares) -> float | None:
     if finding.saving_ms is None:
         return finding.share_percent if _waits(finding) else None
     step_ms = shares.total_ps / max(len(shares.window_ps), 1) / 1e9
-    return 100 * finding.saving_ms.most / step_ms if step_ms else 0.0
+    return 100 * finding.saving_ms.high / step_ms if step_ms else 0.0
 
 
 def _of_step(shares: StepShares, thresholds: Thresholds) -> Lead:

@@ -115,7 +115,7 @@ def replayed(finding: Finding, signals: Signals, thresholds: Thresholds) -> Find
         effect_ms=finding.ms_per_step,
         bound=bound,
     )
-    if saving is None or (bound is None and saving.most < _NOTHING):
+    if saving is None or (bound is None and saving.high < _NOTHING):
         return finding
     if bound is not None:
         # How fast other kernels are no replay knows either.
@@ -164,7 +164,7 @@ def together(
         (one, changes, one.saving_ms)
         for one in ranked
         if one.saving_ms is not None and one.saving_ms.basis == "replay"
-        if one.saving_ms.most >= _NOTHING
+        if one.saving_ms.high >= _NOTHING
         if (changes := _changes(one, signals, thresholds))
     ]
     if not told:

@@ -11,8 +11,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import msgspec
+import numpy as np
 
-from stepscope.advice.bootstrap import mean_interval_ms, ratio_interval, rest_ms
+from stepscope.advice.bootstrap import mean_interval_ms, ratio_interval
 from stepscope.advice.finding import (
     CauseShare,
     Pattern,
@@ -109,13 +110,12 @@ def promise_of(effect_ps: Sequence[int], window_ps: Sequence[int]) -> Saving:
 def _with_doubt(
     pattern: Pattern, effect_ps: Sequence[int], window_ps: Sequence[int]
 ) -> Pattern:
-    """Add what the mean effect may be, and what chance may add: no more than a step."""
+    """Add what the mean effect may be: no more than the mean step."""
     low, high = mean_interval_ms(effect_ps)
     count = max(len(window_ps), 1)
     mean_ms, step_ms = (sum(it) / count / PS_PER_MS for it in (effect_ps, window_ps))
     high = max(min(high, step_ms), mean_ms)
-    rest = min(rest_ms(effect_ps, window_ps), max(step_ms - high, 0.0))
-    return msgspec.structs.replace(pattern, mean_ms=(low, high), rest_ms=rest)
+    return msgspec.structs.replace(pattern, mean_ms=(low, high))
 
 
 def judge(
@@ -172,14 +172,11 @@ def _status(
     effects, windows = series.effect_ps, series.window_ps
     share = _percent(sum(effects), sum(windows))
     few = len(effects) < thresholds.few_steps.value
-    shares = [
-        100 * effect / max(window, 1)
-        for effect, window in zip(effects, windows, strict=True)
-    ]
+    shares = 100 * np.array(effects, float) / np.maximum(windows, 1)
     if share < warn.value:
         high = share
         # No draw of steps has a higher share than the step with the highest.
-        if not few and max(shares) >= _NEARLY * warn.value:
+        if not few and shares.max() >= _NEARLY * warn.value:
             high = ratio_interval(effects, windows)[1]
         return "pass", "info", "borderline" if high >= warn.value else None
     # The share is large and yet no finding: the note gives the reason.
@@ -193,7 +190,7 @@ def _status(
     if left < warn.value / (1 if pattern.kind == "once" else 2):
         return "fail", "info", "once"
     # Nor has one a lower share than the step with the lowest.
-    some = _NEARLY * min(shares) < warn.value / 2
+    some = _NEARLY * shares.min() < warn.value / 2
     if some and ratio_interval(effects, windows)[0] < warn.value / 2:
         return "fail", "info", "noisy"
     enough = (
@@ -206,8 +203,9 @@ def _status(
 
 def _without_worst(effects: Sequence[int], windows: Sequence[int]) -> float:
     """Return the share that remains where the worst single step is left out."""
-    worst = max(range(len(effects)), key=lambda at: effects[at])
-    return _percent(sum(effects) - effects[worst], sum(windows) - windows[worst])
+    most = max(effects)
+    window = windows[effects.index(most)]
+    return _percent(sum(effects) - most, sum(windows) - window)
 
 
 def _causes(series: StepSeries, window: int) -> tuple[CauseShare, ...]:

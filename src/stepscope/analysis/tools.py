@@ -9,52 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from stepscope.analysis import (
-    compat_tensorflow,
-    framework_op_stats,
-    inference_profile,
-    input_pipeline_analyzer,
-    kernel_stats,
-    memory_profile,
-    model_views,
-    overview_page,
-    pod_viewer,
-    roofline_model,
-    tf_data_bottleneck_analysis,
-    trace_viewer,
-)
 from stepscope.analysis.results.remedied import remedied
 from stepscope.analysis.results.tool import Tool
-from stepscope.derive.account.owned_time import account
-from stepscope.derive.account.parts import account_parts
-from stepscope.derive.collectives.calls import collective_calls
-from stepscope.derive.collectives.totals import collectives
 from stepscope.derive.consistency import consistency
-from stepscope.derive.device.kernels import kernels
-from stepscope.derive.device.peaks import device_peaks
-from stepscope.derive.host.function_calls import function_calls
 from stepscope.derive.host.tracers import tracers
-from stepscope.derive.inference.requests import requests
-from stepscope.derive.input_pipeline.calls import pipeline_calls
-from stepscope.derive.input_pipeline.input_ops import input_ops
-from stepscope.derive.measured.join import measured_kernels
-from stepscope.derive.memory.allocation_steps import allocation_steps
-from stepscope.derive.memory.replay import memory_replay
-from stepscope.derive.memory.silent_devices import unrecorded_devices
-from stepscope.derive.model.annotation_calls import annotation_calls
-from stepscope.derive.model.kernel_places import kernel_places
-from stepscope.derive.model.source_lines import source_lines
-from stepscope.derive.model.work import model_charges
-from stepscope.derive.ops.costs import host_op_costs, op_costs
-from stepscope.derive.ops.database import device_ops, host_ops
-from stepscope.derive.ops.kernel_costs import kernel_costs
-from stepscope.derive.ops.placement import op_placement
-from stepscope.derive.phases.totals import phases
 from stepscope.derive.profile_data import Reader
-from stepscope.derive.step_time.input_between_steps import input_between_steps
-from stepscope.derive.step_windows.first_compute import first_compute
-from stepscope.derive.step_windows.windows import windows
-from stepscope.derive.timeline.drawn_rows import trace_timeline
 from stepscope.errors import BadUsage
 
 if TYPE_CHECKING:
@@ -70,106 +29,27 @@ TOOLS: Final[tuple[Tool, ...]] = (
         "overview_page",
         ("overview",),
         "Overview page",
-        overview_page.Options,
-        overview_page.analyse,
-        (
-            account_parts,
-            collectives,
-            function_calls,
-            op_costs,
-            op_placement,
-            phases,
-        ),
-        compat={compat_tensorflow.PRODUCER: compat_tensorflow.overview_page},
+        compat={"tensorflow": "compat_tensorflow"},
     ),
     Tool(
         "input_pipeline_analyzer",
         ("input", "input_pipeline"),
         "Input pipeline analyzer",
-        input_pipeline_analyzer.Options,
-        input_pipeline_analyzer.analyse,
-        (account, input_between_steps, input_ops, pipeline_calls),
-        compat={compat_tensorflow.PRODUCER: compat_tensorflow.input_pipeline_analyzer},
+        compat={"tensorflow": "compat_tensorflow"},
     ),
-    Tool(
-        "framework_op_stats",
-        ("ops", "tensorflow_stats"),
-        "TensorFlow stats",
-        framework_op_stats.Options,
-        framework_op_stats.analyse,
-        (device_ops, host_op_costs, host_ops, op_costs),
-    ),
-    Tool(
-        "kernel_stats",
-        ("kernels", "gpu_kernel_stats"),
-        "GPU kernel stats",
-        kernel_stats.Options,
-        kernel_stats.analyse,
-        (kernel_places, kernels, measured_kernels, windows),
-    ),
-    Tool(
-        "roofline_model",
-        ("roofline",),
-        "Roofline model",
-        roofline_model.Options,
-        roofline_model.analyse,
-        (
-            device_ops,
-            device_peaks,
-            kernel_costs,
-            kernels,
-            measured_kernels,
-            op_costs,
-        ),
-    ),
-    Tool(
-        "memory_profile",
-        ("memory",),
-        "Memory profile",
-        memory_profile.Options,
-        memory_profile.analyse,
-        (allocation_steps, memory_replay),
-    ),
-    Tool(
-        "pod_viewer",
-        ("pod",),
-        "Pod viewer",
-        pod_viewer.Options,
-        pod_viewer.analyse,
-        (account, collective_calls, first_compute, unrecorded_devices),
-    ),
-    Tool(
-        "trace_viewer",
-        ("trace", "trace_viewer@"),
-        "Trace viewer",
-        trace_viewer.Options,
-        trace_viewer.analyse,
-        (trace_timeline,),
-    ),
+    Tool("framework_op_stats", ("ops", "tensorflow_stats"), "TensorFlow stats"),
+    Tool("kernel_stats", ("kernels", "gpu_kernel_stats"), "GPU kernel stats"),
+    Tool("roofline_model", ("roofline",), "Roofline model"),
+    Tool("memory_profile", ("memory",), "Memory profile"),
+    Tool("pod_viewer", ("pod",), "Pod viewer"),
+    Tool("trace_viewer", ("trace", "trace_viewer@"), "Trace viewer"),
     Tool(
         "tf_data_bottleneck_analysis",
         ("tfdata", "tf_data"),
         "tf.data bottleneck analysis",
-        tf_data_bottleneck_analysis.Options,
-        tf_data_bottleneck_analysis.analyse,
-        (account, pipeline_calls),
     ),
-    Tool(
-        "inference_profile",
-        ("inference",),
-        "Inference profile",
-        inference_profile.Options,
-        inference_profile.analyse,
-        (requests,),
-    ),
-    Tool(
-        "model_views",
-        ("model",),
-        "Model views",
-        model_views.Options,
-        model_views.analyse,
-        (annotation_calls, model_charges, source_lines),
-    ),
+    Tool("inference_profile", ("inference",), "Inference profile"),
+    Tool("model_views", ("model",), "Model views"),
 )
 
 
@@ -195,7 +75,7 @@ def find_tool(name: str) -> Tool:
 
 def needs(name: str) -> tuple[Wanted, ...]:
     """Return what a tool reads, and what its notes on data quality read."""
-    return *find_tool(name).derivations, *_DOUBTS
+    return *find_tool(name).needs, *_DOUBTS
 
 
 def answers(
@@ -203,6 +83,7 @@ def answers(
     names: Iterable[str],
     *,
     beside: Iterable[Wanted] = (),
+    readers: Iterable[Reader] = (),
     begun: Callable[[Tool], None] = lambda _: None,
 ) -> dict[str, Any]:
     """Run several tools as they are without options, side by side if it is worth it.
@@ -211,6 +92,7 @@ def answers(
         profile: The run.
         names: Names of the tools; the answers come in this order.
         beside: What else will be read of the run: it is computed meanwhile.
+        readers: What else reads the run.
         begun: Called with the name of each tool when its turn comes, from any thread.
     """
     tools = [find_tool(name) for name in names]
@@ -222,9 +104,10 @@ def answers(
             begun(tool)
             found[tool.name] = remedied(profile, tool.analyse(profile, tool.options()))
 
-        return Reader(tool.derivations, run)
+        return Reader(tool.needs, run)
 
-    profile.prepare((*_DOUBTS, *beside), readers=[reader(tool) for tool in tools])
+    of_tools = [reader(tool) for tool in tools]
+    profile.prepare((*_DOUBTS, *beside), readers=[*of_tools, *readers])
     return {tool.name: found[tool.name] for tool in tools}
 
 
@@ -254,6 +137,6 @@ def analyse(
     except msgspec.ValidationError as error:
         message = f"{tool.name}: {error}"
         raise BadUsage(message) from error
-    profile.prepare(tool.derivations)
-    run = tool.compat[producer] if producer else tool.analyse
+    profile.prepare(tool.needs)
+    run = tool.analyse_as(producer) if producer else tool.analyse
     return remedied(profile, run(profile, chosen))

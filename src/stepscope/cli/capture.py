@@ -10,6 +10,7 @@ import msgspec
 
 from stepscope.capture.ground.options import ProfilerOptions
 from stepscope.capture.launching.harmless import say
+from stepscope.errors import BadUsage
 from stepscope.remote import client, registry
 from stepscope.remote.addresses import addresses as parsed
 
@@ -31,7 +32,7 @@ _LONGEST_MS: Final = 60_000
 def answer(
     addresses: Sequence[str],
     *,
-    attach: int | None,
+    attach: Sequence[int],
     duration_ms: int | None,
     steps: int | None,
     delay_ms: int,
@@ -49,11 +50,11 @@ def answer(
     Returns:
         0, or 1 where a host was not recorded and `allow_partial` is false.
     """
-    found = None if attach is None else registry.where(attach)
-    wanted = parsed([*addresses, *([] if found is None else [found.address])])
-    if found is not None and not addresses:
-        # The token of one program is for nobody else.
-        token = token or found.token
+    attached = [one for process in attach for one in registry.reached_by(process)]
+    wanted = parsed([*addresses, *(one.address for one in attached)])
+    if attached and not addresses:
+        # The token of a program is for nobody else.
+        token = token or _their_token(attached)
     options = ProfilerOptions(delay_ms=delay_ms or None, **levels)
     if duration_ms is None:
         duration_ms = _USUAL_MS if steps is None else _LONGEST_MS
@@ -87,6 +88,15 @@ def answer(
         if not no_report:
             _report(outcome)
     return 0 if complete or allow_partial else _INCOMPLETE
+
+
+def _their_token(attached: Sequence[registry.Listening]) -> str | None:
+    tokens = {one.token for one in attached}
+    if len(tokens) > 1:
+        raise BadUsage(
+            "these processes want different tokens: record them one after the other."
+        )
+    return tokens.pop()
 
 
 def _line(one: HostOutcome) -> str:

@@ -1,4 +1,7 @@
-"""What `stepscope report` does once its options are read."""
+"""What `stepscope report` does once its options are read.
+
+What only some of its options need is imported where they are followed.
+"""
 
 from __future__ import annotations
 
@@ -8,23 +11,10 @@ from stepscope.cli.forms import REPORT_FORMS
 from stepscope.cli.output import check_free, deliver
 from stepscope.cli.progress import progress
 from stepscope.cli.terminal import draw, is_terminal, text_width
-from stepscope.compare.comparison import compare
-from stepscope.compare.measured import measured
-from stepscope.compare.store import (
-    answered,
-    promise_file,
-    read_promises,
-    write_promises,
-)
 from stepscope.errors import BadUsage
 from stepscope.frozen import Frozen
 from stepscope.report import to_json, to_text
 from stepscope.report.compose import STAGES, compose, explain, judge
-from stepscope.report.outline import as_markdown, as_text
-from stepscope.report.outline.comparison import comparison_outline
-from stepscope.report.outline.explanation import explanation_outline
-from stepscope.report.outline.promises import answers_outline
-from stepscope.report.outline.whole import report_outline
 from stepscope.report.page import plain_text
 from stepscope.session import open_profile
 from stepscope.thresholds import THRESHOLDS
@@ -76,10 +66,7 @@ def answer(asked: Request) -> int:
     """Report on one profile, or compare it, and return the exit status."""
     _check(asked)
     check_free(asked.output, force=asked.force)
-    # A damaged file is found before anything is worked out.
-    kept_in = promise_file(asked.paths[0]) if asked.store else None
-    if kept_in is not None:
-        read_promises(kept_in)
+    kept_in = _promise_file(asked) if asked.store else None
     if asked.explain is not None:
         _explain(asked, asked.explain)
     elif asked.against:
@@ -87,6 +74,18 @@ def answer(asked: Request) -> int:
     else:
         _report(asked, kept_in)
     return 0
+
+
+def _promise_file(asked: Request) -> Path:
+    from stepscope.compare.store import (  # noqa: PLC0415 - only with --store
+        promise_file,
+        read_promises,
+    )
+
+    kept_in = promise_file(asked.paths[0])
+    # A damaged file is found before anything is worked out.
+    read_promises(kept_in)
+    return kept_in
 
 
 def _check(asked: Request) -> None:
@@ -123,27 +122,39 @@ def _report(asked: Request, kept_in: Path | None) -> None:
         document = compose(profile, shown)
     answers = None
     if kept_in is not None:
-        answers = _kept(asked, kept_in, measured(profile, document.findings))
+        answers = _kept(asked, kept_in, _measured(profile, document.findings))
     kept = _kept_outline(kept_in, answers)
     if asked.form == "json":
         beside = _as_json(kept_in, answers)
         deliver(to_json.render_document(document, beside), asked.output)
     elif asked.form == "markdown":
+        # Only for this form.
+        from stepscope.report.outline import as_markdown  # noqa: PLC0415
+        from stepscope.report.outline.whole import report_outline  # noqa: PLC0415
+
         outline = (*report_outline(document), *kept)
         deliver(as_markdown.render(outline), asked.output)
     else:
         lines = to_text.render(document, width=text_width())
         if kept:
+            from stepscope.report.outline import as_text  # noqa: PLC0415 - seldom
+
             lines += as_text.render(kept, width=text_width())
         show(lines, asked.output)
 
 
 def _compare(asked: Request, kept_in: Path | None) -> None:
+    # Only of two runs.
+    from stepscope.compare.comparison import compare  # noqa: PLC0415
+    from stepscope.report.outline.comparison import (  # noqa: PLC0415
+        comparison_outline,
+    )
+
     with progress(4) as shown:
         shown.stage("Reading")
         base, new = (open_profile(*one) for one in (asked.against, asked.paths))
         shown.stage("Findings")
-        both = [measured(one, _findings(one)) for one in (base, new)]
+        both = [_measured(one, judge(one).findings) for one in (base, new)]
         shown.stage("Comparing")
         found = compare(
             *both,
@@ -160,6 +171,11 @@ def _compare(asked: Request, kept_in: Path | None) -> None:
 
 
 def _explain(asked: Request, rule: str) -> None:
+    # Only with --explain.
+    from stepscope.report.outline.explanation import (  # noqa: PLC0415
+        explanation_outline,
+    )
+
     with progress(3) as shown:
         shown.stage("Reading")
         profile = open_profile(*asked.paths, kernels=asked.kernels)
@@ -172,18 +188,30 @@ def _explain(asked: Request, rule: str) -> None:
 
 
 def _show_outline(outline: Outline, asked: Request) -> None:
+    # Not for a report of one run.
+    from stepscope.report.outline import as_markdown, as_text  # noqa: PLC0415
+
     if asked.form == "markdown":
         deliver(as_markdown.render(outline), asked.output)
     else:
         show(as_text.render(outline, width=text_width()), asked.output)
 
 
-def _findings(profile: ProfileData) -> tuple[Finding, ...]:
-    return judge(profile).findings
+def _measured(profile: ProfileData, findings: tuple[Finding, ...]) -> Measured:
+    from stepscope.compare.measured import measured  # noqa: PLC0415 - to compare
+
+    return measured(profile, findings)
 
 
 def _kept(asked: Request, kept_in: Path, run: Measured) -> tuple[Answer, ...]:
     """Answer for earlier promises, and keep those of this run."""
+    # Only with --store.
+    from stepscope.compare.store import (  # noqa: PLC0415
+        answered,
+        read_promises,
+        write_promises,
+    )
+
     after, answers = answered(
         # Another report may have written meanwhile.
         read_promises(kept_in),
@@ -198,6 +226,10 @@ def _kept(asked: Request, kept_in: Path, run: Measured) -> tuple[Answer, ...]:
 def _kept_outline(kept_in: Path | None, answers: tuple[Answer, ...] | None) -> Outline:
     if kept_in is None or answers is None:
         return ()
+    from stepscope.report.outline.promises import (  # noqa: PLC0415 - with --store
+        answers_outline,
+    )
+
     return answers_outline(answers, str(kept_in))
 
 

@@ -8,6 +8,7 @@ from stepscope.doctor.machine_checks import machine_checks, tool_checks
 from stepscope.doctor.nvidia_checks import cupti_checks, nvidia_checks
 from stepscope.doctor.place_checks import place_checks
 from stepscope.doctor.python_checks import framework_checks, python_checks
+from stepscope.doctor.version_checks import version_checks
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,6 +27,7 @@ def checks(machine: Machine, logdir: Path) -> tuple[Check, ...]:
     return (
         *python_checks(),
         *framework_checks(machine),
+        *version_checks(machine),
         *machine_checks(machine),
         *nvidia_checks(machine),
         *cupti_checks(machine),

@@ -7,6 +7,7 @@ import ctypes
 import importlib.metadata
 import os
 import shutil
+import socket
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -30,6 +31,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
         load: Loads a shared library by name or path; raises `OSError`.
         which: Finds a program; None where there is none.
         free_bytes: Free space of the file system that holds a folder.
+        is_free: Whether a program of this machine can listen at a port.
     """
 
     root: Path
@@ -39,6 +41,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     load: Loader
     which: Callable[[str], str | None]
     free_bytes: Callable[[Path], int]
+    is_free: Callable[[int], bool]
 
     @classmethod
     def here(cls) -> Machine:
@@ -56,6 +59,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
             load=ctypes.CDLL,
             which=shutil.which,
             free_bytes=lambda folder: shutil.disk_usage(folder).free,
+            is_free=_is_free,
         )
 
     def text(self, path: str) -> str | None:
@@ -69,3 +73,11 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
         with contextlib.suppress(OSError):
             return sorted(self.root.glob(pattern))
         return []
+
+
+def _is_free(port: int) -> bool:
+    try:
+        socket.create_server(("127.0.0.1", port)).close()
+    except OSError:
+        return False
+    return True

@@ -81,7 +81,18 @@ def _driver(machine: Machine) -> Check:
         return fact(
             _NVIDIA, "CUDA driver", "It does not tell its version.", state="warn"
         )
-    return fact(_NVIDIA, "CUDA driver", f"CUDA {number // 1000}.{number % 1000 // 10}")
+    version = f"CUDA {number // 1000}.{number % 1000 // 10}"
+    wanted = cuda_major(machine)
+    if wanted is not None and wanted > number // 1000:
+        return Check(
+            group=_NVIDIA,
+            name="CUDA driver",
+            state="fail",
+            fact=f"{version}, and the frameworks are built for CUDA {wanted}.",
+            remedy="Install a newer driver, or frameworks built for the driver's CUDA.",
+            commands=("nvidia-smi",),
+        )
+    return fact(_NVIDIA, "CUDA driver", version)
 
 
 def _management(machine: Machine) -> Check:

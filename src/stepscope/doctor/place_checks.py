@@ -18,10 +18,36 @@ _HERE: Final = "here and now"
 #: A recording of some steps takes a few to some hundred megabytes.
 _LEAST_BYTES: Final = 2**30
 _GIB: Final = 2**30
+#: Ports that are used unless others are given, in documentation too, and by what.
+_PORTS: Final = {6007: "stepscope serve", 6009: "profiler servers"}
+_WITH_ANY_PORT: Final = {
+    6007: "stepscope serve --port 0 LOGDIR",
+    6009: "stepscope run --serve 0 -- python train.py",
+}
 
 
 def place_checks(machine: Machine, logdir: Path) -> list[Check]:
-    """Look whether a log directory can be written to."""
+    """Look whether a log directory can be written to, and which ports are free."""
+    return [*_log_directory(machine, logdir), _ports(machine)]
+
+
+def _ports(machine: Machine) -> Check:
+    used = {port: what for port, what in _PORTS.items() if not machine.is_free(port)}
+    if not used:
+        usual = " and ".join(f"{port} ({what})" for port, what in _PORTS.items())
+        return fact(_HERE, "ports", f"{usual} are free.")
+    taken = " and ".join(f"{port} ({what})" for port, what in used.items())
+    return Check(
+        group=_HERE,
+        name="ports",
+        state="warn",
+        fact=f"Another program listens at {taken}.",
+        remedy="Give another port; 0 takes a free one.",
+        commands=tuple(_WITH_ANY_PORT[port] for port in used),
+    )
+
+
+def _log_directory(machine: Machine, logdir: Path) -> list[Check]:
     folder = _existing(logdir.absolute())
     name = "log directory"
     try:

@@ -16,8 +16,9 @@ import msgspec
 
 from stepscope.errors import BadInput
 from stepscope.formats import sniff
+from stepscope.formats.file_systems import is_url
 from stepscope.formats.registry import READERS
-from stepscope.formats.remote import RemoteDirectory, is_url
+from stepscope.formats.remote import RemoteDirectory
 from stepscope.formats.worker_traces import named_after_files, with_worker_runs
 from stepscope.formats.workers import distinct_hosts, name_of_all
 from stepscope.rundir import (

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from stepscope.errors import BadInput
+from stepscope.formats.file_systems import file_system
 from stepscope.formats.worker_traces import named_after_files, with_worker_runs
-from stepscope.patterns import Pattern
 from stepscope.rundir import run_of_file, runs_of_listing
 
 if TYPE_CHECKING:
@@ -28,27 +28,19 @@ if TYPE_CHECKING:
 
     from stepscope.rundir import Run
 
-__all__ = ["Cache", "RemoteDirectory", "RemoteFile", "is_url"]
+__all__ = ["Cache", "RemoteDirectory", "RemoteFile"]
 
 #: The cache is kept below this; a larger file is refused.
 MOST_BYTES: Final = 16 * 2**30
 #: So many files of a directory without runs are fetched to look what they are.
 _MOST_LOOSE: Final = 64
 
-#: Windows' drive letters are no schemes.
-_URL: Final = Pattern(r"[A-Za-z][A-Za-z0-9+.-]+(::[a-z0-9+.-]+)*://")
 #: What file systems call the thing that changes with a file's content, best first.
 _TAGS: Final = (
     *("ETag", "etag", "generation", "md5Hash", "content_md5", "md5", "checksum"),
     *("LastModified", "last_modified", "mtime", "updated", "modified", "created"),
 )
 _TIMES: Final = ("LastModified", "last_modified", "mtime", "updated", "created")
-_INSTALL: Final = "Install it with: pip install 'stepscope[cloud]'."
-
-
-def is_url(text: str) -> bool:
-    """Return whether a path is an address of another file system."""
-    return _URL.match(text) is not None
 
 
 class RemoteFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,8 +117,8 @@ class RemoteDirectory:
         """
         self.url = url
         self._cache = cache or Cache()
-        self._system, top = _file_system(url)
-        self._top = str(top).rstrip("/")
+        self._system, top = file_system(url)
+        self._top = top.rstrip("/")
         self._files: dict[Path, RemoteFile] = {}
 
     def runs(self) -> tuple[Run, ...]:
@@ -267,31 +259,6 @@ class RemoteDirectory:
             f"{what} ({type(error).__name__}: {said})",
             "Check the URL and that this machine has the right to read it.",
         )
-
-
-# fsspec ships no types.
-def _file_system(url: str) -> tuple[Any, str]:
-    try:
-        from fsspec.core import url_to_fs  # noqa: PLC0415 - an extra, used for URLs only
-    except ImportError as error:
-        raise BadInput.at(
-            url, "needs the package fsspec, which is not installed", _INSTALL
-        ) from error
-    try:
-        system, top = url_to_fs(url)
-    except ImportError as error:
-        raise BadInput.at(
-            url,
-            f"needs a package that is not installed ({' '.join(str(error).split())})",
-            _INSTALL,
-        ) from error
-    except ValueError as error:
-        raise BadInput.at(
-            url,
-            f"is no URL that can be read ({error})",
-            "Use s3://, gs:// or another scheme that fsspec knows.",
-        ) from error
-    return system, top
 
 
 def _tag(about: dict[str, Any]) -> str:

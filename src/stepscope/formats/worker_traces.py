@@ -1,11 +1,15 @@
 """Runs of workers that wrote their traces into directories of the program's choice.
 
-Such a directory is a run, and each of its files is a host; see `rundir`.
+Such a directory is a run, and each of its files is a host; see `rundir`. Where one
+process wrote several files, as PyTorch's schedule does every few steps, they are
+recordings one after the other: the newest of each process are the run, and those before
+them are older runs.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -22,6 +26,8 @@ __all__ = ["named_after_files", "with_worker_runs"]
 _SUFFIX: Final = ".pt.trace.json"
 #: Milliseconds or, since late 2023, nanoseconds since 1970: years 2001 to 2286.
 _TIME: Final = Pattern(r"\.(?:(?P<ms>\d{13})|(?P<ns>\d{19}))\.pt\.trace\.json")
+#: PyTorch names a worker by its host and its process, unless the program names it.
+_OF_PROCESS: Final = Pattern(r"(?P<process>.+_\d+)\.(?:\d{13}|\d{19})\.pt\.trace\.json")
 _MS_PER_S: Final = 1e3
 _NS_PER_S: Final = 1e9
 
@@ -58,16 +64,26 @@ def with_worker_runs(
     for file in sorted(files, reverse=True):
         if is_worker_trace(file.name) and file.parent not in taken:
             folders.setdefault(file.parent, {})[_stem(file)] = file
-    found = [
-        Run(
-            name=_inside(directory, top) or shown_name(top_name),
-            directory=directory,
-            hosts=hosts_of(tuple(sorted(of_worker.values()))),
-            unix_s=max(_written(file, changed) for file in of_worker.values()),
-        )
-        for directory, of_worker in folders.items()
+    found: list[Run] = []
+    before: list[Run] = []
+    for directory, of_worker in folders.items():
+        newest, *older = _one_after_the_other(of_worker.values())
+        name = _inside(directory, top) or shown_name(top_name)
+        for recording in (newest, *older):
+            run = Run(
+                name=name,
+                directory=directory,
+                hosts=hosts_of(tuple(sorted(recording))),
+                unix_s=max(_written(file, changed) for file in recording),
+            )
+            (found if recording is newest else before).append(run)
+    named = _told_apart(found, runs, top)
+    names = {run.directory: run.name for run in named}
+    older_runs = [
+        msgspec.structs.replace(run, name=f"{names[run.directory]}@{_time(run)}")
+        for run in before
     ]
-    return newest_first([*runs, *_told_apart(found, runs, top)])
+    return newest_first([*runs, *named, *older_runs])
 
 
 def named_after_files(files: Sequence[Path]) -> tuple[HostFiles, ...]:
@@ -79,6 +95,28 @@ def named_after_files(files: Sequence[Path]) -> tuple[HostFiles, ...]:
 
 def _stem(file: Path) -> str:
     return file.name.removesuffix(".gz").removesuffix(_SUFFIX)
+
+
+def _one_after_the_other(files: Iterable[Path]) -> list[list[Path]]:
+    """Return recordings of a directory, newest first: of each process one file at most.
+
+    Files that do not say which process wrote them are workers of the newest one.
+    """
+    of_process: dict[str, list[Path]] = {}
+    for file in files:
+        found = _OF_PROCESS.match(file.name)
+        process = _stem(file) if found is None else found["process"]
+        of_process.setdefault(process, []).append(file)
+    each = [sorted(one, reverse=True) for one in of_process.values()]
+    return [
+        [one[back] for one in each if back < len(one)]
+        for back in range(max(map(len, each)))
+    ]
+
+
+def _time(run: Run) -> str:
+    at = datetime.fromtimestamp(run.unix_s, tz=UTC)
+    return at.strftime("%Y_%m_%d_%H_%M_%S_") + f"{at.microsecond // 1000:03}"
 
 
 def _written(file: Path, changed: Callable[[Path], float]) -> float:

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from stepscope.errors import BadUsage
+from stepscope.remote.tpu_names import SCHEME as TPU
+from stepscope.remote.tpu_names import workers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,6 +24,8 @@ _ADDRESS: Final = re.compile(
 )
 _LAST_PORT: Final = 65535
 _NAME: Final = re.compile(r"[A-Za-z][\w.-]*")
+#: With a zone or without.
+_TPU_NAME: Final = re.compile(r"(?:[a-z][a-z0-9-]*/)?[A-Za-z][\w-]*")
 #: On a TPU machine: the workers of its slice, between commas.
 _TPU_WORKERS: Final = "TPU_WORKER_HOSTNAMES"
 
@@ -32,10 +36,12 @@ def addresses(given: str | Iterable[str]) -> tuple[str, ...]:
     Args:
         given: Addresses, or texts with several between commas: `host:port`,
             `grpc://host:port`, `[::1]:port`. `@FILE` means the addresses in a file, one
-            a line; what follows a `#` there is a remark.
+            a line; what follows a `#` there is a remark. `tpu://NAME:port` and
+            `tpu://ZONE/NAME:port` mean that port of each worker of a Cloud TPU.
 
     Raises:
-        BadUsage: One is no address, a file cannot be read, or there is none.
+        BadUsage: One is no address, a file cannot be read, a TPU is not found, or
+            there is none.
     """
     texts = [given] if isinstance(given, str) else list(given)
     found: dict[str, None] = {}
@@ -43,7 +49,7 @@ def addresses(given: str | Iterable[str]) -> tuple[str, ...]:
         for part in text.split(","):
             for one in _in_file(part) if part.strip().startswith(_FILE) else [part]:
                 if one.strip():
-                    found[_checked(one.strip())] = None
+                    found |= dict.fromkeys(_meant(one.strip()))
     if not found:
         raise BadUsage(
             "no address was given; give host:port of a profiler server, or "
@@ -80,6 +86,21 @@ def _in_file(text: str) -> list[str]:
     return [one for line in lines for one in line.split(",")]
 
 
+def _meant(text: str) -> tuple[str, ...]:
+    """Return the addresses that a text means: of a TPU's name one for each worker."""
+    if not text.startswith(TPU):
+        return (_checked(text),)
+    name, _, port = text.removeprefix(TPU).rpartition(":")
+    if not _TPU_NAME.fullmatch(name):
+        raise BadUsage(
+            f"{text!r} names no TPU with a port; give {TPU}NAME:PORT, or "
+            f"{TPU}ZONE/NAME:PORT, with the port of its profiler servers."
+        )
+    # A port that is none is found before anybody is asked.
+    _checked(f"worker:{port}")
+    return tuple(_checked(f"{host}:{port}") for host in workers(name))
+
+
 def _workers(name: str) -> str:
     """Return what to give instead of a name; on a TPU machine its own workers."""
     hosts = os.environ.get(_TPU_WORKERS, "").replace(" ", "").split(",")
@@ -92,10 +113,10 @@ def _checked(text: str) -> str:
         bare = bare.removeprefix(scheme)
     if _NAME.fullmatch(bare):
         raise BadUsage(
-            f"{text!r} is no address of a profiler server: names of TPUs and machines "
-            "without a port are not looked up. Give host:port of each worker, with the "
-            "port of its jax.profiler.start_server or "
-            f"tf.profiler.experimental.server.start: {_workers(bare)}."
+            f"{text!r} is no address of a profiler server: names without a port are "
+            "not looked up. Give host:port of each worker, with the port of its "
+            "jax.profiler.start_server or tf.profiler.experimental.server.start: "
+            f"{_workers(bare)}. For a Cloud TPU, {TPU}{bare}:PORT finds its workers."
         )
     found = _ADDRESS.match(bare.rstrip("/"))
     if found is None or not 0 < int(found["port"]) <= _LAST_PORT:

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from stepscope.capture.ground.main_thread import MAIN_THREAD_S, at_safe_point
 from stepscope.capture.launching.arriving import Arrivals
 from stepscope.capture.launching.harmless import harmless, say
-from stepscope.capture.launching.notes import program_name
+from stepscope.capture.launching.notes import program_is_known, program_name
 from stepscope.capture.launching.plan import FRAMEWORKS
-from stepscope.capture.launching.waiting import is_launcher, runs_nothing_itself
+from stepscope.capture.launching.waiting import FORKS, is_launcher, runs_nothing_itself
 from stepscope.errors import BadUsage
+from stepscope.remote.processes import VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -27,12 +28,12 @@ if TYPE_CHECKING:
 
 __all__ = ["VARIABLE", "ServePlan", "arm"]
 
-#: The environment variable that carries the plan.
-VARIABLE: Final = "STEPSCOPE_SERVE"
 _THIS_MACHINE: Final = "127.0.0.1"
 _LAST_PORT: Final = 65535
 #: A program that ends sooner never listens.
 _AFTER_S: Final = 0.2
+#: A child of `multiprocessing` hears from its parent what it runs, in a moment.
+_MOST_WAITS: Final = 50
 #: Which of the processes that `torchrun` starts on a machine this is.
 _LOCAL_RANK: Final = "LOCAL_RANK"
 
@@ -93,8 +94,10 @@ def arm() -> None:
         ValueError: The environment holds no plan that can be read.
     """
     plan = ServePlan.from_environment(os.environ)
-    if plan is not None and not runs_nothing_itself(sys.orig_argv):
-        _Listens(plan).wait()
+    forks = any(word.startswith(FORKS) for word in sys.orig_argv)
+    if plan is None or (runs_nothing_itself(sys.orig_argv) and not forks):
+        return
+    _Listens(plan).wait(listens_itself=not forks)
 
 
 class _Listens:
@@ -110,10 +113,18 @@ class _Listens:
         self._undo: list[Callable[[], None]] = []
         self._server: Server | None = None
 
-    def wait(self) -> None:
-        """Hear of frameworks, and begin to listen in a moment."""
+    def wait(self, *, listens_itself: bool) -> None:
+        """Hear of frameworks, and begin to listen in a moment.
+
+        Args:
+            listens_itself: False where only what is forked from this process listens.
+        """
         Arrivals({name: self._listener(name) for name in FRAMEWORKS}).watch()
         os.register_at_fork(after_in_child=self._forked)
+        if listens_itself:
+            self._begin_later()
+
+    def _begin_later(self) -> None:
         threading.Thread(
             target=self._begin_soon, name="stepscope-serve", daemon=True
         ).start()
@@ -139,7 +150,12 @@ class _Listens:
 
     def _begin_soon(self) -> None:
         # An event that nobody sets, since a program may replace `time.sleep`.
-        threading.Event().wait(_AFTER_S)
+        nobody = threading.Event()
+        nobody.wait(_AFTER_S)
+        for _ in range(_MOST_WAITS):
+            if program_is_known():
+                break
+            nobody.wait(_AFTER_S)
         begin = harmless(_nothing)(self._begin)
         if not at_safe_point(begin, within_s=MAIN_THREAD_S):
             begin()
@@ -175,6 +191,9 @@ class _Listens:
         # A child has no thread of the server, and none of its port's answers.
         self._counter.forked()
         self._steps.forked()
+        if "grpc" not in sys.modules:
+            # gRPC that was in use before a fork cannot be relied on after it.
+            self._begin_later()
 
 
 def _new_token() -> str:

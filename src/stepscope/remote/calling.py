@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import secrets
 import time
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
 from stepscope.remote.addresses import file_name_of
+from stepscope.remote.destinations import NotStored
 from stepscope.remote.messages import (
     MalformedMessage,
     Message,
@@ -26,8 +26,7 @@ from stepscope.xspace.wire import fields_of
 from stepscope.xspace.writing.write import XSpaceBuilder
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    from stepscope.remote.destinations import Destination
     from stepscope.remote.messages import ProfileRequest
 
 __all__ = ["Caller"]
@@ -47,6 +46,12 @@ _EMPTY: Final = "the host recorded nothing in this time; record for longer."
 _BUSY: Final = "another profiling session"
 #: gRPC's own words for an answer beyond its limit, which is 2 GB here.
 _TOO_LARGE: Final = "message larger than max"
+#: Words of gRPC where a connection is made, and encryption fails.
+_OF_ENCRYPTION: Final = ("handshake", "certificate", "verification")
+#: What answers is no TLS.
+_PLAIN: Final = "wrong_version_number"
+#: Nobody listens at the port.
+_REFUSED: Final = "connection refused"
 
 
 class Caller:
@@ -64,6 +69,7 @@ class Caller:
         self.address = address
         self._grpc = grpc
         self._metadata = () if token is None else ((METADATA_KEY, bearer(token)),)
+        self._encrypts = root_certificate is not None
         if root_certificate is None:
             self._channel = grpc.insecure_channel(address, options=UNLIMITED)
         else:
@@ -104,13 +110,18 @@ class Caller:
         return slowest
 
     def record(
-        self, request: ProfileRequest, directory: Path, *, attempts: int, start_ns: int
+        self,
+        request: ProfileRequest,
+        destination: Destination,
+        *,
+        attempts: int,
+        start_ns: int,
     ) -> HostOutcome:
         """Have the host record, and write its file.
 
         Args:
             request: What is to be recorded.
-            directory: Directory of the run.
+            destination: Where the run is stored.
             attempts: How often to ask at most.
             start_ns: When to begin, by this machine's clock; 0 for at once.
         """
@@ -120,7 +131,7 @@ class Caller:
             if attempt > 1:
                 time.sleep(min(_BACK_OFF_S * 2 ** (attempt - 2), _MOST_BACK_OFF_S))
             outcome, again = self._attempt(
-                request, directory, start_ns if attempt == 1 else 0
+                request, destination, start_ns if attempt == 1 else 0
             )
             outcome = outcome._replace(
                 attempts=attempt, seconds=time.monotonic() - began
@@ -130,7 +141,7 @@ class Caller:
         return outcome
 
     def _attempt(
-        self, request: ProfileRequest, directory: Path, start_ns: int
+        self, request: ProfileRequest, destination: Destination, start_ns: int
     ) -> tuple[HostOutcome, bool]:
         """Ask once; return the outcome, and whether to ask again may help."""
         began = time.monotonic()
@@ -161,13 +172,14 @@ class Caller:
             return self._outcome("empty", _EMPTY, began), True
         try:
             _check(content)
-            self._write(directory, content + self._clock())
+            destination.store(
+                f"{file_name_of(self.address)}{TRACE_SUFFIX}", content + self._clock()
+            )
         except MalformedMessage:
             text = "the profile that it sent cannot be read."
             return self._outcome("error", text, began), False
-        except OSError as error:
-            text = f"its profile cannot be written: {error}."
-            return self._outcome("error", text, began), False
+        except NotStored as error:
+            return self._outcome("error", str(error), began), False
         return self._outcome("ok", "", began)._replace(bytes=len(content)), False
 
     def _clock(self) -> bytes:
@@ -199,12 +211,7 @@ class Caller:
         codes = self._grpc.StatusCode
         code, details = error.code(), " ".join((error.details() or "").split())
         if code == codes.UNAVAILABLE:
-            text = (
-                f"no profiler server answers there ({details}). Start one in the "
-                "program (ss.server.start, tf.profiler.experimental.server.start or "
-                "jax.profiler.start_server), and check the port."
-            )
-            return text, True
+            return self._unreached(details)
         if code == codes.DEADLINE_EXCEEDED:
             return "it did not answer in time; the program may hang.", True
         if code == codes.ALREADY_EXISTS or _BUSY in details.lower():
@@ -221,16 +228,26 @@ class Caller:
             )
         return text, False
 
-    def _write(self, directory: Path, content: bytes) -> None:
-        directory.mkdir(parents=True, exist_ok=True)
-        path = directory / f"{file_name_of(self.address)}{TRACE_SUFFIX}"
-        part = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-        try:
-            part.write_bytes(content)
-            part.replace(path)
-        except OSError:
-            part.unlink(missing_ok=True)
-            raise
+    def _unreached(self, details: str) -> tuple[str, bool]:
+        """Return why there is no connection, and whether to try again."""
+        said = details.lower()
+        if self._encrypts and any(word in said for word in _OF_ENCRYPTION):
+            if _PLAIN in said:
+                return "it does not encrypt; leave out --certificate.", False
+            text = (
+                f"its certificate is not trusted ({details}). Give the one that its "
+                "program listens with, or that of who signed it (--certificate), and "
+                "the host's name as the certificate has it."
+            )
+            return text, False
+        text = (
+            f"no profiler server answers there ({details}). Start one in the "
+            "program (ss.server.start, tf.profiler.experimental.server.start or "
+            "jax.profiler.start_server), and check the port."
+        )
+        if not self._encrypts and _REFUSED not in said:
+            text += " If it encrypts, give its certificate (--certificate)."
+        return text, True
 
     def _call(
         self, method: str, request: Message, kind: type[_M], limit_s: float

@@ -170,6 +170,9 @@ class Captures:
     def snapshot(self) -> ProfileResponse:
         """Hand over what was recorded since the start or the last snapshot.
 
+        Where no recording can follow, what was recorded is handed over all the same,
+        and the next snapshot is refused.
+
         Raises:
             RefusedCapture: Nothing is being recorded continuously.
         """
@@ -181,9 +184,10 @@ class Captures:
                 "nothing is being recorded; call StartContinuousProfiling first.",
             )
         content = recording.end()
-        again = _Recording.begin(recording.options)
-        with self._lock:
-            self._continuous = again
+        with contextlib.suppress(RefusedCapture):
+            again = _Recording.begin(recording.options)
+            with self._lock:
+                self._continuous = again
         return ProfileResponse(xspace=content, empty_trace=not content)
 
     def stop_continuous(self) -> None:

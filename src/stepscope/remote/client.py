@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import threading
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from stepscope import rundir
 from stepscope.errors import BadUsage, StepscopeError
 from stepscope.remote.addresses import addresses
 from stepscope.remote.calling import Caller
+from stepscope.remote.destinations import run_destination
 from stepscope.remote.messages import MOST_MS, ProfileOptions, ProfileRequest
 from stepscope.remote.outcome import HostOutcome, Outcome
 from stepscope.remote.transport import grpc_module
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from stepscope.capture.ground.options import ProfilerOptions
+    from stepscope.remote.destinations import Destination
 
 __all__ = ["CaptureFailed", "Outcome", "record", "trace"]
 
@@ -35,6 +36,7 @@ _NS_PER_MS: Final = 1_000_000
 #: Several hosts begin together: the slowest answer to a greeting, so many times.
 _ROUND_TRIPS: Final = 3
 _MOST_STEPS: Final = 1_000_000
+_CERTIFICATE: Final = b"-----BEGIN CERTIFICATE-----"
 
 
 class CaptureFailed(StepscopeError):
@@ -58,8 +60,11 @@ def trace(  # noqa: PLR0917 - TensorFlow's signature
     """Record for a time, and store one run in a log directory.
 
     Args:
-        service_addr: `host:port`, several between commas, or `@FILE` with one a line.
-        logdir: Where the run is stored, as `ss.start` does.
+        service_addr: `host:port`, several between commas, `@FILE` with one a line, or
+            `tpu://NAME:port` for the workers of a Cloud TPU.
+        logdir: Where the run is stored: a directory of this machine, or a URL that
+            fsspec knows (`s3://…`, `gs://…`). What a store refuses is kept in a
+            temporary directory, which the error names.
         duration_ms: How long to record.
         worker_list: More addresses; they are recorded at the same time.
         num_tracing_attempts: How often a host is asked that has recorded nothing, is
@@ -76,7 +81,8 @@ def trace(  # noqa: PLR0917 - TensorFlow's signature
     Raises:
         CaptureFailed: A host was not recorded, and `allow_partial` is false; or none
             was. What others recorded is stored all the same.
-        BadUsage: An address is none, or gRPC is not installed.
+        BadUsage: An address or the certificate is none, or gRPC is not installed.
+        BadInput: The file system of a URL is unknown, or its package not installed.
     """
     if not 0 < duration_ms <= MOST_MS:
         raise BadUsage(f"duration_ms={duration_ms} is none; give 1 to {MOST_MS}.")
@@ -87,7 +93,7 @@ def trace(  # noqa: PLR0917 - TensorFlow's signature
     run = rundir.new_run_name(time.time())
     return record(
         addresses([*given, *(one for one in more if one)]),
-        directory=rundir.run_directory(Path(logdir).absolute(), run),
+        destination=run_destination(logdir, run),
         request=_request(duration_ms, run, options, steps or 0),
         delay_ms=(options and options.delay_ms) or 0,
         attempts=num_tracing_attempts,
@@ -101,7 +107,7 @@ def trace(  # noqa: PLR0917 - TensorFlow's signature
 def record(
     hosts: Iterable[str],
     *,
-    directory: Path,
+    destination: Destination,
     request: ProfileRequest,
     delay_ms: int = 0,
     attempts: int = 3,
@@ -114,8 +120,14 @@ def record(
 
     Raises:
         CaptureFailed: As `trace` says.
+        BadUsage: gRPC is not installed, or the certificate is none.
     """
     grpc = grpc_module()
+    if root_certificate is not None and _CERTIFICATE not in root_certificate:
+        raise BadUsage(
+            "the certificate (--certificate) holds none; give a PEM file, which has a "
+            f"line {_CERTIFICATE.decode()}."
+        )
     callers = [
         Caller(grpc, host, token=token, root_certificate=root_certificate)
         for host in addresses(hosts)
@@ -125,14 +137,16 @@ def record(
         found = _in_parallel(
             callers,
             lambda caller: caller.record(
-                request, directory, attempts=attempts, start_ns=start_ns
+                request, destination, attempts=attempts, start_ns=start_ns
             ),
             on_progress,
         )
     finally:
         for caller in callers:
             caller.close()
-    outcome = Outcome(run=directory.name, directory=directory, all=tuple(found))
+    outcome = Outcome(
+        run=destination.run, directory=destination.place, all=tuple(found)
+    )
     if not outcome.hosts or (outcome.problems() and not allow_partial):
         raise CaptureFailed(outcome.problems())
     return outcome

@@ -40,12 +40,12 @@ class Outcome(NamedTuple):
 
     Attributes:
         run: Name of the run.
-        directory: Directory of the run's files.
+        directory: Directory of the run's files; a URL where `logdir` was one.
         all: Outcome of each host, in the order of the addresses.
     """
 
     run: str
-    directory: Path
+    directory: Path | str
     all: tuple[HostOutcome, ...]
 
     @property

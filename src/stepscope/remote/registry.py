@@ -18,14 +18,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from stepscope.errors import BadUsage
+from stepscope.remote.processes import (
+    ancestors,
+    begins_to_listen,
+    command,
+    owner,
+    started_ticks,
+    user_name,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
-__all__ = ["Listening", "forget", "listening", "note", "where"]
+__all__ = ["Listening", "forget", "listening", "note", "reached_by"]
 
-#: Field of /proc/PID/stat, counted from after the name of the process.
-_STARTED_TICKS: Final = 19
 #: Longest list of processes in a sentence.
 _LISTED: Final = 5
 _WRITABLE_BY_OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
@@ -54,7 +60,7 @@ def note(address: str, token: str | None) -> None:
         "address": address,
         "token": token,
         "program": sys.argv[0] or sys.executable,
-        "started_ticks": _started_ticks(process),
+        "started_ticks": started_ticks(process),
     }
     for folder in _folders():
         with contextlib.suppress(OSError):
@@ -73,32 +79,69 @@ def forget() -> None:
             (folder / f"{os.getpid()}.json").unlink()
 
 
-def where(process: int) -> Listening:
-    """Return where a process can be recorded.
+def reached_by(process: int) -> tuple[Listening, ...]:
+    """Return whom the number of a process records.
+
+    That is the process itself; where it only started others, as a launcher does, the
+    first below it that listen, and not what these started (workers that make batches).
 
     Raises:
-        BadUsage: There is no such process, it is another user's, or it has no server.
+        BadUsage: There is no such process, it is another user's, or neither it nor
+            one that it started has a server.
     """
-    owner = _owner(process)
-    if owner is None:
+    user = owner(process)
+    if user is None:
         raise BadUsage(
             f"there is no process {process}; give the number of one that runs."
         )
-    if owner != os.getuid():
+    if user != os.getuid():
         raise BadUsage(
-            f"process {process} is another user's ({_user_name(owner)}): record it as "
+            f"process {process} is another user's ({user_name(user)}): record it as "
             "that user, or by the address of its server."
         )
-    for folder in _folders():
-        found = _read(folder / f"{process}.json")
-        if found is not None:
-            return found
-    others = [f"{one.process} ({one.program})" for one in listening()]
-    those = f" Those that have one: {', '.join(others[:_LISTED])}." if others else ""
-    raise BadUsage(
-        f"process {process} has no profiler server: start the program with stepscope "
-        f"run --serve, or have it call ss.server.start().{those}"
+    by_number = {one.process: one for one in listening()}
+    if process in by_number:
+        return (by_number[process],)
+    found = tuple(
+        one for one in by_number.values() if _is_first_below(process, one, by_number)
     )
+    if not found:
+        raise BadUsage(_why_not(process, by_number))
+    return found
+
+
+def _is_first_below(
+    process: int, one: Listening, by_number: Mapping[int, Listening]
+) -> bool:
+    above = ancestors(one.process)
+    between = above[: above.index(process)] if process in above else above
+    return process in above and not any(it in by_number for it in between)
+
+
+def _why_not(process: int, by_number: Mapping[int, Listening]) -> str:
+    """Return why a process that runs cannot be recorded, and what to do instead."""
+    above = [by_number[it] for it in ancestors(process) if it in by_number]
+    if above and command(process) == command(above[0].process):
+        parent = _named(above[0])
+        return (
+            f"process {process} was forked from process {parent}, which listens; a "
+            f"forked child has no server. Record its parent (--attach "
+            f"{above[0].process}), or have the program spawn its children instead."
+        )
+    if begins_to_listen(process):
+        return (
+            f"process {process} does not listen yet: stepscope run --serve started "
+            "it, and it says a line on standard error when it does, or why it cannot."
+        )
+    those = ", ".join(map(_named, list(by_number.values())[:_LISTED]))
+    return (
+        f"process {process} has no profiler server, or not yet: start the program with "
+        "stepscope run --serve, or have it call ss.server.start()."
+    ) + (f" Those that have one: {those}." if those else "")
+
+
+def _named(one: Listening) -> str:
+    return f"{one.process} ({one.program})"
 
 
 def listening() -> tuple[Listening, ...]:
@@ -147,10 +190,10 @@ def _read(path: Path) -> Listening | None:
         found = Listening(
             process, str(fields["program"]), str(fields["address"]), fields["token"]
         )
-        started_ticks = fields["started_ticks"]
+        since = fields["started_ticks"]
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    if _owner(process) != os.getuid() or _started_ticks(process) != started_ticks:
+    if owner(process) != os.getuid() or started_ticks(process) != since:
         with contextlib.suppress(OSError):
             path.unlink()
         return None
@@ -187,37 +230,3 @@ def _is_ours_alone(folder: Path) -> bool:
         if status.st_mode & _WRITABLE_BY_OTHERS:
             return False
     return True
-
-
-def _owner(process: int) -> int | None:
-    """Return the user of a process; None where there is none."""
-    try:
-        return Path(f"/proc/{process}").stat().st_uid
-    except OSError:
-        pass
-    try:
-        os.kill(process, 0)
-    except PermissionError:
-        # Nobody of this number: without /proc it is only known to be another user's.
-        return -1
-    except (ProcessLookupError, OverflowError):
-        return None
-    return os.getuid()
-
-
-def _started_ticks(process: int) -> int | None:
-    """Return when a process started, since the machine did; None without /proc."""
-    try:
-        fields = Path(f"/proc/{process}/stat").read_bytes().rpartition(b")")[2].split()
-        return int(fields[_STARTED_TICKS])
-    except (OSError, ValueError, IndexError):
-        return None
-
-
-def _user_name(user: int) -> str:
-    import pwd  # noqa: PLC0415 - not on every system, and only for a message
-
-    try:
-        return pwd.getpwuid(user).pw_name
-    except KeyError:
-        return str(user) if user >= 0 else "unknown"

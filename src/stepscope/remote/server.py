@@ -12,18 +12,22 @@ Definition: docs/remote.md.
 from __future__ import annotations
 
 import atexit
+import errno
 import hmac
 import logging
 import os
 import secrets
+import socket
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from stepscope.errors import BadUsage, StepscopeError
+from stepscope.formats.file_systems import is_url
 from stepscope.remote import client, registry
 from stepscope.remote.addresses import is_loopback
 from stepscope.remote.captures import Captures, Refusal, RefusedCapture
+from stepscope.remote.destinations import Destination
 from stepscope.remote.messages import (
     ContinuousProfilingResponse,
     GetSnapshotRequest,
@@ -60,6 +64,12 @@ _MOST_CALLS: Final = 16
 #: A request is a few hundred bytes.
 _MOST_REQUEST_BYTES: Final = 2**20
 _LAST_PORT: Final = 65535
+_CANNOT: Final = (
+    "the server cannot listen at {} ({}); give another port, or 0 for a free one."
+)
+_CERTIFICATE: Final = (
+    " Its certificate has to be a private key and the chain that belongs to it (PEM)."
+)
 #: Hosts that mean all addresses of a machine, and the one that itself reaches them by.
 _REACHED_BY: Final = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]", "::": "[::1]"}  # noqa: S104 - nothing is bound here
 
@@ -113,11 +123,14 @@ def start(
         certificate: Private key and certificate chain (PEM): calls are encrypted.
 
     Raises:
-        BadUsage: gRPC is not installed, the port is taken, or there is no such one.
+        BadUsage: gRPC is not installed, the port is taken, there is no such one, or
+            the key and the chain do not belong together.
     """
     grpc = grpc_module()
     if not 0 <= port <= _LAST_PORT:
         raise BadUsage(f"port={port} does not exist; give 0 to {_LAST_PORT}.")
+    if port and _is_taken(host, port):
+        raise BadUsage(_CANNOT.format(f"{host}:{port}", "it is taken"))
     is_local = is_loopback(host)
     if token is None and not is_local:
         token = secrets.token_urlsafe(16)
@@ -145,10 +158,8 @@ def start(
             credentials = grpc.ssl_server_credentials([certificate])
             bound = made.add_secure_port(where, credentials)
     except RuntimeError as error:
-        raise BadUsage(
-            f"the server cannot listen at {where} ({error}); give another port, or 0 "
-            "for a free one."
-        ) from error
+        remedy = "" if certificate is None else _CERTIFICATE
+        raise BadUsage(_CANNOT.format(where, error) + remedy) from error
     server.address, server.token = f"{host}:{bound}", token
     made.start()
     registry.note(f"{_REACHED_BY.get(host, host)}:{bound}", token)
@@ -161,6 +172,19 @@ def start(
             token,
         )
     return server
+
+
+def _is_taken(host: str, port: int) -> bool:
+    """Return whether another program listens there; gRPC would log its own error."""
+    try:
+        socket.create_server((host.strip("[]"), port), family=_family(host)).close()
+    except OSError as error:
+        return error.errno == errno.EADDRINUSE
+    return False
+
+
+def _family(host: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in host else socket.AF_INET
 
 
 class _Answers:
@@ -260,12 +284,20 @@ class _Answers:
                 "this server calls no other host for a client of another machine; "
                 "give all addresses to the client (stepscope capture A B …).",
             )
-        root = Path(request.repository_root or request.request.repository_root)
+        given = request.repository_root or request.request.repository_root
+        if is_url(given):
+            # This program's credentials are not its clients'.
+            raise RefusedCapture(
+                Refusal.FAILED_PRECONDITION,
+                f"{given} is no directory of this machine, and this server writes no "
+                "object store for a client; use stepscope capture A B --logdir URL.",
+            )
+        root = Path(given)
         session = request.session_id or request.request.session_id
         try:
             outcome = client.record(
                 request.hosts,
-                directory=root / session,
+                destination=Destination.folder(root / session),
                 request=request.request,
                 allow_partial=True,
             )

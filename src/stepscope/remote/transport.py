@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import os
+import sys
 from typing import Any, Final
 
 from stepscope.errors import BadUsage
@@ -16,6 +18,8 @@ UNLIMITED: Final = (
     ("grpc.max_send_message_length", -1),
     ("grpc.max_receive_message_length", -1),
 )
+#: How much gRPC's own code logs, which reads it when it is imported.
+_VERBOSITY: Final = "GRPC_VERBOSITY"
 #: Where a call carries the token.
 METADATA_KEY: Final = "authorization"
 
@@ -26,11 +30,17 @@ def bearer(token: str) -> str:
 
 
 def grpc_module() -> Any:
-    """Import gRPC.
+    """Import gRPC, whose own code logs errors alone then.
+
+    At its usual level it writes a line to standard error for each child that a program
+    with a server forks, as PyTorch's DataLoader does in every epoch.
 
     Raises:
         BadUsage: It is not installed.
     """
+    is_ours = _VERBOSITY not in os.environ and "grpc" not in sys.modules
+    if is_ours:
+        os.environ[_VERBOSITY] = "ERROR"
     try:
         return importlib.import_module("grpc")
     except ImportError as error:
@@ -38,3 +48,6 @@ def grpc_module() -> Any:
             f"recording from outside needs gRPC, which cannot be imported ({error}); "
             "pip install grpcio"
         ) from error
+    finally:
+        if is_ours:
+            os.environ.pop(_VERBOSITY, None)

@@ -8,7 +8,7 @@ import msgspec
 
 from stepscope.advice.checklist import checklist
 from stepscope.advice.engine import DERIVATIONS as OF_RULES
-from stepscope.advice.engine import evaluate, signals_of
+from stepscope.advice.engine import evaluate, readers_of, signals_of
 from stepscope.advice.explanation import explanation
 from stepscope.advice.headline import lead
 from stepscope.advice.replayed import together
@@ -95,14 +95,17 @@ class Judgement(Frozen, frozen=True, eq=True):
 def compose(profile: ProfileData, shown: Stages) -> Document:
     """Run each tool of a report once, and every rule."""
     shown.stage("Working out")
+    signals = signals_of(profile, THRESHOLDS)
     found = answers(
         profile,
         REPORTED,
         beside=(*OF_RULES, annotation_calls),
+        # Without threads nothing is gained by working out what no rule may ask for.
+        readers=readers_of(signals) if profile.is_worth_threads else (),
         begun=lambda tool: shown.stage(tool.title),
     )
     shown.stage("Findings")
-    judged = judge(profile)
+    judged = _judged(profile, signals)
     return Document(
         profile=describe(profile),
         **{field: found[name] for name, field in REPORTED.items()},
@@ -139,6 +142,7 @@ def explain(profile: ProfileData, rule: str) -> Explanation:
     Raises:
         BadUsage: There is no such rule.
     """
+    profile.prepare(OF_RULES)
     signals = signals_of(profile, THRESHOLDS)
     found = _found(profile, signals)
     return explanation(profile, rule, found, signals)
@@ -146,7 +150,11 @@ def explain(profile: ProfileData, rule: str) -> Explanation:
 
 def judge(profile: ProfileData) -> Judgement:
     """Run every rule, and choose what is said first."""
-    signals = signals_of(profile, THRESHOLDS)
+    profile.prepare(OF_RULES)
+    return _judged(profile, signals_of(profile, THRESHOLDS))
+
+
+def _judged(profile: ProfileData, signals: Signals) -> Judgement:
     found = _found(profile, signals)
     said = lead(found, signals, THRESHOLDS)
     return Judgement(

@@ -12,11 +12,11 @@ from typing import Final, Literal
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
 
-__all__ = ["KeptCounter", "KeptKind"]
+__all__ = ["KEPT_KINDS", "KeptCounter", "KeptKind"]
 
 #: Members, or nodes of a graph; bytes of their arrays, and of graphs of gradients.
 KeptKind = Literal["items", "bytes", "graphs"]
-_KINDS: Final[tuple[KeptKind, ...]] = ("items", "bytes", "graphs")
+KEPT_KINDS: Final[tuple[KeptKind, ...]] = ("items", "bytes", "graphs")
 _NAME: Final = Pattern(
     r"(?P<kind>items|bytes|graphs) added to (?P<path>.+)"
     r" of \$(?P<file>[^$]*):(?P<line>\d+) (?P<function>[^$]+)\Z"
@@ -45,12 +45,17 @@ class KeptCounter(Frozen, frozen=True, eq=True):
         """Return the counter's name; functions are named `$file.py:LINE function`."""
         return f"{kind} added to {path} of {function}"
 
+    def of_kind(self, kind: KeptKind) -> str:
+        """Return the name of the counter of the same container that counts this."""
+        function = f"${self.file}:{self.line} {self.function}"
+        return self.name(kind, self.path, function)
+
     @classmethod
     def of(cls, name: str) -> KeptCounter | None:
         """Return what a counter of this name counts; None for any other counter."""
         found = _NAME.match(name)
         if found is None:
             return None
-        kind = next(it for it in _KINDS if it == found["kind"])
+        kind = next(it for it in KEPT_KINDS if it == found["kind"])
         line = int(found["line"])
         return cls(kind, found["path"], found["file"], line, found["function"])

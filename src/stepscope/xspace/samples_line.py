@@ -9,6 +9,7 @@ Definition: docs/formats/xplane.md#samples-of-functions.
 from __future__ import annotations
 
 import re
+from math import inf
 from typing import Final, Literal
 
 from stepscope.frozen import Frozen
@@ -19,7 +20,6 @@ __all__ = [
     "CORE_TIME_BASE",
     "FILE_PATH",
     "LINE",
-    "LINES_BASE",
     "OTHER_THREADS",
     "READ",
     "SAMPLES_BASE",
@@ -34,7 +34,7 @@ SAMPLES_BASE: Final = 2**30
 #: Added once more for the time that a thread wanted a core.
 CORE_TIME_BASE: Final = 2**29
 #: Added to `SAMPLES_BASE` for the lines of the program in the functions of a thread.
-LINES_BASE: Final = 2**28
+_LINES_BASE: Final = 2**28
 #: What a line holds: functions of a thread that drives steps; functions of another
 #: thread of the program; which line of each function of a thread ran; when a thread
 #: wanted a core.
@@ -49,7 +49,7 @@ _BEGINNINGS: Final[dict[SamplesKind, str]] = {
 _BASES: Final[dict[SamplesKind, int]] = {
     "functions": SAMPLES_BASE,
     "functions_beside": SAMPLES_BASE,
-    "source_lines": SAMPLES_BASE + LINES_BASE,
+    "source_lines": SAMPLES_BASE + _LINES_BASE,
     "core_time": SAMPLES_BASE + CORE_TIME_BASE,
 }
 _NAMES: Final = {
@@ -100,7 +100,10 @@ class SamplesLine(Frozen, frozen=True, eq=True):
 
     @classmethod
     def of(cls, line: int, name: str) -> SamplesLine | None:
-        """Return what a line's id and name say; None where it holds no samples."""
+        """Return what a line's id and name say; None where it holds no samples.
+
+        A rate that cannot be is damage: time is divided by it.
+        """
         if line < SAMPLES_BASE:
             return None
         for kind, pattern in _NAMES.items():
@@ -110,6 +113,8 @@ class SamplesLine(Frozen, frozen=True, eq=True):
             try:
                 hz = float(found["hz"])
             except ValueError:
+                return None
+            if not 0 < hz < inf:
                 return None
             return cls(line - _BASES[kind], found["thread"], hz, kind)
         return None

@@ -148,3 +148,22 @@ def test_the_whole_path_is_the_recorded_one(tmp_path: Path) -> None:
         ("/usr/lib/python3.12/x.py", True),
     ]
     assert found.hz == 50
+
+
+@pytest.mark.parametrize(
+    ("name", "library"),
+    [
+        ("torch/nn/modules/module.py(1782): _call_impl", True),
+        ("multiprocessing/queues.py(99): get", True),
+        ("train.py(22): validate", False),
+        ("models/torch/net.py(5): forward", False),
+        # The file's own name alone: one of Python's, or of any package.
+        ("random.py(333): choice", None),
+        ("$train.py:22 validate", None),
+    ],
+)
+def test_where_the_folder_is_cut_off_the_rest_says_whose_a_file_is(
+    name: str, *, library: bool | None
+) -> None:
+    (found,) = frames([("main", name, 0, 10)]).names.values()
+    assert found.library is library

@@ -80,6 +80,11 @@ def test_functions_of_libraries_have_their_purpose(name: str, purpose: str) -> N
     assert told == purpose
 
 
+def test_purposes_are_known_where_the_folder_of_packages_is_cut_off() -> None:
+    name = "torch/serialization.py(900): save"
+    assert found([("main", name, 0, 10)]) == [("save", "CHECKPOINT")]
+
+
 def test_a_function_of_the_program_has_none_whatever_its_name() -> None:
     assert found([("main", "app/torch/serialization.py(1): save", 0, 10)]) == [
         ("save", "UNKNOWN")

@@ -147,7 +147,7 @@ def test_a_file_of_a_framework_is_a_library_s_where_its_path_was_cut() -> None:
     ]
     times = line_times(found(lines)).drop_nulls("file")
     known = dict(zip(times["file"], times["library"], strict=True))
-    assert known == dict(zip(files, (True, True, False, None), strict=True))
+    assert known == dict(zip(files, (True, True, False, False), strict=True))
 
 
 def test_without_launch_calls_no_function_has_a_device_time() -> None:

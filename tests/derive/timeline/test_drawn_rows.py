@@ -349,6 +349,23 @@ def test_what_outlives_the_span_around_it_leaves_the_nest() -> None:
     assert lanes_of(found, "main") == [(0, 2, "main"), (2, 1, "overlap")]
 
 
+def test_lines_of_the_program_are_not_shown_beside_their_functions() -> None:
+    samples = "samples of main, 100 a second"
+    found = timeline(
+        blueprint.trace(
+            [
+                ("main", "train", 0, 10),
+                (samples, "$train.py:20 step", 0, 10),
+                (
+                    *("source lines of main, 100 a second", "$train.py:20 step"),
+                    *(0, 10, {"source_line": 22}),
+                ),
+            ]
+        )
+    )
+    assert names(found, 0) == ["main", samples]
+
+
 def test_asynchronous_events_run_beside_the_thread_that_shows_them() -> None:
     found = timeline(
         blueprint.trace(

@@ -1,6 +1,6 @@
 """A program that listens with our server; a program, no test.
 
-listening_own.py [tensorflow | torch] — trains until its standard input is closed.
+listening_own.py [tensorflow | torch | plain] — trains until its standard input closes.
 """
 
 from __future__ import annotations
@@ -18,6 +18,11 @@ if framework == "torch":
 
     def step() -> None:
         (rows @ rows).sum()
+
+elif framework == "plain":
+
+    def step() -> None:
+        sum(range(1000))
 
 else:
     import tensorflow as tf

@@ -64,10 +64,10 @@ def test_workers_stand_side_by_side_with_their_breakdown() -> None:
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({}, "b, device 0 is the slowest worker, in 3 of 4 steps."),
+        ({}, "The others wait for b, device 0, in 3 of 4 steps."),
         ({}, "the other workers waited 2.50 ms for it, added up."),
         ({}, "It spends 800 µs a step more on input than the median of the others."),
-        ({"of_steps": 1, "steps": 1}, "the slowest worker, in the one step."),
+        ({"of_steps": 1, "steps": 1}, "The others wait for b, device 0.\n"),
         (
             {"cause": "late_start", "excess_ms": {"late_start": 4.0}},
             "It begins its steps 4.00 ms later than the median of the others",

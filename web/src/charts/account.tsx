@@ -95,7 +95,7 @@ function Owner({ entry, category, digits }: { entry: AccountEntry; category: Cat
       ))}
       {told.length > FIRST && (
         <tr class="part">
-          <td>
+          <td colSpan={4}>
             <button class="link" aria-expanded={all} onClick={() => show(!all)}>
               {all ? `only the ${FIRST} largest` : `${left} more`}
             </button>

@@ -19,6 +19,9 @@ function detailsOf(category: string, details: Record<string, number>): [string, 
   return named.filter(([name]) => (details[name] ?? 0) > 0);
 }
 
+/** What is seen at all has a bar that can be seen. */
+const length = (share: number | null | undefined) => (share ? Math.max(share, 0.4) : 0);
+
 export function Breakdown({ field, parts, percents, details = {} }: Props) {
   // One column of numbers: all have the decimals that the largest needs.
   const digits = decimals(Math.max(...Object.values(parts), 0));
@@ -31,7 +34,7 @@ export function Breakdown({ field, parts, percents, details = {} }: Props) {
           <Swatch category={each} /> {each.title}
         </span>,
         <svg key={`${each.name} bar`} class="length" aria-hidden="true">
-          <rect width={`${percents[each.name] ?? 0}%`} height="14" {...paint(each)} />
+          <rect width={`${length(percents[each.name])}%`} height="14" {...paint(each)} />
         </svg>,
         <span key={`${each.name} ms`} class="number">
           <Value field={`${field}.${each.name}`} title={each.title} exact={parts[each.name] ?? null} evidence={each.sentence} shown={ms(parts[each.name])} />

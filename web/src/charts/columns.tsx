@@ -45,10 +45,12 @@ interface Drawn extends Stack {
 const HEIGHT = 220;
 const LEFT = 62;
 const RIGHT = 76;
+/** Where so few pixels are there, the names of lines stand in the picture. */
+const NARROW = 480;
 const BOTTOM = 22;
 const TOP = 22;
 const TICKS = 4;
-const WIDEST = 60;
+const WIDEST = 90;
 /** Columns that are narrower can hardly be pointed at. */
 const LEAST_WIDTH = 3;
 /** A column that is so many times the median leaves the scale, and is marked. */
@@ -61,9 +63,11 @@ export function Columns(props: Props) {
 function Picture(props: Props & { room: number }) {
   const { unit, room, each, ruler, lines = [] } = props;
   const [under, point] = useState<number | null>(null);
-  const right = room - (lines.length > 0 ? RIGHT : 0);
+  const roomy = room > NARROW;
+  const right = room - (lines.length > 0 && roomy ? RIGHT : 0);
   const places = Math.floor((right - LEFT) / LEAST_WIDTH);
   const shown = binned(props.stacks, places);
+  const alone = unlike(shown);
   const own = scale(shown.map((column) => column.total));
   const top = 1.04 * (ruler?.most ?? 0) || Math.max(own, 1.04 * (lines[0]?.value ?? 0));
   const width = Math.min((right - LEFT) / Math.max(Math.min(ruler?.count ?? 0, places), shown.length, 1), WIDEST);
@@ -72,14 +76,21 @@ function Picture(props: Props & { room: number }) {
     point(index);
     props.onPoint?.(index === null ? null : shown[index]!.index);
   };
+  // Groups of one column each are told apart by their names, not by the label that all share.
+  const named = (column: Drawn) => (alone && column.group) || column.label;
   const beyond = shown.filter((column) => column.total > top);
   const pointed = under === null ? undefined : shown[under];
   return (
     <>
       <Hatches />
       {ruler?.legend !== false && <Legend categories={present(shown.map((column) => column.parts))} />}
-      <svg viewBox={`0 0 ${room} ${HEIGHT + 4}`} role="list" aria-label={`One column for each ${each}`}>
+      <svg viewBox={`0 0 ${room} ${HEIGHT + 16}`} role="list" aria-label={`One column for each ${each}`}>
         <Axis top={top} right={right} y={y} title={`Time of a ${each} (${unit})`} />
+        {!alone && (
+          <text aria-hidden="true" x={LEFT + (shown.length * width) / 2} y={HEIGHT + 12} text-anchor="middle">
+            {each.charAt(0).toUpperCase() + each.slice(1)}
+          </text>
+        )}
         {shown.map((column, index) => (
           <g
             key={index}
@@ -96,9 +107,9 @@ function Picture(props: Props & { room: number }) {
             {column.total > top && (
               <path class="beyond" d={`M${LEFT + (index + 0.5) * width} ${TOP - 9}l4 7h-8z`} />
             )}
-            {labelled(index, shown, width) && (
+            {labelled(index, shown.map(named), width) && (
               <text x={LEFT + (index + 0.5) * width} y={HEIGHT - 4} text-anchor="middle">
-                {column.label}
+                {named(column)}
               </text>
             )}
           </g>
@@ -106,14 +117,17 @@ function Picture(props: Props & { room: number }) {
         <Parts stacks={shown} width={width} y={y} />
         {shown.map((column, index) =>
           column.outside && <rect key={index} class="outside" x={LEFT + index * width} y={TOP} width={width} height={HEIGHT - BOTTOM - TOP} />)}
-        <Groups columns={shown} width={width} />
+        {alone || <Groups columns={shown} width={width} />}
         {lines.map(
           ({ label, value }) =>
             value !== null &&
             value <= top && (
               <g key={label} class="level" data-level={label}>
                 <line x1={LEFT} x2={right} y1={y(value)} y2={y(value)} />
-                <text x={right + 4} y={y(value) + (label === lines[0]!.label ? 12 : 0)}>
+                <text
+                  {...(roomy ? { x: right + 4 } : { x: right - 2, "text-anchor": "end" })}
+                  y={y(value) + (label === lines[0]!.label ? 12 : roomy ? 0 : -4)}
+                >
                   {label} {number(value)}
                 </text>
               </g>
@@ -130,7 +144,7 @@ function Picture(props: Props & { room: number }) {
       <p class="summary">
         {beyond.length > 0 &&
           `▲ beyond the scale: ${counted(beyond.length, each)}, up to ${number(Math.max(...beyond.map((one) => one.total)))} ${unit}. `}
-        {shown.some((column) => column.outside) && "Pale: in no mean. "}
+        {shown.some((column) => column.outside) && "Pale: not in the mean. "}
         {lines.map(({ label, value }) => value !== null && value > top && `${label} ${number(value)} ${unit}. `)}
         {shown.length < props.stacks.length &&
           `${number(props.stacks.length)} ${each}s share ${number(shown.length)} columns; each shows the worst of its own.`}
@@ -238,13 +252,18 @@ function Axis({ top, right, y, title }: AxisProps) {
   );
 }
 
+/** Whether each column is one of another group, such as the hosts of one step. */
+function unlike(columns: Drawn[]): boolean {
+  return columns.length > 1 && new Set(columns.map((each) => each.group)).size === columns.length;
+}
+
 function total(stack: Stack): number {
   return Object.values(stack.parts).reduce((sum, value) => sum + value, 0);
 }
 
 /** Labels stand apart from each other by at least their own width. */
-function labelled(index: number, columns: Drawn[], width: number): boolean {
-  const widest = Math.max(...columns.map((each) => each.label.length));
+function labelled(index: number, labels: string[], width: number): boolean {
+  const widest = Math.max(...labels.map((each) => each.length));
   return index % Math.ceil((7 * widest + 8) / width) === 0;
 }
 

@@ -32,6 +32,8 @@ interface Props {
 }
 
 const HEIGHT = 380;
+/** Height of a label. */
+const LABEL = 13;
 const LEFT = 78;
 const RIGHT = 26;
 const TOP = 14;
@@ -109,9 +111,9 @@ function Picture({ label, points, roofs, onChoose, room }: Props & { room: numbe
             onClick={() => onChoose?.(index)}
           />
         ))}
-        {roofs.map((roof) => (
-          <text key={roof.label} class="roof" x={right} y={y(roof.peak) - 4} text-anchor="end">
-            {roof.label}
+        {apart(roofs.map((roof) => y(roof.peak) - 4)).map((at, k) => (
+          <text key={k} class="roof" x={right} y={at} text-anchor="end">
+            {roofs[k]!.label}
           </text>
         ))}
       </svg>
@@ -151,4 +153,15 @@ function outline(
   if (!memory) return `M${x(first)} ${y(peak)}H${x(last)}`;
   const begin = Math.max(first, 10 ** up[0] / memory);
   return `M${x(begin)} ${y(begin * memory)}L${x(peak / memory)} ${y(peak)}H${x(last)}`;
+}
+
+/** Heights of labels, moved up where one would lie on the one below it. */
+function apart(heights: number[]): number[] {
+  const moved = [...heights];
+  let below = Infinity;
+  for (const k of heights.map((_, index) => index).sort((a, b) => heights[b]! - heights[a]!)) {
+    below = Math.min(heights[k]!, below - LABEL);
+    moved[k] = below;
+  }
+  return moved;
 }

@@ -23,6 +23,8 @@ interface Props {
   /** A share of 0 to 100, on an axis of its own. */
   share?: { label: string; values: (number | null)[] } | undefined;
   mark: { index: number; label: string } | null;
+  /** The moment that is told of elsewhere. */
+  chosen?: number | null;
   /** What is said of a moment. */
   said: (index: number) => string;
   onChoose?: (index: number) => void;
@@ -113,6 +115,9 @@ function Picture(props: Props & { room: number }) {
         ))}
         {share && <path class="share" d={outline(share.values.map((each) => each ?? 0), x, (value) => y(value / 100))} />}
         {mark && <Mark x={x(mark.index)} label={mark.label} toLeft={x(mark.index) > (LEFT + right) / 2} />}
+        {props.chosen != null && (
+          <line class="cursor chosen" x1={x(props.chosen)} x2={x(props.chosen)} y1={TOP - 6} y2={HEIGHT - BOTTOM} />
+        )}
         {at !== null && <line class="cursor" x1={x(at)} x2={x(at)} y1={TOP} y2={HEIGHT - BOTTOM} />}
       </svg>
       <p class="under" aria-live="off">{at !== null && props.said(at)}</p>

@@ -122,7 +122,15 @@ function idleOf({ columns, rows, matching }: TableAnswer): Set<string> {
 
 /** Where the numbers before a name would push it out of sight. */
 const PHONE = "(max-width: 500px)";
-const namesFirst = (all: string[]) => [...new Set([all.find((name) => /name$/.test(name)) ?? all[0]!, ...all])];
+const SIZE = /_(ms|us|percent|bytes)\b/;
+
+/** Name and place, then times and shares; a page that lists its columns has them in order. */
+function forPhone(all: string[], listed: boolean): string[] {
+  const name = all.find((each) => /name$/.test(each)) ?? all[0];
+  const rank = (each: string) =>
+    each === name ? 0 : PLACES.includes(each) && !listed ? 1 : each === "rank" ? 4 : listed || SIZE.test(each) ? 2 : 3;
+  return [...all].sort((one, other) => rank(one) - rank(other));
+}
 
 export function toColumn(each: Column | string): Column {
   const [name, title] = typeof each === "string" ? each.split(": ") : [];
@@ -135,7 +143,7 @@ function Filled(props: Shown) {
   const known = new Map(asked.map((each) => [each.name, each]));
   const idle = idleOf(value);
   const first = asked.map(({ name }) => name).filter((name) => !idle.has(name));
-  const names = (props.kept.columns ?? (matchMedia(PHONE).matches ? namesFirst(first) : first)).filter((name) => value.columns.some((c) => c.name === name));
+  const names = (props.kept.columns ?? (matchMedia(PHONE).matches ? forPhone(first, Boolean(props.columns)) : first)).filter((name) => value.columns.some((c) => c.name === name));
   const columns = names.map((name) => known.get(name) ?? { name });
   if (value.total === 0) return <p>No {props.caption}.</p>;
   return (

@@ -9,6 +9,7 @@ import { lasting, number } from "../format";
 import { Pick } from "../parts/pick";
 import { Prose } from "../parts/prose";
 import { Show } from "../parts/unavailable";
+import { narrow } from "../state/screen";
 import { change, link, state, type State } from "../state/url";
 
 /** Of a longer file only the lines around the costliest one are written. */
@@ -42,7 +43,9 @@ export function SourceLines({ data, options }: { data: ModelViewsResult; options
   const choose = (row: Row) => void (row.file !== null && (location.hash = hrefOf(row)));
   const table = <DataTable tool="model_views" table="source" caption="lines" {...{ options, columns: COLUMNS, onChoose: choose, inTrace: placeOf }} />;
   if (file === undefined) return table;
-  const called = Object.fromEntries(files.map((each) => [each, `${each} (${lasting(times.get(each))})`]));
+  // A narrow window has room for the file's own name, which says most.
+  const short = (path: string) => (narrow.value ? path.replace(/^.*[\\/]/, "…/") : path);
+  const called = Object.fromEntries(files.map((each) => [each, `${short(each)} (${lasting(times.get(each))})`]));
   return (
     <Chart
       title="Time by source line"

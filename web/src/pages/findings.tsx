@@ -7,6 +7,7 @@ import type { Action } from "../data/made/types";
 import { percent } from "../format";
 import { Fact } from "../parts/fact";
 import { Pick } from "../parts/pick";
+import { Prose } from "../parts/prose";
 import { Show } from "../parts/unavailable";
 import { change, state } from "../state/url";
 import { Headline, PageLinks, PlaceLinks } from "./headline";
@@ -112,7 +113,7 @@ function Card({ finding }: { finding: ToldFinding }) {
           <code>{finding.id}</code>
         </small>
       </header>
-      {words.remedy && <p>To know: {words.remedy}</p>}
+      {words.remedy && <p>To know: <Prose text={words.remedy} /></p>}
       {words.gain && (
         <p class="verdict">
           Gain: {words.gain}
@@ -152,9 +153,9 @@ function Actions({ actions }: { actions: Action[] }) {
     <>
       <h4>What to change</h4>
       <ul>
-        {actions.map((each) => (
-          <li key={each.text}>
-            {each.text}
+        {actions.map((each, k) => (
+          <li key={k}>
+            <Prose text={each.text} />
             {(each.code ?? each.env) && <pre>{each.code ?? each.env}</pre>}
           </li>
         ))}
@@ -193,6 +194,8 @@ function Links({ finding }: { finding: ToldFinding }) {
 
 function Basis({ finding }: { finding: ToldFinding }) {
   const { numbers, threshold } = finding.words;
+  const told = numbers.length + finding.inputs.length > 0 || threshold || finding.confirm || finding.refute;
+  if (!told) return null;
   return (
     <details>
       <summary>Numbers, inputs and what would refute it</summary>
@@ -202,8 +205,8 @@ function Basis({ finding }: { finding: ToldFinding }) {
         ))}
       </dl>
       {threshold && <p>Threshold: {threshold}</p>}
-      {finding.confirm && <p>To confirm: {finding.confirm}</p>}
-      {finding.refute && <p>What would refute it: {finding.refute}</p>}
+      {finding.confirm && <p>To confirm: <Prose text={finding.confirm} /></p>}
+      {finding.refute && <p>What would refute it: <Prose text={finding.refute} /></p>}
       {finding.inputs.length > 0 && <p>Read from: <code>{finding.inputs.join(", ")}</code></p>}
     </details>
   );

@@ -49,10 +49,14 @@ export function FrameworkOpStats() {
               <Value field="device_idle_us" title="Device idle" exact={data.device_idle_us} shown={lasting(data.device_idle_us)} />
               , host idle{" "}
               <Value field="host_idle_us" title="Host idle" exact={data.host_idle_us} shown={lasting(data.host_idle_us)} />
+              .
               {data.device_idle_us !== null && (
                 <>
-                  . Ops on the device are small below a launch latency of{" "}
-                  <Value field="launch_latency_us" title="Launch latency" exact={data.launch_latency_us} shown={lasting(data.launch_latency_us)} />
+                  {" "}
+                  Ops on the device are small below a launch latency of{" "}
+                  <span class="whole">
+                    <Value field="launch_latency_us" title="Launch latency" exact={data.launch_latency_us} shown={lasting(data.launch_latency_us)} />.
+                  </span>
                 </>
               )}
             </p>

@@ -113,11 +113,12 @@ function Range({ data }: { data: InputPipelineResult }) {
   );
   // Steps of several hosts are no course.
   const course = shares.length > 1 && new Set(shares.map(({ label }) => label)).size === shares.length;
+  const several = shares.some(({ low, high }) => low < high);
   if (of.mean === null) return null;
   return (
     <Chart
       title="Share of the step that is input"
-      summary={course ? "The line is the mean of the devices; the band reaches from the least to the most." : ""}
+      summary={course && several ? "The line is the mean of the devices; the band reaches from the least to the most." : ""}
       table={
         <DataTable
           tool="input_pipeline_analyzer"

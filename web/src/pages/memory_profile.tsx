@@ -79,7 +79,11 @@ function Lines({ id, options }: { id: string; options: Record<string, string> })
   );
 }
 
-const inColumn = (cell: Cell, largest: number | null) => size(Number(cell), largest);
+/** In the unit of the column's largest; what that unit does not show has one of its own. */
+const inColumn = (cell: Cell, largest: number | null) => {
+  const shown = size(Number(cell), largest);
+  return shown.startsWith("<") ? size(Number(cell)) : shown;
+};
 
 function Summary({ id, memory }: { id: string; memory: Memory }) {
   const of = `memories.${id}`;
@@ -101,13 +105,19 @@ function Summary({ id, memory }: { id: string; memory: Memory }) {
             <Line title="Timestamp" field={`${of}.peak.time_ms`} exact={peak?.time_ms ?? null} shown={ms(peak?.time_ms)} />
             <Line title="Stack reservation" field={`${of}.peak.stack_bytes`} exact={peak?.stack_bytes ?? null} shown={size(peak?.stack_bytes)} />
             <Line title="Heap allocation" field={`${of}.peak.heap_bytes`} exact={peak?.heap_bytes ?? null} shown={size(peak?.heap_bytes)} />
-            <Line title="Free memory" field={`${of}.peak.free_bytes`} exact={peak?.free_bytes ?? null} shown={size(peak?.free_bytes)} />
+            <Line title={partly(memory) ? "Free, of what is reserved" : "Free memory"} field={`${of}.peak.free_bytes`} exact={peak?.free_bytes ?? null} shown={size(peak?.free_bytes)} />
             <Line title="Fragmentation (lower is better)" field={`${of}.peak.fragmentation`} exact={shared} shown={percent(shared && 100 * shared)} />
           </tbody>
         </table>
       </section>
     </>
   );
+}
+
+/** Whether the allocator has reserved a part of the memory only, so that its free space is not all that is free. */
+function partly({ capacity_bytes: capacity, peak }: Memory): boolean {
+  if (capacity === null || !peak || peak.free_bytes === null) return false;
+  return (peak.stack_bytes ?? 0) + (peak.heap_bytes ?? 0) + peak.free_bytes < 0.99 * capacity;
 }
 
 /** Below this share of the capacity, what is used has a scale of its own. */
@@ -134,6 +144,7 @@ function Timeline({ id, memory }: { id: string; memory: Memory }) {
   const fromPeak = (row: Row | undefined) => Math.abs((cell(row ?? {}, "time_ms") ?? 0) - (memory.peak?.time_ms ?? 0));
   const peakAt = rows.reduce((best, row, k) => (fromPeak(row) < fromPeak(rows[best]) ? k : best), 0);
   const shares = rows.map((row) => cell(row, "fragmentation"));
+  const chosen = state.value.at ? rows.findIndex((row) => String(row.time_ms) === state.value.at) : -1;
   // At a single event it is no line.
   const line = shares.filter((each) => each !== null).length > 1;
   return (
@@ -173,6 +184,7 @@ function Timeline({ id, memory }: { id: string; memory: Memory }) {
           line ? { label: "Fragmentation", values: shares.map((each) => (each === null ? null : 100 * each)) } : undefined
         }
         mark={memory.peak === null ? null : { index: peakAt, label: `peak ${size(memory.peak.memory_in_use_bytes)}` }}
+        chosen={chosen < 0 ? null : chosen}
         said={(index) => (rows[index] ? hover(rows[index]) : "")}
         onChoose={(index) => change({ mem: id, at: String(rows[index]?.time_ms ?? "") }, { push: true })}
       />

@@ -75,7 +75,7 @@ function Controls({ view }: { view: View }) {
         of={{ "": "as the preset says", ...Object.fromEntries(ORDERS.map((each) => [each, heading(each)])) }}
         onPick={(sort) => change({ sort })}
       />
-      <Typed label="Names with (pattern)" value={state.value.find ?? ""} onType={(find) => change({ find })} />
+      <Typed label="Names like" value={state.value.find ?? ""} onType={(find) => change({ find })} />
       <Typed label="At least (µs)" value={state.value.at ?? ""} onType={(at) => change({ at })} />
     </p>
   );
@@ -182,8 +182,9 @@ function OfRanges({ data }: { data: ModelViewsResult }) {
     <p>
       Time of the host's clock in the ranges that the program named, and of the device work that was launched there. Launched in none of
       them:{" "}
-      <Value field="unannotated_device_us" title="Device time outside of all ranges" exact={outside} shown={lasting(outside)} />
-      .
+      <span class="whole">
+        <Value field="unannotated_device_us" title="Device time outside of all ranges" exact={outside} shown={lasting(outside)} />.
+      </span>
     </p>
   );
 }

@@ -146,7 +146,7 @@ function leftOut(data: OverviewPageResult): string {
 function Steps({ data, all }: { data: OverviewPageResult; all: number | undefined }) {
   const found = data.step_detection;
   const how = found.source
-    ? `Steps: ${SOURCES[found.source] ?? found.source}, timed on the ${found.anchor}, confidence ${percent(100 * (found.confidence ?? 0))}.`
+    ? `Steps ${(SOURCES[found.source] ?? found.source).replace(/^inferred:/, "inferred,")}, timed on the ${found.anchor}, confidence ${percent(100 * (found.confidence ?? 0))}.`
     : "No steps were found; the whole recording is one window.";
   if (data.steps.length === 0) return null;
   return (
@@ -195,11 +195,11 @@ function Environment({ data }: { data: OverviewPageResult }) {
         <tbody>
           <Line title="Hosts" field="environment.hosts" exact={of.hosts} />
           <Line title="Device type" field="environment.device_type" exact={of.device_type} />
-          <Line title="Devices" field="environment.device_count" exact={of.device_count} />
+          <Line title="Devices listed" field="environment.device_count" exact={of.device_count} />
           <Line title="Devices used" field="environment.used_device_count" exact={of.used_device_count} />
           {kinds(of.devices).map(([kind, devices]) => (
             <tr key={kind}>
-              <th scope="row" colSpan={used(devices) ? 1 : 2}>{devices.length} × {kind}</th>
+              <th scope="row" colSpan={used(devices) ? 1 : 2}>{at(devices)} × {kind}</th>
               {used(devices) && <td>{used(devices)}</td>}
             </tr>
           ))}
@@ -220,9 +220,12 @@ function kinds(devices: DeviceEntry[]): [string, DeviceEntry[]][] {
   return [...found];
 }
 
+/** How many worked; all, where the recording holds work of none. */
+const at = (devices: DeviceEntry[]) => devices.filter((each) => each.used).length || devices.length;
+
 function used(devices: DeviceEntry[]): string {
-  const worked = devices.filter((each) => each.used).length;
-  return worked === devices.length ? "" : `${worked} with recorded work`;
+  if (devices.every((each) => each.used)) return "";
+  return devices.some((each) => each.used) ? `at work, of ${devices.length} listed` : "no recorded work";
 }
 
 /** Phases whose name says too little. */

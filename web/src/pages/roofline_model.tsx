@@ -6,8 +6,9 @@ import type { Cell, Row, RooflineModelResult } from "../data/made/types";
 import { CODES } from "../data/made/words";
 import { ms, number, percent } from "../format";
 import { Pick } from "../parts/pick";
-import { ToolPage } from "../parts/tool";
-import { Value } from "../parts/value";
+import { Prose } from "../parts/prose";
+import { ToolPage, useAround } from "../parts/tool";
+import { reasonFor, Value } from "../parts/value";
 import { change, link, state } from "../state/url";
 
 /** Further circles would hide each other; the table has every row. */
@@ -15,6 +16,9 @@ const MOST_POINTS = 300;
 const TABLES: Record<string, string> = { ops: "ops", kernels: "kernels" };
 /** By itself: numbers of a logarithmic axis have no decimals in common. */
 const figures = (cell: Cell) => number(Number(cell));
+const SUMMARY =
+  "A circle is an op or kernel, its area the share of the time; full: measured by counters, hollow: from shapes and bytes. The lines are what the device allows.";
+
 const COLUMNS: Columns = [
   "rank", "name", "kernel_name", "op_name: Op that launched it", { name: "time_percent", bar: true },
   "evidence: Work known by", "of_roof_percent: Of the roof", "bound_by",
@@ -38,6 +42,7 @@ export function RooflineModel() {
 }
 
 function Model({ data }: { data: RooflineModelResult }) {
+  const why = reasonFor("roofs", useAround().missing);
   const first = data.ops.length || !data.kernels.length ? "ops" : "kernels";
   const by = state.value.by && state.value.by in TABLES ? state.value.by : first;
   const rows = by === "ops" ? data.ops : data.kernels;
@@ -68,15 +73,17 @@ function Model({ data }: { data: RooflineModelResult }) {
       <p>
         For{" "}
         <Value field={`unknown_${by}_percent`} title="Time without a known place" exact={unknown} shown={percent(unknown)} />{" "}
-        of the time of {TABLES[by]} it is not known how much was computed or moved. {number(drawn.length)} of {number(rows.length)} are
-        drawn; the table holds the others too, such as those that compute nothing.
+        of the time of {TABLES[by]} it is not known how much was computed or moved.{" "}
+        {drawn.length > 0
+          ? `${number(drawn.length)} of ${number(rows.length)} are drawn; the table holds the others too, such as those that compute nothing.`
+          : "So none has a place in the chart; the table holds all."}
       </p>
       <p>
         <Pick label="Show" value={by} of={TABLES} onPick={(by) => change({ by })} />
       </p>
       <Chart
         title="Operations per second by operations per byte"
-        summary="A circle is an op or kernel, its area the share of the time; full: measured by counters, hollow: from shapes and bytes. The lines are what the device allows."
+        {...(drawn.length + roofs.length > 0 && { summary: SUMMARY })}
         table={table}
       >
         <Roofline
@@ -89,7 +96,11 @@ function Model({ data }: { data: RooflineModelResult }) {
       </Chart>
       <section class="panel" aria-label="Roofs">
         <h2>What the device allows</h2>
-        <DataTable tool="roofline_model" table="roofs" caption="roofs" columns={ROOFS} />
+        {data.roofs.length > 0 ? (
+          <DataTable tool="roofline_model" table="roofs" caption="roofs" columns={ROOFS} />
+        ) : (
+          <p><Prose text={why ? `${why.reason} ${why.remedy}` : "No device was recorded, or its rates are not known."} /></p>
+        )}
       </section>
     </>
   );

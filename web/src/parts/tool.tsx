@@ -1,9 +1,10 @@
 // A tool's page around its data: waiting, refused, unavailable, and what is missing.
 import { createContext, type ComponentChildren } from "preact";
-import { useContext } from "preact/hooks";
+import { useContext, useEffect } from "preact/hooks";
 
 import { useTool, type Options, type ToolAnswer } from "../data/client";
 import type { Missing, Results } from "../data/made/types";
+import { absent } from "../data/runs";
 import { Absent, MissingFields, Show } from "./unavailable";
 
 interface Around {
@@ -27,6 +28,11 @@ export function ToolPage<T extends keyof Results>(props: {
 }) {
   const options = props.options ?? {};
   const answer = useTool(props.tool, options);
+  const why = answer.state === "ready" && Object.keys(options).length === 0 ? answer.value.unavailable : null;
+  // The navigation marks a page without data from its first visit on.
+  useEffect(() => {
+    if (why) absent.value = { ...absent.value, [props.tool]: why };
+  }, [why]);
   return (
     <Show answer={answer}>
       {(envelope) =>

@@ -4,7 +4,7 @@ import type { ComponentChildren } from "preact";
 
 import { useDefinition } from "../data/definitions";
 import type { Cell, Missing } from "../data/made/types";
-import { byName, UNKNOWN } from "../format";
+import { byName, UNKNOWN, unitOf } from "../format";
 import { open } from "./details";
 import { Fact } from "./fact";
 import { Prose } from "./prose";
@@ -69,7 +69,7 @@ function Explained(props: {
     <dl>
       <Fact name="Field"><code>{props.tool}: {props.field}</code></Fact>
       {definition && <Fact name="Definition">{definition}</Fact>}
-      {exact !== undefined && exact !== null && <Fact name="Exactly">{String(exact)}</Fact>}
+      {exact !== undefined && exact !== null && <Fact name="Exactly">{typeof exact === "number" ? `${exact} ${unitOf(props.field)}`.trim() : exact}</Fact>}
       {why && <Fact name="Not measured"><Prose text={`${why.reason} ${why.remedy}`} /></Fact>}
       {evidence && <Fact name="Evidence">{evidence}</Fact>}
     </dl>

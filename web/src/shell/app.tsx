@@ -6,6 +6,7 @@ import { absent, chosen, lost, notice, refresh, runs } from "../data/runs";
 import { PAGES } from "../pages";
 import { Quality } from "../parts/quality";
 import { Absent, Refused } from "../parts/unavailable";
+import { narrow } from "../state/screen";
 import { hosts, page } from "../state/url";
 import { Bar } from "./bar";
 import { Drawer } from "./drawer";
@@ -27,7 +28,7 @@ export function App() {
       <a class="skip" href="#content" onClick={toContent}>Skip to the content</a>
       <Bar />
       <div class="body">
-        <Nav />
+        {narrow.value || <Nav />}
         <main id="content" tabIndex={-1}>
           {notice.value && (
             <p class="notice" role="status">

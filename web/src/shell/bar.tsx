@@ -1,9 +1,11 @@
 import { base, chosen, runs, type Run } from "../data/runs";
 import { Pick } from "../parts/pick";
+import { narrow } from "../state/screen";
 import { change, hosts, join, state } from "../state/url";
 import { setTheme, theme, type Theme } from "../state/theme";
 import { Capture } from "./capture";
 import { help } from "./keys";
+import { Menu } from "./menu";
 import { RunList } from "./runs";
 
 export function Bar() {
@@ -11,16 +13,33 @@ export function Bar() {
     <header class="bar">
       <strong class="brand">stepscope</strong>
       <RunPicker />
-      <BasePicker />
-      <RunList />
-      <Capture />
-      <HostPicker />
+      {narrow.value || <Others />}
       {state.value.step && (
         <button aria-label={`Step ${state.value.step}: back to all steps`} onClick={() => change({ step: "" }, { push: true })}>
           Step {state.value.step} ✕
         </button>
       )}
       <span class="grow" />
+      {narrow.value ? <Menu><Others /><Settings /></Menu> : <Settings />}
+    </header>
+  );
+}
+
+/** Which part of the run, and which other runs. */
+function Others() {
+  return (
+    <>
+      <BasePicker />
+      <RunList />
+      <Capture />
+      <HostPicker />
+    </>
+  );
+}
+
+function Settings() {
+  return (
+    <>
       <Pick
         label="Theme"
         value={theme.value}
@@ -30,7 +49,7 @@ export function Bar() {
       <button aria-label="Keys and help" onClick={() => (help.value = true)}>
         ?
       </button>
-    </header>
+    </>
   );
 }
 

@@ -76,7 +76,7 @@ const STATES = { ready: "", writing: "being written", unreadable: "cannot be rea
 function told(run: Run): string[] {
   const date = run.recorded_unix_ms === null ? UNKNOWN : new Date(run.recorded_unix_ms).toLocaleString("sv");
   const hosts = run.hosts.length === 1 ? run.hosts[0]! : counted(run.hosts.length, "host");
-  return [run.name, date, run.frameworks?.join(", ") ?? UNKNOWN, hosts, run.format, size(run.bytes), run.reason ?? STATES[run.state]];
+  return [run.name, date, run.frameworks?.join(", ") || UNKNOWN, hosts, run.format, size(run.bytes), run.reason ?? STATES[run.state]];
 }
 
 /** What lies in the log directory and cannot be shown, each with its reason. */

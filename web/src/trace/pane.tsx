@@ -6,6 +6,7 @@ import { useAnswer } from "../data/client";
 import { CATEGORIES } from "../data/made/categories";
 import { duration, number, percent } from "../format";
 import { Refused } from "../parts/unavailable";
+import { touch } from "../state/screen";
 import { painted } from "../state/theme";
 import { change, state } from "../state/url";
 import { hiddenAtFirst, layout as laidOut, visible, type Catalogue, type Lane, type Layout } from "../timeline/model";
@@ -207,7 +208,11 @@ function Chosen({ control, known }: { control: Control; known: ReturnType<typeof
   if (!now) {
     return (
       <>
-        <p class="hint">Choose an event, or drag over a time for its sums. W and S zoom, A and D move, ? lists all keys.</p>
+        <p class="hint">
+          {touch.value
+            ? "Tap an event or a gap. Drag to move, pinch to zoom; drag over the ruler for the sums of a time."
+            : "Choose an event, or drag over a time for its sums. W and S zoom, A and D move, ? lists all keys."}
+        </p>
         <Legend categories={CATEGORIES} />
       </>
     );

@@ -64,7 +64,8 @@ export class Pointer {
       this.begin();
       return;
     }
-    const touched = event.pointerType === "touch" && tool.value !== "timing";
+    // A finger moves the window unless another tool was chosen.
+    const touched = event.pointerType === "touch" && tool.value === "select";
     const does = event.button === 1 || touched ? "pan" : event.shiftKey ? "timing" : tool.value;
     this.down = { ...at, view: { ...this.scene.view }, does, moved: false, scrolled: this.scroller.scrollTop };
     if (event.button === 1) event.preventDefault();

@@ -2,6 +2,7 @@
 import { Swatch, categoryTitle } from "../charts/categories";
 import { CATEGORIES } from "../data/made/categories";
 import { duration, number, percent, UNKNOWN } from "../format";
+import { absent } from "../data/runs";
 import { Fact } from "../parts/fact";
 import { MissingFields } from "../parts/unavailable";
 import { holding } from "../state/tables";
@@ -61,7 +62,9 @@ export function Span({ span, control }: { span: Details; control: Control }) {
         {span.links.kernel && (
           <a href={link({ page: "kernel_stats", tables: holding("rows", span.links.kernel) })}>This kernel in Kernels</a>
         )}
-        <a href={link({ page: "memory_profile", at: String(span.start_ps / 1e9) })}>Memory at this time</a>
+        {!absent.value.memory_profile && (
+          <a href={link({ page: "memory_profile", at: String(span.start_ps / 1e9) })}>Memory at this time</a>
+        )}
       </p>
       <MissingFields missing={span.missing} />
     </>

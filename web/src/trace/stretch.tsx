@@ -3,8 +3,9 @@
 import type { ComponentChildren } from "preact";
 import { useEffect } from "preact/hooks";
 
+import { Swatch } from "../charts/categories";
 import { useAnswer, type Answer } from "../data/client";
-import { CATEGORIES, CATEGORY_OF } from "../data/made/categories";
+import { CATEGORIES, CATEGORY_OF, type Category } from "../data/made/categories";
 import type { Missing, Unavailable } from "../data/made/types";
 import { counted, duration, number, percent } from "../format";
 import { Fact } from "../parts/fact";
@@ -84,6 +85,8 @@ export function tokenOf(owner: string): string {
   return CATEGORIES.find((each) => each.name === category)?.token ?? "idle";
 }
 
+const categoryOf = (owner: string) => CATEGORIES.find((each) => each.name === (CATEGORY_OF[owner] ?? owner));
+
 export function Folded({ of, control }: { of: Extract<Choice, { kind: "folded" }>; control: Control }) {
   const slice = sliceAt(control.scene.pieces(of.track), of.track, of.row, of.at, 0);
   if (!slice || slice.count === 1) return null;
@@ -142,7 +145,7 @@ function Sums({ answer, control }: { answer: Answer<Totals>; control: Control })
             title={`Whose time it is${device !== null && devices.length > 1 ? `, device ${device}` : ""}`}
             rows={mostFirst(owners.filter((each) => each.device === device && each.time_ps)).map(({ owner, category, time_ps }) => ({
               owner,
-              token: tokenOf(category),
+              category: categoryOf(category),
               what: control.scene.catalogue.owners.find((each) => each.name === owner)?.words ?? owner,
               ps: time_ps!,
               beside: percent((100 * time_ps!) / account_ps),
@@ -167,8 +170,8 @@ const MOST_SUMS = 12;
 /** One row: what took time, how much, and its share or count. */
 interface Summed {
   owner?: string;
-  /** Of the colour of an owner. */
-  token?: string;
+  /** Of an owner, for its colour. */
+  category?: Category | undefined;
   what: ComponentChildren;
   /** All of a name that may be cut. */
   title?: string | null;
@@ -182,10 +185,10 @@ function SumTable({ title, rows }: { title: string; rows: Summed[] }) {
     <table class="twin sums">
       <caption>{title}</caption>
       <tbody>
-        {rows.map(({ owner, token, what, title, ps, beside }, k) => (
+        {rows.map(({ owner, category, what, title, ps, beside }, k) => (
           <tr key={k} data-owner={owner}>
             <th scope="row" title={title ?? undefined}>
-              {token && <i class={`swatch fill-bg-${token}`} aria-hidden="true" />} {what}
+              {category && <Swatch category={category} />} {what}
             </th>
             <td class="number" title={`${ps} ps`} data-ps={ps}>{duration(ps)}</td>
             <td class="number">{beside}</td>
@@ -266,7 +269,7 @@ function Told({ of, control }: { of: Explanation; control: Control }) {
           title="Whose time it is"
           rows={of.owners.map(({ owner, label, parts, ps, percent: share }) => ({
             owner,
-            token: tokenOf(owner),
+            category: categoryOf(owner),
             what: <>{label}<small> {parts.flatMap(({ name }) => name ?? []).slice(0, 2).join(", ")}</small></>,
             ps,
             beside: percent(share),

@@ -27,6 +27,7 @@ __all__ = [
     "hands_on",
     "judge_steps",
     "most_often",
+    "worker_words",
     "workers_of",
 ]
 
@@ -109,9 +110,29 @@ def judge_steps(
         devices=tuple(sorted(found.workers, key=lambda one: one != named)),
         parts=()
         if named is None
-        else (Part(name=named, share_percent=verdict.share_percent),),
+        else (
+            Part(
+                name=worker_words(named, found.workers),
+                share_percent=verdict.share_percent,
+            ),
+        ),
         **fields,
     )
+
+
+def worker_words(label: str, workers: Sequence[str]) -> str:
+    """Return the words for one of some workers, as far as they tell it apart.
+
+    Hosts with one device each are told apart by their names, devices of one host by
+    their numbers.
+    """
+    host, _, device = label.rpartition(":")
+    if not host:
+        return label
+    hosts = [one.rpartition(":")[0] for one in workers]
+    if len(set(hosts)) == 1:
+        return f"device {device}"
+    return host if hosts.count(host) == 1 else f"{host}, device {device}"
 
 
 def most_often(

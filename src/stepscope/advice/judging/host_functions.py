@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from stepscope.advice.signals.enclosing import function_runs
+from stepscope.advice.signals.enclosing import FEW_LOOKS, function_runs
 from stepscope.advice.signals.running.callbacks import called_back
 from stepscope.advice.signals.vocabulary import PLAIN, frameworks_used
 from stepscope.frozen import Frozen
@@ -39,6 +39,8 @@ OWNER: Final = "host_compute"
 FUNCTION_READS: Final[tuple[Signal[Any], ...]] = (
     *(function_runs, frameworks_used, called_back),
 )
+#: A function with this part of its caller's time is what the caller does.
+_MOST: Final = 0.8
 
 
 class HostFunction(Frozen, frozen=True, eq=True):
@@ -51,6 +53,7 @@ class HostFunction(Frozen, frozen=True, eq=True):
         is_model: Whether the ops of the model are called from it.
         is_step: Whether the model is run by it, or while it waits.
         is_called_back: Whether an op of the compiled step calls it.
+        is_seen: Whether calls, or looks enough, say how much of the steps it has.
     """
 
     part: Part
@@ -59,6 +62,7 @@ class HostFunction(Frozen, frozen=True, eq=True):
     is_model: bool
     is_step: bool
     is_called_back: bool = False
+    is_seen: bool = True
 
 
 def host_functions(signals: Signals, shares: StepShares) -> tuple[HostFunction, ...]:
@@ -116,35 +120,68 @@ def _of_part(part: Part, runs: FunctionRuns | None, shares: StepShares) -> HostF
     whole = 100 * sum(runs.times_ps(part)) / max(shares.total_ps, 1)
     # A model that is asked what to do next is not trained meanwhile.
     predicts = runs.mostly_predicts(part)
+    looks = runs.looks_at(part)
     return HostFunction(
         msgspec.structs.replace(part, share_percent=max(own, whole)),
         own,
         runs,
         is_model=not predicts and (runs.trains(part) or runs.calls_the_model(part)),
         is_step=not predicts and (runs.is_in_the_model(part) or runs.is_the_step(part)),
+        is_seen=looks is None or looks >= FEW_LOOKS,
     )
 
 
 def fault_of(
-    functions: tuple[HostFunction, ...], thresholds: Thresholds
+    functions: tuple[HostFunction, ...],
+    thresholds: Thresholds,
+    *,
+    runs_a_model: bool,
 ) -> HostFunction | None:
     """Return the function that holds up a host without devices; None for none.
 
+    Args:
+        functions: What `host_functions` returns.
+        thresholds: The numbers that verdicts depend on.
+        runs_a_model: Whether `has_ops`: functions are the step itself where no ops show
+            a model.
+    """
+    blamed = _holds_up if runs_a_model else _litters
+    large = sorted(
+        (one for one in functions if blamed(one, thresholds)),
+        key=lambda one: -one.part.share_percent,
+    )
+    if runs_a_model or not large:
+        return large[0] if large else None
+    # Of functions that call each other the innermost one makes the garbage.
+    least = _MOST * large[0].part.share_percent
+    return [one for one in large if one.part.share_percent >= least][-1]
+
+
+def _holds_up(one: HostFunction, thresholds: Thresholds) -> bool:
+    """Return whether a function beside the model holds much of the step.
+
     Its own time counts, and what it calls where that is not the model: a function from
     which the model's ops are called is the step itself. Ops that a device waits for are
-    the matter of `launch.delay`.
+    the matter of `launch.delay`. One or two looks of a short recording say that it ran,
+    and not for how long.
     """
     limit = thresholds.host_function.value
-    large = (
-        one
-        for one in functions
-        if not one.is_model
-        and (
-            one.own_percent >= limit
-            or (not one.is_step and one.part.share_percent >= limit)
-        )
+    its_own = one.own_percent >= limit
+    whole = not one.is_step and one.part.share_percent >= limit
+    return not one.is_model and one.is_seen and (its_own or whole)
+
+
+def _litters(one: HostFunction, thresholds: Thresholds) -> bool:
+    """Return whether a function that holds much of the step leaves much garbage.
+
+    So much of it comes from work on Python's objects one by one.
+    """
+    return (
+        one.runs is not None
+        and _holds_up(one, thresholds)
+        and one.runs.collects_percent(one.part) >= thresholds.host_work_warn.value
+        and not one.runs.mostly_collects(one.part)
     )
-    return max(large, key=lambda one: one.part.share_percent, default=None)
 
 
 def has_ops(signals: Signals, shares: StepShares, thresholds: Thresholds) -> bool:
@@ -157,6 +194,9 @@ def has_ops(signals: Signals, shares: StepShares, thresholds: Thresholds) -> boo
         for one in shares.named(OWNER, place="inside")
         if one.function is None and one.name is not None
     )
+    # Collections have a name and are no ops.
+    garbage = shares.held_percent(OWNER, ("garbage",), place="inside")
+    ops_ps -= round(garbage / 100 * shares.total_ps)
     of_framework = signals.of(frameworks_used) not in ((), PLAIN)
     least = 0.0 if of_framework else thresholds.host_work_warn.value * shares.total_ps
     return 100 * ops_ps >= max(least, 1)

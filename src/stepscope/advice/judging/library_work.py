@@ -1,7 +1,7 @@
 """What fits a function whose time goes to one kind of work of a known library.
 
-A function is told by the functions of libraries that it calls, never by its own name.
-What a library does in compiled code leaves no such function.
+What a function does is read from the functions of libraries that it calls, never from
+its own name. What a library does in compiled code leaves no such function.
 
 Definition: docs/advice/host_work.md.
 """

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections import defaultdict
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
 from stepscope.advice.finding import Part
 from stepscope.advice.signals.replaying.change import Quiet
+from stepscope.advice.signals.running.ran_ops import Looks, RanOps, ran_ops, rows_of
 from stepscope.advice.signals.signal import signal
 from stepscope.derive.account.host_states import host_states
 from stepscope.derive.account.owned_time import account
-from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.columns.arrays import ints
 from stepscope.derive.host.called_below import called_by
 from stepscope.derive.host.function_frames import function_frames
 from stepscope.derive.intervals.spans import Spans
@@ -24,7 +27,7 @@ from stepscope.unavailable import Unavailable, present
 from stepscope.units import PS_PER_S
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -35,7 +38,10 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
 
-__all__ = ["FunctionRuns", "enclosing_functions", "function_runs"]
+__all__ = ["FEW_LOOKS", "FunctionRuns", "enclosing_functions", "function_runs"]
+
+#: Function, file and line of the function's first line.
+_Key: TypeAlias = "tuple[str | None, str | None, int | None]"
 
 #: The function must hold this share of the work, …
 _MOST: Final = 0.8
@@ -43,21 +49,16 @@ _MOST: Final = 0.8
 _OWN: Final = 0.6
 #: A function that runs for this share of the steps is their loop.
 _ALL: Final = 0.95
-#: A node of PyTorch's graph of gradients, and the op that it is of.
-_NODE: Final = Pattern(r"^(?:autograd::engine::\w+: )?([A-Za-z]\w*)Backward\d*$")
-_ATEN: Final = "aten::"
 _PREDICT: Final = Pattern(r"Trainer\.predict$")
-#: Functions of frameworks that update a model's weights, or compute its gradients.
+#: Functions of frameworks that update a model's weights, or compute its gradients;
+#: PyTorch's own profiler leaves out the names of classes.
 _TRAIN: Final = Pattern(
-    r"^Tensor\.backward$|^GradientTape\.gradient$|Trainer\.(?:train_on_batch|fit)$"
+    r"^(?:Tensor\.)?backward$|^GradientTape\.gradient$|Trainer\.(?:train_on_batch|fit)$"
 )
-#: Ops of a kind that run so many times as densely within a function's looks as they do
-#: in all steps are called by it, however few of its calls were looked at.
-_DENSELY: Final = 2
-#: Steps of so few looks do not say what each of them ran.
-_FEW_LOOKS: Final = 3
-#: What PyTorch and Keras call a part of a model by.
-_MODEL: Final = Pattern(r"^Module\._call_impl$|^Layer\.__call__$")
+#: Fewer looks at a stretch of time do not say what it was spent on.
+FEW_LOOKS: Final = 3
+#: What PyTorch and Keras call a part of a model by, with and without its class.
+_MODEL: Final = Pattern(r"^(?:Module\.)?_call_impl$|^Layer\.__call__$")
 
 
 @signal(account, function_frames, windows)
@@ -114,87 +115,7 @@ def _around(
     return Part.of_function(name, 100 * best[1] / total_ps)
 
 
-class _Looks(Frozen, frozen=True):
-    """When a function ran, and of how much time that was found by looks.
-
-    Attributes:
-        ran: When it ran.
-        of_ps: The time of all steps, where it is known from samples; 0 for exact calls.
-    """
-
-    ran: Spans
-    of_ps: int
-
-
-class _Ops(Frozen, frozen=True):
-    """The ops of the judged steps on some threads, one entry each.
-
-    Attributes:
-        start_ps: When each began.
-        end_ps: When it ended.
-        kind: Number of its kind: ops of one name are of one kind.
-        backward: Of each kind, whether it is a node of the graph of gradients.
-        forward: Of each kind, whether it has such a node.
-    """
-
-    start_ps: NDArray[np.int64]
-    end_ps: NDArray[np.int64]
-    kind: NDArray[np.intp]
-    backward: NDArray[np.bool_]
-    forward: NDArray[np.bool_]
-
-    def mostly_in(self, spans: _Looks) -> NDArray[np.bool_]:
-        """Return of each kind whether at least half of its time lies within a set.
-
-        Of what looks found, the time in which it surely ran need not be half: a look
-        comes seldom in each call. There ops that run far more densely count too.
-        """
-        # An op of no length counts too.
-        length = self.end_ps - self.start_ps + 1
-        held = np.bincount(
-            self.kind, weights=spans.ran.within(self.start_ps, self.end_ps + 1)
-        )
-        every = np.bincount(self.kind, weights=length)
-        found = 2 * held >= every
-        if spans.of_ps:
-            found |= held * spans.of_ps >= _DENSELY * every * spans.ran.length_ps
-        return found
-
-    def of_kinds_elsewhere(self, spans: _Looks) -> Spans:
-        """Return when ops run whose kinds mostly run at other times than a function.
-
-        A call of the framework around an op that is the function's own is its own too.
-        """
-        own = self.mostly_in(spans)[self.kind]
-        length = self.end_ps - self.start_ps
-        others = Spans.from_events(self.start_ps[~own], length[~own])
-        return others - Spans.from_events(self.start_ps[own], length[own])
-
-    def are_of(self, spans: _Looks) -> bool:
-        """Return whether most kinds mostly run within a set.
-
-        By kinds, since one of them may run any number of times. Where gradients are
-        computed the model is what has them: most of them, and most of the ops that
-        they belong to, begin within the set.
-        """
-        inside = self.mostly_in(spans)
-        if not self.forward.any():
-            return _most(inside)
-        return _most(inside[self.forward]) and _most(inside[self.backward])
-
-    def are_partly_of(self, spans: _Looks) -> bool:
-        """Return whether a pass of the model, or all of it, runs within a set."""
-        inside = self.mostly_in(spans)
-        if not self.forward.any():
-            return _most(inside)
-        return _most(inside[self.forward]) or _most(inside[self.backward])
-
-
-def _most(flags: NDArray[np.bool_]) -> bool:
-    return 2 * int(flags.sum()) > len(flags)
-
-
-class FunctionRuns(Frozen, frozen=True):
+class FunctionRuns(Frozen, frozen=True, dict=True):
     """When functions ran inside the judged steps of a host without devices.
 
     It is no group of numbers: what a rule asks for is worked out then.
@@ -210,6 +131,8 @@ class FunctionRuns(Frozen, frozen=True):
         threads: Rows of tracks of the threads that run the program.
         called: The ops that these threads ran.
         ran: The ops that any thread ran.
+        exchanging: When the host waited for other workers, as the account has it.
+        collecting: When garbage was collected.
     """
 
     host: str
@@ -220,31 +143,29 @@ class FunctionRuns(Frozen, frozen=True):
     starts_ps: NDArray[np.int64]
     ends_ps: NDArray[np.int64]
     threads: tuple[int, ...]
-    called: _Ops
-    ran: _Ops
+    called: RanOps
+    ran: RanOps
+    exchanging: Spans
+    collecting: Spans
 
     def times_ps(self, part: Part) -> tuple[int, ...]:
         """Return what a function takes in each judged step, with all that it calls."""
-        spans = self._calls(part)
-        times = spans.within(self.starts_ps, self.ends_ps)
-        if not len(spans) or not self._is_blurred():
-            return tuple(times.tolist())
-        # All looks together say how much it is, not in which of the steps it was.
-        others = self.called.of_kinds_elsewhere(self._looks(part))
-        most = self.inside.length_ps - (others & self.inside).length_ps
-        most = max(min(self._seen(part).length_ps, most), spans.length_ps)
-        scaled = times * (most / spans.length_ps)
-        lengths = self.ends_ps - self.starts_ps
-        return tuple(np.minimum(scaled, lengths).astype(np.int64).tolist())
+        return self._function(part).times_ps
 
-    def _is_blurred(self) -> bool:
+    @cached_property
+    def is_blurred(self) -> bool:
         """Return whether looks come so seldom that a step holds few of them."""
         hz = self.frames.hz
         if hz is None or not len(self.starts_ps):
             return False
         return bool(
-            np.median(self.ends_ps - self.starts_ps) <= _FEW_LOOKS * PS_PER_S / hz
+            np.median(self.ends_ps - self.starts_ps) <= FEW_LOOKS * PS_PER_S / hz
         )
+
+    def looks_at(self, part: Part) -> int | None:
+        """Return how many looks found a function; None where calls are exact."""
+        hz, seen = self.frames.hz, self._function(part).seen
+        return None if hz is None else round(seen.length_ps * hz / PS_PER_S)
 
     def without(self, part: Part, *, effect_ms: float) -> Quiet:
         """Return the change that a function goes with all that it calls.
@@ -255,26 +176,46 @@ class FunctionRuns(Frozen, frozen=True):
             part: The function.
             effect_ms: What it takes in a mean step.
         """
-        return Quiet(self._calls(part), self.threads, effect_ms)
+        return Quiet(self._function(part).calls, self.threads, effect_ms)
 
     def ops_percent(self, part: Part) -> float:
         """Return in how much of a function's time ops run, as far as it calls them."""
-        calls, ops = self._calls(part), self.called
+        calls, ops = self._function(part).calls, self.called
         running = Spans.from_events(ops.start_ps, ops.end_ps - ops.start_ps)
         return 100 * (running & calls).length_ps / max(calls.length_ps, 1)
 
     def mostly_predicts(self, part: Part) -> bool:
         """Return whether Keras's `predict` takes at least half of a function's time."""
-        return self.mostly_in(part, lambda name: bool(_PREDICT.search(name.function)))
+        return self._is_mostly_of(part, self._predicting)
 
     def mostly_in(self, part: Part, chosen: Callable[[FunctionName], bool]) -> bool:
         """Return whether chosen functions of libraries take half of a function's time.
 
         Only what the function calls is asked for.
         """
-        kinds = self._of_libraries(chosen)
-        seen = self._seen(part)
-        return bool(kinds) and 2 * (self._of(kinds) & seen).length_ps >= seen.length_ps
+        return self._is_mostly_of(part, self._of_libraries(chosen))
+
+    def _is_mostly_of(self, part: Part, kinds: list[int]) -> bool:
+        seen = self._function(part).seen
+        return bool(kinds) and 2 * (self.of(kinds) & seen).length_ps >= seen.length_ps
+
+    def mostly_exchanges(self, part: Part) -> bool:
+        """Return whether waiting for other workers is half of a function's time."""
+        return self._mostly(self.exchanging, part)
+
+    def mostly_collects(self, part: Part) -> bool:
+        """Return whether collecting garbage is half of a function's time."""
+        return self._mostly(self.collecting, part)
+
+    def collects_percent(self, part: Part) -> float:
+        """Return for how much of the steps garbage is collected within a function."""
+        held = self.collecting & self._function(part).seen
+        whole = int((self.ends_ps - self.starts_ps).sum())
+        return 100 * held.length_ps / max(whole, 1)
+
+    def _mostly(self, spans: Spans, part: Part) -> bool:
+        seen = self._function(part).seen
+        return bool(len(seen)) and 2 * (spans & seen).length_ps >= seen.length_ps
 
     def _of_libraries(self, chosen: Callable[[FunctionName], bool]) -> list[int]:
         names = self.frames.names.items()
@@ -282,26 +223,36 @@ class FunctionRuns(Frozen, frozen=True):
 
     def trains(self, part: Part) -> bool:
         """Return whether a function calls what trains a model: a stack is a proof."""
-        kinds = self._of_libraries(lambda name: bool(_TRAIN.search(name.function)))
-        if not kinds:
+        if not self._training:
             return False
-        mine = np.isin(self.frames.type, self._kinds(part))
-        training = np.isin(self.frames.type, kinds)
-        return bool((called_by(mine, self.frames.parent) & training).any())
+        called = called_by(self._function(part).frames, self.frames.parent)
+        return bool((called & np.isin(self.frames.type, self._training)).any())
 
     def asks_the_model(self, part: Part) -> bool:
         """Return whether a function runs the model and trains nothing: validation."""
-        kinds = self._of_libraries(lambda name: bool(_MODEL.search(name.function)))
-        mine = np.isin(self.frames.type, self._kinds(part))
-        asked = called_by(mine, self.frames.parent) & np.isin(self.frames.type, kinds)
-        return bool(asked.any()) and not self.trains(part)
+        called = called_by(self._function(part).frames, self.frames.parent)
+        return bool((called & self._of_the_model).any()) and not self.trains(part)
 
     def is_in_the_model(self, part: Part) -> bool:
         """Return whether a part of the model calls a function: its `forward`, say."""
+        return bool((self._called_by_the_model & self._function(part).frames).any())
+
+    @cached_property
+    def _predicting(self) -> list[int]:
+        return self._of_libraries(lambda name: bool(_PREDICT.search(name.function)))
+
+    @cached_property
+    def _training(self) -> list[int]:
+        return self._of_libraries(lambda name: bool(_TRAIN.search(name.function)))
+
+    @cached_property
+    def _of_the_model(self) -> NDArray[np.bool_]:
         kinds = self._of_libraries(lambda name: bool(_MODEL.search(name.function)))
-        mine = np.isin(self.frames.type, self._kinds(part))
-        calling = np.isin(self.frames.type, kinds)
-        return bool((called_by(calling, self.frames.parent) & mine).any())
+        return np.isin(self.frames.type, kinds)
+
+    @cached_property
+    def _called_by_the_model(self) -> NDArray[np.bool_]:
+        return called_by(self._of_the_model, self.frames.parent)
 
     def own_functions(self) -> tuple[Part, ...]:
         """Return the program's own functions that mostly work in the judged steps.
@@ -314,20 +265,12 @@ class FunctionRuns(Frozen, frozen=True):
             # What has no name is a part of another function, or the whole program.
             if name.library is not False or name.function.endswith(">"):
                 continue
-            ran = self._of([kind])
+            ran = self.of([kind])
             if not 0 < ran.length_ps < _ALL * whole:
                 continue
             if 2 * (ran & self.working).length_ps >= ran.length_ps:
                 found.append(Part.of_function(name, 0.0))
         return tuple(found)
-
-    def _calls(self, part: Part) -> Spans:
-        """Return when a function ran, with all that it calls.
-
-        Looks at a stack may come late, so that what follows a function seems to be
-        called by it: ops of kinds that mostly run at other times are none of it.
-        """
-        return self._seen(part) - self.called.of_kinds_elsewhere(self._looks(part))
 
     def is_the_step(self, part: Part) -> bool:
         """Return whether the model runs while a function does: by it, or beside it.
@@ -335,45 +278,114 @@ class FunctionRuns(Frozen, frozen=True):
         One of its passes is enough, unless most steps do without the function, as they
         do without a validation.
         """
-        times, seen = self.times_ps(part), self._seen(part)
-        all_of_it = self.ran.are_of(_Looks(seen, 0))
-        if 2 * times.count(0) > len(times):
-            return all_of_it
-        return self.ran.are_partly_of(self._looks(part)) or all_of_it
+        return self._function(part).is_the_step
 
     def calls_the_model(self, part: Part) -> bool:
         """Return whether a function is the step and its ops are called from it."""
-        called = self.called.are_of(self._looks(part))
+        called = self.called.are_of(self._function(part).looks)
         return called and self.is_the_step(part)
 
-    def _looks(self, part: Part) -> _Looks:
+    def of(self, kinds: Sequence[int]) -> Spans:
+        """Return when functions of some types ran on the threads that are asked."""
+        types, start, length = self._by_type
+        first = np.searchsorted(types, kinds, side="left").tolist()
+        past = np.searchsorted(types, kinds, side="right").tolist()
+        every = (
+            Spans.from_events(start[begin:end], length[begin:end])
+            for begin, end in zip(first, past, strict=True)
+        )
+        return Spans.union_of(every) & self.inside
+
+    @cached_property
+    def _by_type(self) -> tuple[NDArray[np.int64], ...]:
+        """Type, start and length of the frames of those threads, by type."""
+        of = self.frames
+        mine = np.flatnonzero(np.isin(of.track, self.tracks))
+        rows = mine[np.argsort(of.type[mine], kind="stable")]
+        length = of.end_ps - of.start_ps
+        return of.type[rows].astype(np.int64), of.start_ps[rows], length[rows]
+
+    def _function(self, part: Part) -> _Function:
+        key = part.function, part.file, part.line
+        return self._functions.get(key) or _Function(self, ())
+
+    @cached_property
+    def _functions(self) -> dict[_Key, _Function]:
+        kinds: dict[_Key, list[int]] = defaultdict(list)
+        for kind, name in self.frames.names.items():
+            kinds[name.function, name.file, name.line].append(kind)
+        return {key: _Function(self, tuple(of)) for key, of in kinds.items()}
+
+
+class _Function(Frozen, frozen=True, dict=True):
+    """One of the functions, of which several rules ask the same.
+
+    Attributes:
+        runs: All of them.
+        kinds: The types that are this function.
+    """
+
+    runs: FunctionRuns
+    kinds: tuple[int, ...]
+
+    @cached_property
+    def frames(self) -> NDArray[np.bool_]:
+        """Which of all frames are calls of it."""
+        return np.isin(self.runs.frames.type, self.kinds)
+
+    @cached_property
+    def seen(self) -> Spans:
+        """When looks say that it ran."""
+        return self.runs.of(self.kinds)
+
+    @cached_property
+    def looks(self) -> Looks:
         """Leave out what lies up to half a look beyond the looks of samples."""
-        half_ps = 0 if self.frames.hz is None else int(PS_PER_S / self.frames.hz / 2)
-        spans = self._seen(part)
+        hz = self.runs.frames.hz
+        half_ps = 0 if hz is None else int(PS_PER_S / hz / 2)
+        spans = self.seen
         # Of a run that one look found, the middle is the surest.
         lengths = spans.end_ps - spans.start_ps
         margins = np.minimum(half_ps, lengths // 4)
         ran = Spans.from_events(spans.start_ps + margins, lengths - 2 * margins)
-        of_ps = 0 if self.frames.hz is None else self.inside.length_ps
-        return _Looks(ran, of_ps)
+        return Looks(ran, 0 if hz is None else self.runs.inside.length_ps)
 
-    def _seen(self, part: Part) -> Spans:
-        return self._of(self._kinds(part))
+    @cached_property
+    def others(self) -> Spans:
+        """When ops ran that seem to be called by it and are none of it."""
+        return self.runs.called.of_kinds_elsewhere(self.looks)
 
-    def _kinds(self, part: Part) -> list[int]:
-        return [
-            kind
-            for kind, name in self.frames.names.items()
-            if (name.function, name.file, name.line)
-            == (part.function, part.file, part.line)
-        ]
+    @cached_property
+    def calls(self) -> Spans:
+        """When it ran, with all that it calls.
 
-    def _of(self, kinds: list[int]) -> Spans:
-        mine = np.isin(self.frames.type, kinds)
-        mine &= np.isin(self.frames.track, self.tracks)
-        start = self.frames.start_ps[mine]
-        spans = Spans.from_events(start, self.frames.end_ps[mine] - start)
-        return spans & self.inside
+        Looks at a stack may come late, so that what follows a function seems to be
+        called by it: ops of kinds that mostly run at other times are none of it.
+        """
+        return self.seen - self.others
+
+    @cached_property
+    def times_ps(self) -> tuple[int, ...]:
+        """What it takes in each judged step, with all that it calls."""
+        runs, spans = self.runs, self.calls
+        times = spans.within(runs.starts_ps, runs.ends_ps)
+        if not len(spans) or not runs.is_blurred:
+            return tuple(times.tolist())
+        # All looks together say how much it is, not in which of the steps it was.
+        most = runs.inside.length_ps - (self.others & runs.inside).length_ps
+        most = max(min(self.seen.length_ps, most), spans.length_ps)
+        scaled = times * (most / spans.length_ps)
+        lengths = runs.ends_ps - runs.starts_ps
+        return tuple(np.minimum(scaled, lengths).astype(np.int64).tolist())
+
+    @cached_property
+    def is_the_step(self) -> bool:
+        """Whether the model runs while it does, by it or beside it."""
+        times, ran = self.times_ps, self.runs.ran
+        all_of_it = ran.are_of(Looks(self.seen, 0))
+        if 2 * times.count(0) > len(times):
+            return all_of_it
+        return ran.are_partly_of(self.looks) or all_of_it
 
 
 @signal(account, host_states, function_frames, windows)
@@ -419,59 +431,18 @@ def _runs(
         starts_ps=starts,
         ends_ps=ends,
         threads=tuple(threads),
-        called=_ops(profile, host, states, threads, judged),
-        ran=_ops(profile, host, states, driving.tracks(), judged),
+        called=ran_ops(profile, host, states, threads, judged),
+        ran=ran_ops(profile, host, states, driving.tracks(), judged),
+        exchanging=accounted.idle["peer"],
+        collecting=_collections(profile, host, states),
     )
 
 
-def _ops(
-    profile: ProfileData,
-    host: str,
-    states: HostStates,
-    threads: list[int],
-    judged: Spans,
-) -> _Ops:
-    """Return what some threads ran in the judged steps."""
+def _collections(profile: ProfileData, host: str, states: HostStates) -> Spans:
+    """Return when any thread that is asked what it does collected garbage."""
     events = present(profile.table(host, "events"))
-    mine = [states.classes.rows.rows(track) for track in threads]
-    rows = np.concatenate(
-        [np.empty(0, np.int64), *(np.arange(it.start, it.stop) for it in mine)]
+    rows = rows_of(states, [*states.threads])
+    rows = rows[states.classes.code[rows] == HostCode.GARBAGE]
+    return Spans.from_events(
+        ints(events, "start_ps")[rows], ints(events, "dur_ps")[rows]
     )
-    rows = rows[states.classes.code[rows] == HostCode.HOST_COMPUTE]
-    start = ints(events, "start_ps")[rows]
-    begun = judged.within(start, start + 1) > 0
-    rows, start = rows[begun], start[begun]
-    types, kind = np.unique(handles(events, "type")[rows], return_inverse=True)
-    every = present(profile.table(host, "event_types"))["name"]
-    backward, forward = _passes([every[int(one)] or "" for one in types])
-    end = start + ints(events, "dur_ps")[rows]
-    kind = kind.ravel()
-    # The same ops run in both passes: those of the backward one are kinds of their own.
-    node = backward[kind]
-    nodes = Spans.from_events(start[node], (end - start)[node])
-    kind = kind + len(types) * (forward[kind] & (nodes.within(start, start + 1) > 0))
-    kinds, kind = np.unique(kind, return_inverse=True)
-    first = kinds < len(types)
-    kinds = kinds % max(len(types), 1)
-    return _Ops(*(start, end, kind.ravel()), backward[kinds], forward[kinds] & first)
-
-
-def _passes(names: list[str]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return which ops PyTorch's graph of gradients names, and which it belongs to."""
-    nodes = [_NODE.match(name) for name in names]
-    differentiated = {_bare(node[1]) for node in nodes if node is not None}
-    return (
-        np.array([node is not None for node in nodes], bool),
-        np.array(
-            [
-                name.startswith(_ATEN) and _bare(name[len(_ATEN) :]) in differentiated
-                for name in names
-            ],
-            bool,
-        ),
-    )
-
-
-def _bare(name: str) -> str:
-    """Return an op's name as both spellings have it: `_log_softmax`, `LogSoftmax`."""
-    return name.replace("_", "").lower()

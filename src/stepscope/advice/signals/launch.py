@@ -123,23 +123,17 @@ def _is_one_program(profile: ProfileData, host: str) -> bool | None:
     if not len(calls):
         # Without compiled programs one launch a step is a graph.
         return bool(0 < led.sum() <= placed.rows.height)
-    held = _holding(calls, start_ps[led])
+    held = calls.holding(start_ps[led])
     if not len(held):
         return None
-    using = _holding(calls, start_ps[found.activity_count_of_launch > 0])
+    using = calls.holding(start_ps[found.activity_count_of_launch > 0])
     used = _chosen(using, len(calls)).sum()
     return bool((held >= 0).mean() >= _HELD and used <= placed.rows.height)
 
 
 def _chosen(rows: NDArray[np.signedinteger], of: int) -> NDArray[np.bool_]:
     """Return which of so many rows occur; -1 is none."""
-    found = np.zeros(of, np.bool_)
-    found[rows[rows >= 0]] = True
-    return found
-
-
-def _holding(calls: Spans, at_ps: NDArray[np.int64]) -> NDArray[np.intp]:
-    """Return by instant the call around it, -1 for none."""
-    call = np.searchsorted(calls.start_ps, at_ps, side="right") - 1
-    inside = at_ps < np.append(calls.end_ps, 0)[call]
-    return np.where((call >= 0) & inside, call, -1)
+    # None has the last place.
+    found = np.zeros(of + 1, np.bool_)
+    found[rows] = True
+    return found[:-1]

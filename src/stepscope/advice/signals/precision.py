@@ -11,17 +11,19 @@ import polars as pl
 from stepscope.advice.finding import CauseShare, Evidence, Fact
 from stepscope.advice.signals.clean_steps import clean_rows, step_basis
 from stepscope.advice.signals.device import NO_KERNELS
-from stepscope.advice.signals.ranges import SHOWN, event_label
+from stepscope.advice.signals.ranges import SHOWN, event_label, largest
 from stepscope.advice.signals.signal import signal
 from stepscope.derive.account.owned_time import account
-from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.columns.arrays import handles, ints, picked
+from stepscope.derive.device.activity_classes import activity_classes
 from stepscope.derive.device.attribution import OpEvidence, activity_ops
-from stepscope.derive.device.kernel_names import is_plain_kernel, plain_name
+from stepscope.derive.device.class_totals import class_totals
+from stepscope.derive.device.kernel_names import NARROW, is_plain_kernel, plain_name
 from stepscope.derive.device.precision import PrecisionEvidence, precision
 from stepscope.derive.device.tensor_cores import is_opaque_type, tensor_cores
 from stepscope.derive.step_windows.windows import windows
 from stepscope.frozen import Frozen
-from stepscope.unavailable import Unavailable
+from stepscope.unavailable import Unavailable, present
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
@@ -38,13 +40,36 @@ _NOTABLE: Final = 0.01
 
 
 class _Kernels(Frozen, frozen=True):
-    """The compute kernels of one host; arrays over them."""
+    """The compute kernels of one host by class: kernels that differ in time only.
+
+    Attributes:
+        host: Name of the host.
+        code: Row of device_activity → its class.
+        class_count: Number of all classes.
+        classes: Row of `activity_classes` of each class with kernels; the other
+            arrays are over these.
+        type: Row of event_types.
+        op: Row of the ops of `activity_ops`.
+        device: Ordinal of the device.
+        count: Number of kernels.
+        total_ps: Their time.
+        narrow: Whether they compute in 16 bit or narrower.
+        tf32: Whether they compute in TF32.
+        known: Whether anything tells their width.
+        evidence: What does, a `PrecisionEvidence`.
+        eligible: 1 where units for narrow types could do them, 0 where not, -1 unknown.
+        plain: Whether their name is that of work without products.
+    """
 
     host: str
-    row: NDArray[np.int64]
-    dur_ps: NDArray[np.int64]
-    start_ps: NDArray[np.int64]
+    code: NDArray[np.int32]
+    class_count: int
+    classes: NDArray[np.int64]
+    type: NDArray[np.int32]
+    op: NDArray[np.int32]
     device: NDArray[np.int32]
+    count: NDArray[np.int64]
+    total_ps: NDArray[np.int64]
     narrow: NDArray[np.bool_]
     tf32: NDArray[np.bool_]
     known: NDArray[np.bool_]
@@ -54,13 +79,13 @@ class _Kernels(Frozen, frozen=True):
 
     @property
     def wide(self) -> NDArray[np.bool_]:
-        """Return which kernels are eligible and known not to be narrow."""
+        """Return which classes are eligible and known not to be narrow."""
         found: NDArray[np.bool_] = (self.eligible == 1) & ~self.narrow & self.known
         return found
 
     @property
     def undecided(self) -> NDArray[np.bool_]:
-        """Return which kernels may be eligible, and may not."""
+        """Return which classes may be eligible, and may not."""
         found: NDArray[np.bool_] = (self.eligible < 0) & ~self.plain
         return found
 
@@ -68,7 +93,7 @@ class _Kernels(Frozen, frozen=True):
         """Return the kernel time of each group that `PrecisionSignals` reports."""
         eligible = self.eligible == 1
         chosen = {
-            "compute_ps": np.ones(len(self.row), np.bool_),
+            "compute_ps": np.ones(len(self.classes), np.bool_),
             "narrow_ps": self.narrow,
             "eligible_ps": eligible,
             "eligible_narrow_ps": eligible & self.narrow,
@@ -78,11 +103,17 @@ class _Kernels(Frozen, frozen=True):
             "undecided_narrow_ps": self.undecided & (self.narrow | ~self.known),
             "undecided_16_ps": self.undecided & self.narrow,
         }
-        return {name: self.time(rows) for name, rows in chosen.items()}
+        return {name: self.time(classes) for name, classes in chosen.items()}
 
     def time(self, chosen: NDArray[np.bool_]) -> int:
-        """Return the sum of the durations of the chosen kernels."""
-        return int(self.dur_ps[chosen].sum())
+        """Return the time of the kernels of the chosen classes."""
+        return int(self.total_ps[chosen].sum())
+
+    def rows(self, chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Return the rows of device_activity of the chosen classes."""
+        wanted = np.zeros(self.class_count, np.bool_)
+        wanted[self.classes[chosen]] = True
+        return picked(self.code, wanted)
 
 
 class PrecisionSignals(msgspec.Struct, frozen=True, kw_only=True):
@@ -142,7 +173,7 @@ class PrecisionSignals(msgspec.Struct, frozen=True, kw_only=True):
     evidence: tuple[Evidence, ...] = ()
 
 
-@signal(account, tensor_cores)
+@signal(account, class_totals, tensor_cores)
 def precision_signals(
     profile: ProfileData, thresholds: Thresholds
 ) -> PrecisionSignals | Unavailable:
@@ -154,14 +185,14 @@ def precision_signals(
         kernels = _kernels(profile, host)
         if isinstance(kernels, Unavailable):
             reasons.append(kernels)
-        elif len(kernels.row):
+        elif kernels.count.any():
             found.append(kernels)
     if not found:
         return reasons[0] if reasons else NO_KERNELS
-    busiest = max(found, key=lambda one: int(one.dur_ps.sum()))
-    device = int(np.bincount(busiest.device, weights=busiest.dur_ps).argmax())
+    busiest = max(found, key=lambda one: int(one.total_ps.sum()))
+    device = int(np.bincount(busiest.device, weights=busiest.total_ps).argmax())
     per_step = _per_step(profile, busiest, device, compile_percent)
-    largest = _largest(profile, busiest)
+    ops = _largest(profile, busiest)
     shares = [one.shares() for one in found]
     totals = {name: sum(one[name] for one in shares) for name in shares[0]}
     return PrecisionSignals(
@@ -171,11 +202,11 @@ def precision_signals(
         step_ps=None if per_step is None else per_step.step_ps,
         steps=0 if per_step is None else per_step.steps,
         step_confidence=step_basis(profile, busiest.host).confidence,
-        kernels=sum(len(one.row) for one in found),
-        narrow_kernels=sum(int(one.narrow.sum()) for one in found),
+        kernels=sum(int(one.count.sum()) for one in found),
+        narrow_kernels=sum(int(one.count[one.narrow].sum()) for one in found),
         evidence_percent=_evidence_shares(found, totals["eligible_ps"]),
-        largest=largest,
-        causes=_causes(busiest, largest, per_step),
+        largest=ops,
+        causes=_causes(busiest, ops, per_step),
         devices=tuple(
             f"{one.host}:{number}" for one in found for number in np.unique(one.device)
         ),
@@ -196,23 +227,32 @@ def _kernels(profile: ProfileData, host: str) -> _Kernels | Unavailable:
         return width
     if isinstance(cores, Unavailable):
         return cores
-    row = np.flatnonzero(width.bits > 0)
-    of_row = handles(activity, "type")[row]
-    plain = np.zeros(len(types), np.bool_)
-    for type_ in np.unique(of_row):
-        plain[type_] = is_plain_kernel(types["name"][int(type_)])
+    classes = present(profile.derived(host, activity_classes))
+    totals = present(profile.derived(host, class_totals)).all
+    bits, _, tf32, evidence = width.of_class.T
+    computing = np.flatnonzero(bits > 0)
+    type_, op, device = (
+        handles(classes.rows, name)[computing] for name in ("type", "op", "device")
+    )
+    plain = {
+        one: is_plain_kernel(types["name"][one]) for one in np.unique(type_).tolist()
+    }
     return _Kernels(
         host=host,
-        row=row,
-        dur_ps=ints(activity, "dur_ps")[row],
-        start_ps=ints(activity, "start_ps")[row],
-        device=handles(activity, "device")[row],
-        narrow=width.bits[row] == 16,
-        tf32=width.tf32[row],
-        known=width.evidence[row] != PrecisionEvidence.DEFAULT,
-        evidence=width.evidence[row],
-        eligible=cores.eligible[row],
-        plain=plain[of_row],
+        code=classes.code,
+        class_count=len(classes.rows),
+        classes=computing,
+        type=type_,
+        op=op,
+        device=device,
+        count=totals.count[computing],
+        total_ps=totals.total[computing],
+        narrow=bits[computing] == NARROW.bits,
+        tf32=tf32[computing].astype(np.bool_),
+        known=evidence[computing] != PrecisionEvidence.DEFAULT,
+        evidence=evidence[computing],
+        eligible=cores.of_class[computing, 1],
+        plain=np.array([plain[one] for one in type_.tolist()], np.bool_),
     )
 
 
@@ -246,15 +286,22 @@ def _per_step(
         ints(step_windows.rows, "start_ps"),
         ints(step_windows.rows, "end_ps"),
     )
-    wide = np.flatnonzero(kernels.wide & (kernels.device == device))
-    begin = kernels.start_ps[wide]
-    at = np.searchsorted(starts, begin, side="right") - 1
-    inside = (at >= 0) & (begin < ends[np.maximum(at, 0)])
-    mine = wide[inside & np.isin(at, rows["window"].to_numpy())]
-    tf32 = kernels.tf32[mine]
+    wide = kernels.wide & (kernels.device == device)
+    activity = present(profile.table(kernels.host, "device_activity"))
+    start_ps, dur_ps = ints(activity, "start_ps"), ints(activity, "dur_ps")
+    clean = np.zeros(len(starts), np.bool_)
+    clean[rows["window"].to_numpy()] = True
+
+    def time(chosen: NDArray[np.bool_]) -> int:
+        mine = kernels.rows(chosen)
+        begin = start_ps[mine]
+        at = np.searchsorted(starts, begin, side="right") - 1
+        inside = (at >= 0) & (begin < ends[at]) & clean[at]
+        return int(dur_ps[mine[inside]].sum())
+
     return _PerStep(
-        wide_ps=int(kernels.dur_ps[mine[~tf32]].sum()) // len(rows),
-        tf32_ps=int(kernels.dur_ps[mine[tf32]].sum()) // len(rows),
+        wide_ps=time(wide & ~kernels.tf32) // len(rows),
+        tf32_ps=time(wide & kernels.tf32) // len(rows),
         step_ps=int(ints(rows, "window_ps").sum()) // len(rows),
         steps=len(rows),
     )
@@ -276,14 +323,8 @@ def _largest(profile: ProfileData, kernels: _Kernels) -> tuple[Fact, ...]:
     """Return the ops with most eligible time in 32 bit or TF32."""
     named = profile.derived(kernels.host, activity_ops)
     types = profile.table(kernels.host, "event_types")
-    activity = profile.table(kernels.host, "device_activity")
-    if (
-        isinstance(named, Unavailable)
-        or isinstance(types, Unavailable)
-        or isinstance(activity, Unavailable)
-    ):
+    if isinstance(named, Unavailable) or isinstance(types, Unavailable):
         return ()
-    row = kernels.row[kernels.wide]
     # An op that encloses others, or none, says less than the kernel.
     silent = [
         evidence == OpEvidence.NONE or is_opaque_type(op_type or name)
@@ -291,7 +332,7 @@ def _largest(profile: ProfileData, kernels: _Kernels) -> tuple[Fact, ...]:
             "evidence", "type", "name"
         ).iter_rows()
     ]
-    op, type_ = named.op[row], handles(activity, "type")[row]
+    op, type_ = kernels.op[kernels.wide], kernels.type[kernels.wide]
     kernel = {one: plain_name(types["name"][one]) for one in np.unique(type_).tolist()}
     time = pl.DataFrame(
         {
@@ -300,7 +341,7 @@ def _largest(profile: ProfileData, kernels: _Kernels) -> tuple[Fact, ...]:
                 [kernel[one] for one in type_.tolist()], dtype=pl.String
             ),
             "silent": pl.Series(silent, dtype=pl.Boolean)[op],
-            "ps": kernels.dur_ps[kernels.wide],
+            "ps": kernels.total_ps[kernels.wide],
         }
     ).select(
         pl.when("silent").then("kernel").otherwise("op").alias("name"), pl.col("ps")
@@ -313,7 +354,7 @@ def _largest(profile: ProfileData, kernels: _Kernels) -> tuple[Fact, ...]:
 
 
 def _causes(
-    kernels: _Kernels, largest: tuple[Fact, ...], per_step: _PerStep | None
+    kernels: _Kernels, ops: tuple[Fact, ...], per_step: _PerStep | None
 ) -> tuple[CauseShare, ...]:
     """Return the shares of the step that the largest ops take."""
     whole = kernels.time(kernels.wide)
@@ -321,7 +362,7 @@ def _causes(
         return ()
     percent = 100 * (per_step.wide_ps + per_step.tf32_ps) / per_step.step_ps
     shares = [
-        (fact.note or "", (fact.value or 0.0) * PS_PER_US / whole) for fact in largest
+        (fact.note or "", (fact.value or 0.0) * PS_PER_US / whole) for fact in ops
     ]
     return tuple(
         CauseShare(cause=name, share_percent=percent * share)
@@ -334,11 +375,10 @@ def _ranges(profile: ProfileData, kernels: _Kernels) -> tuple[Evidence, ...]:
     activity = profile.table(kernels.host, "device_activity")
     if isinstance(activity, Unavailable):
         return ()
-    wide = np.flatnonzero(kernels.wide)
-    order = np.argsort(-kernels.dur_ps[wide], kind="stable")
+    wide = kernels.rows(kernels.wide)
     found = []
-    for at in wide[order[:SHOWN]]:
-        row = activity.row(int(kernels.row[at]), named=True)
+    for at in wide[largest(ints(activity, "dur_ps")[wide])].tolist():
+        row = activity.row(at, named=True)
         track, name = None, ""
         if row["event"] is not None:
             track, name = event_label(profile, kernels.host, row["event"])

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from stepscope.derive.intervals.spans import Spans
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = ["SHOWN", "event_label", "host_ranges", "longest"]
+__all__ = ["SHOWN", "event_label", "event_labels", "host_ranges", "largest", "longest"]
 
 #: Number of ranges shown per finding.
 SHOWN: Final = 3
@@ -25,15 +25,23 @@ SHOWN: Final = 3
 
 def longest(spans: Spans) -> list[tuple[int, int]]:
     """Return the longest intervals of a set, longest first."""
-    lengths = spans.end_ps - spans.start_ps
-    long = np.arange(len(lengths))
-    if len(lengths) > SHOWN:
-        # Of many only those that may be shown are sorted; equal ones may be many.
-        least = np.partition(lengths, -SHOWN)[-SHOWN]
-        equal = np.flatnonzero(lengths == least)[:SHOWN]
-        long = np.sort(np.append(equal, np.flatnonzero(lengths > least)))
-    order = long[np.argsort(-lengths[long], kind="stable")[:SHOWN]]
+    order = largest(spans.end_ps - spans.start_ps)
     return [(int(spans.start_ps[at]), int(spans.end_ps[at])) for at in order]
+
+
+def largest(values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the places of the largest values, largest first, of equal ones the first.
+
+    So many are returned as are shown.
+    """
+    some = np.arange(len(values))
+    if len(values) > SHOWN:
+        # Of many only those that may be shown are sorted; equal ones may be many.
+        least = np.partition(values, -SHOWN)[-SHOWN]
+        equal = np.flatnonzero(values == least)[:SHOWN]
+        some = np.sort(np.append(equal, np.flatnonzero(values > least)))
+    found: NDArray[np.int64] = some[np.argsort(-values[some], kind="stable")[:SHOWN]]
+    return found
 
 
 def host_ranges(
@@ -103,6 +111,13 @@ def _device_rows(
 
 def event_label(profile: ProfileData, host: str, row: int) -> tuple[str | None, str]:
     """Return the name of an event's track, and the event's own name."""
+    return event_labels(profile, host, [row])[row]
+
+
+def event_labels(
+    profile: ProfileData, host: str, rows: list[int]
+) -> dict[int, tuple[str | None, str]]:
+    """Return the names of some events' tracks, and the events' own names, by row."""
     events = profile.table(host, "events")
     types = profile.table(host, "event_types")
     tracks = profile.table(host, "tracks")
@@ -111,6 +126,7 @@ def event_label(profile: ProfileData, host: str, row: int) -> tuple[str | None, 
         or isinstance(types, Unavailable)
         or isinstance(tracks, Unavailable)
     ):
-        return None, ""
-    event = events.row(row, named=True)
-    return tracks["name"][event["track"]], types["name"][event["type"]]
+        return dict.fromkeys(rows, (None, ""))
+    track = tracks["name"].gather(events["track"].gather(rows)).to_list()
+    name = types["name"].gather(events["type"].gather(rows)).to_list()
+    return dict(zip(rows, zip(track, name, strict=True), strict=True))

@@ -48,11 +48,13 @@ if TYPE_CHECKING:
 
 __all__ = ["HostReplay", "ReplaySignals", "replay_signals"]
 
+_KINDS: Final = ACTIVITY_KINDS.categories.to_list()
 #: Owner of the time of copies → their kind of activity.
 _COPIES: Final = {
-    owner: ACTIVITY_KINDS.categories.to_list().index(kind)
+    owner: _KINDS.index(kind)
     for owner, kind in (("copy_in", "h2d"), ("copy_out", "d2h"))
 }
+_EXCHANGE: Final = _KINDS.index("collective")
 #: The share of the critical path after a change in which a thread may be silent.
 _SILENT_PERCENT: Final = 10.0
 #: Fewer windows have no interval of their mean.
@@ -146,20 +148,17 @@ class HostReplay(Frozen, frozen=True):
         scale = _scale(edits, effect_ms, bound)
         if scale is None or not self._can_tell(edits, gains):
             return None
-        period = most = gains[0].period_ps / PS_PER_MS
+        most = gains[0].period_ps / PS_PER_MS
         if bound is not None and all(one.bounded for one in edits):
-            most = bound.most
+            most = bound.high
         low, high = (min(one * scale, most) for one in self.spread_ms(gains))
-        chance = 0.0 if bound is None else min(bound.by_chance, max(period - high, 0.0))
-        low = max(low - chance, 0.0)
         if bound is not None and any(one.partly for one in edits):
             low = min(low, bound.low)
         return Saving(
             low=low,
-            high=high + chance,
+            high=high,
             basis="replay",
             identity_error_percent=self.identity.median_error_percent,
-            by_chance=chance,
         )
 
 
@@ -246,20 +245,17 @@ class ReplaySignals(Frozen, frozen=True):
                 (
                     whole[1].high_ps,
                     [one[1].high_ps for one in singles],
-                    [one.most for one in promised],
+                    [one.high for one in promised],
                 ),
             )
         )
         low = max(low, *(one.low for one in promised))
-        # Chance comes once: it is that of the same steps. No step gains its whole
-        # length and more.
-        chance = max(one.by_chance for one in promised)
-        high = min(high + chance, whole[1].period_ps / PS_PER_MS)
+        # No step gains its whole length and more.
+        high = min(high, whole[1].period_ps / PS_PER_MS)
         return Saving(
             low=low,
             high=max(high, low, *(one.high for one in promised)),
             basis="replay",
-            by_chance=chance,
             identity_error_percent=found.identity.median_error_percent,
             open_above=any(one.open_above for one in promised),
         )
@@ -397,14 +393,15 @@ def _of_host(profile: ProfileData, host: str) -> HostReplay | Unavailable:
 
 def _activities(
     profile: ProfileData, host: str
-) -> tuple[NDArray[np.int32], dict[str, NDArray[np.bool_]]]:
-    """Return the class of each activity, and which are copies of each direction."""
+) -> tuple[NDArray[np.int32], dict[str, NDArray[np.bool_]], NDArray[np.bool_]]:
+    """Return each activity's class, copies of each direction, and the exchanges."""
     activity = profile.table(host, "device_activity")
     classes = profile.derived(host, activity_classes)
     if isinstance(activity, Unavailable) or isinstance(classes, Unavailable):
-        return np.empty(0, np.int32), {}
+        return np.empty(0, np.int32), {}, np.empty(0, np.bool_)
     kinds = codes(activity, "kind")
-    return classes.code, {owner: kinds == code for owner, code in _COPIES.items()}
+    copies = {owner: kinds == code for owner, code in _COPIES.items()}
+    return classes.code, copies, kinds == _EXCHANGE
 
 
 def _topics(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from operator import add
+from operator import add, sub
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
@@ -446,10 +446,7 @@ def _shares(
         closed=not open_end.all(),
         window_ps=tuple(rows["window_ps"].to_list()),
         inside_ps={
-            owner: tuple(
-                a - b
-                for a, b in zip(times, out.get(owner, (0,) * len(times)), strict=True)
-            )
+            owner: tuple(map(sub, times, out[owner])) if owner in out else times
             for owner, times in every.items()
         }
         | {topic: within[topic, "inside"] for topic in done},

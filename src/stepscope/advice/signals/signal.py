@@ -27,19 +27,23 @@ class Signal(NamedTuple, Generic[T]):
         needs: Derivations that `compute` asks for on each host; what those need in
             turn is not listed.
         reads: Signals whose values `compute` is given after profile and thresholds.
+        seldom: Whether most verdicts are reached without it, so that it is not worked
+            out before a rule asks.
     """
 
     compute: Callable[..., T]
     needs: tuple[Callable[..., object], ...]
     reads: tuple[Signal[Any], ...] = ()
+    seldom: bool = False
 
 
 def signal(
     *needs: Callable[..., object],
     reads: tuple[Signal[Any], ...] = (),
+    seldom: bool = False,
 ) -> Callable[[Callable[..., T]], Signal[T]]:
     """Declare a function as a signal, with the derivations that it asks for."""
-    return lambda compute: Signal(compute, needs, reads)
+    return lambda compute: Signal(compute, needs, reads, seldom)
 
 
 class Signals:

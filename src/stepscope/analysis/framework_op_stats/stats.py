@@ -31,6 +31,7 @@ from stepscope.analysis.ops.rows import (
 from stepscope.analysis.ops.selection import select_ops
 from stepscope.analysis.options.framework_op_stats import Options
 from stepscope.analysis.results.null_columns import missing_columns, other_slices, share
+from stepscope.derive.ops.costs import host_op_costs, op_costs
 from stepscope.derive.ops.database import device_ops, host_ops
 from stepscope.remedies import COUNT_MATRIX_INSTRUCTIONS
 from stepscope.thresholds import THRESHOLDS
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
 
 __all__ = [
+    "NEEDS",
     "FrameworkOpStatsResult",
     "OpDetailResult",
     "Options",
@@ -49,6 +51,9 @@ __all__ = [
     "Pies",
     "analyse",
 ]
+
+#: What is asked of each host for the options as they are.
+NEEDS: Final = (device_ops, host_op_costs, host_ops, op_costs)
 
 _SLICES: Final = 10
 _IDLE: Final = "IDLE"

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
 
 __all__ = [
+    "NEEDS",
     "REQUESTS",
     "BatchSize",
     "HostRequests",
@@ -45,6 +46,9 @@ __all__ = [
     "Options",
     "analyse",
 ]
+
+#: What is asked of each host for the options as they are.
+NEEDS: Final = (requests,)
 
 REQUESTS: Final = TableSchema(
     "requests",

@@ -28,6 +28,10 @@ from stepscope.analysis.steps.measured_hosts import (
     measured_rows,
     measured_run,
 )
+from stepscope.derive.account.owned_time import account
+from stepscope.derive.input_pipeline.calls import pipeline_calls
+from stepscope.derive.input_pipeline.input_ops import input_ops
+from stepscope.derive.step_time.input_between_steps import input_between_steps
 from stepscope.trace.quality import QualityNote
 from stepscope.unavailable import Missing, Unavailable
 
@@ -38,7 +42,17 @@ if TYPE_CHECKING:
     from stepscope.analysis.steps.rows import HostSteps
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = ["HostInput", "InputPipelineResult", "Options", "analyse", "result_of"]
+__all__ = [
+    "NEEDS",
+    "HostInput",
+    "InputPipelineResult",
+    "Options",
+    "analyse",
+    "result_of",
+]
+
+#: What is asked of each host for the options as they are.
+NEEDS: Final = (account, input_between_steps, input_ops, pipeline_calls)
 
 
 class HostInput(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,5 +1,10 @@
 """GPU kernel stats: time, launch shape and use of the device of each kernel."""
 
-from stepscope.analysis.kernel_stats.stats import KernelStatsResult, Options, analyse
+from stepscope.analysis.kernel_stats.stats import (
+    NEEDS,
+    KernelStatsResult,
+    Options,
+    analyse,
+)
 
-__all__ = ["KernelStatsResult", "Options", "analyse"]
+__all__ = ["NEEDS", "KernelStatsResult", "Options", "analyse"]

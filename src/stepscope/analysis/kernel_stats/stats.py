@@ -37,7 +37,9 @@ from stepscope.analysis.results.columns import (
 )
 from stepscope.analysis.results.null_columns import missing_columns, other_slices, share
 from stepscope.derive.device.kernels import KERNEL_KEY, kernels, launch_dimensions
+from stepscope.derive.measured.join import measured_kernels
 from stepscope.derive.model.kernel_places import kernel_places
+from stepscope.derive.step_windows.windows import windows
 from stepscope.derive.steps.chosen import steps
 from stepscope.remedies import (
     ALLOW_DEVICE_TRACER,
@@ -55,7 +57,10 @@ if TYPE_CHECKING:
     from stepscope.derive.device.kernels import Kernels
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = ["KERNEL_ROWS", "KernelStatsResult", "Options", "analyse"]
+__all__ = ["KERNEL_ROWS", "NEEDS", "KernelStatsResult", "Options", "analyse"]
+
+#: What is asked of each host for the options as they are.
+NEEDS: Final = (kernel_places, kernels, measured_kernels, windows)
 
 _PERCENT: Final = Column(
     "device_time_percent",

@@ -41,7 +41,10 @@ from stepscope.units import PS_PER_MS
 if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = ["MemoryProfileResult", "Options", "analyse"]
+__all__ = ["NEEDS", "MemoryProfileResult", "Options", "analyse"]
+
+#: What is asked of each host for the options as they are.
+NEEDS: Final = (allocation_steps, memory_replay)
 
 _NO_EVENTS: Final = Unavailable(
     code="NO_ALLOCATOR_EVENTS",

@@ -1,10 +1,11 @@
 """Model views: time, memory and work by scope, op, graph, code and named range."""
 
 from stepscope.analysis.model_views.views import (
+    NEEDS,
     AnnotationDetailResult,
     ModelViewsResult,
     Options,
     analyse,
 )
 
-__all__ = ["AnnotationDetailResult", "ModelViewsResult", "Options", "analyse"]
+__all__ = ["NEEDS", "AnnotationDetailResult", "ModelViewsResult", "Options", "analyse"]

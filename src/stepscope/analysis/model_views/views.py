@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 import polars as pl
@@ -41,6 +41,7 @@ from stepscope.analysis.ops.rows import NO_OPS, without_steps
 from stepscope.analysis.ops.selection import select_ops
 from stepscope.analysis.options.model_views import Options
 from stepscope.derive.model.annotation_calls import annotation_calls
+from stepscope.derive.model.source_lines import source_lines
 from stepscope.derive.model.view_names import ANNOTATION, SOURCE, VIEWS
 from stepscope.derive.model.work import charges_of, model_charges, model_work
 from stepscope.unavailable import Unavailable, present
@@ -51,7 +52,10 @@ if TYPE_CHECKING:
     from stepscope.derive.model.work import ModelWork
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = ["AnnotationDetailResult", "ModelViewsResult", "Options", "analyse"]
+__all__ = ["NEEDS", "AnnotationDetailResult", "ModelViewsResult", "Options", "analyse"]
+
+#: What is asked of each host for the options as they are.
+NEEDS: Final = (annotation_calls, model_charges, source_lines)
 
 
 def analyse(profile: ProfileData, options: Options) -> ModelViewsResult | Unavailable:

@@ -40,6 +40,11 @@ from stepscope.analysis.steps.summary import (
     step_list,
     summary_of,
 )
+from stepscope.derive.account.parts import account_parts
+from stepscope.derive.collectives.totals import collectives
+from stepscope.derive.host.function_calls import function_calls
+from stepscope.derive.ops.costs import op_costs
+from stepscope.derive.ops.placement import op_placement
 from stepscope.derive.phases.rules import PHASES
 from stepscope.derive.phases.totals import phases
 from stepscope.derive.step_time.host_classes import host_classes
@@ -58,6 +63,7 @@ if TYPE_CHECKING:
     from stepscope.derive.steps.candidates import Candidate
 
 __all__ = [
+    "NEEDS",
     "CandidateEntry",
     "HostSummary",
     "Options",
@@ -66,6 +72,16 @@ __all__ = [
     "analyse",
     "page_of",
 ]
+
+#: What is asked of each host for the options as they are.
+NEEDS: Final = (
+    account_parts,
+    collectives,
+    function_calls,
+    op_costs,
+    op_placement,
+    phases,
+)
 
 
 class CandidateEntry(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,6 +1,6 @@
 """Pod viewer: the workers of a run side by side."""
 
 from stepscope.analysis.pod_viewer.result import PodViewerResult
-from stepscope.analysis.pod_viewer.viewer import Options, analyse
+from stepscope.analysis.pod_viewer.viewer import NEEDS, Options, analyse
 
-__all__ = ["Options", "PodViewerResult", "analyse"]
+__all__ = ["NEEDS", "Options", "PodViewerResult", "analyse"]

@@ -34,8 +34,11 @@ from stepscope.analysis.pod_viewer.workers import (
 from stepscope.analysis.results.null_fields import with_every_null
 from stepscope.analysis.steps.measured_hosts import measured_run
 from stepscope.analysis.steps.rows import category_columns, reasons_of
+from stepscope.derive.account.owned_time import account
+from stepscope.derive.collectives.calls import collective_calls
 from stepscope.derive.memory.silent_devices import unrecorded_devices
 from stepscope.derive.step_time.owners import CATEGORIES, OWNERS
+from stepscope.derive.step_windows.first_compute import first_compute
 from stepscope.trace.quality import QualityNote
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_US
@@ -47,7 +50,10 @@ if TYPE_CHECKING:
     from stepscope.analysis.steps.rows import HostSteps
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = ["Options", "analyse"]
+__all__ = ["NEEDS", "Options", "analyse"]
+
+#: What is asked of each host for the options as they are.
+NEEDS: Final = (account, collective_calls, first_compute, unrecorded_devices)
 
 #: Numbers of the categories in TensorBoard's pod viewer.
 #: Definition: docs/tools/pod_viewer.md#how-each-number-is-defined.

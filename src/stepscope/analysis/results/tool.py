@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from stepscope.frozen import Frozen
 
@@ -17,31 +18,57 @@ if TYPE_CHECKING:
 
 __all__ = ["Tool"]
 
+_Analyse: TypeAlias = "Callable[[ProfileData, Any], msgspec.Struct | Unavailable]"
+
 #: Most tools have no answers by another producer's rules.
-_NOBODY: Final[Mapping[str, Any]] = MappingProxyType({})
+_NOBODY: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class Tool(Frozen, frozen=True, eq=True):
     """One tool of the program.
 
+    The room of its name holds it and is imported when the tool is first used, since a
+    report asks half of the tools only.
+
     Attributes:
-        name: The contract name.
+        name: The contract name, and that of the room.
         aliases: Short names accepted beside `name`.
         title: What the guides call it.
-        options: The Struct of its options, every field with a default.
-        analyse: `(profile, options)` to a frozen result or `Unavailable`.
-        derivations: Derivations that the tool asks of each host for its default
-            options; they are computed side by side beforehand.
-        compat: Producer of profiles → `analyse` with the numbers that the producer
-            wrote itself.
+        compat: Producer of profiles → the room whose function of the tool's name
+            answers with the numbers that the producer wrote itself.
     """
 
     name: str
     aliases: tuple[str, ...]
     title: str
-    options: type[msgspec.Struct]
-    analyse: Callable[[ProfileData, Any], msgspec.Struct | Unavailable]
-    derivations: tuple[Callable[..., object], ...]
-    compat: Mapping[str, Callable[[ProfileData, Any], msgspec.Struct | Unavailable]] = (
-        _NOBODY
-    )
+    compat: Mapping[str, str] = _NOBODY
+
+    @property
+    def options(self) -> type[msgspec.Struct]:
+        """The Struct of its options, every field with a default."""
+        options: type[msgspec.Struct] = _of_room(self.name, "Options")
+        return options
+
+    @property
+    def analyse(self) -> _Analyse:
+        """`(profile, options)` to a frozen result or `Unavailable`."""
+        analyse: _Analyse = _of_room(self.name, "analyse")
+        return analyse
+
+    @property
+    def needs(self) -> tuple[Callable[..., object], ...]:
+        """Derivations that the tool asks of each host for its default options.
+
+        They are computed side by side beforehand.
+        """
+        needs: tuple[Callable[..., object], ...] = _of_room(self.name, "NEEDS")
+        return needs
+
+    def analyse_as(self, producer: str) -> _Analyse:
+        """Return `analyse` with the numbers of one of the producers in `compat`."""
+        analyse: _Analyse = _of_room(self.compat[producer], self.name)
+        return analyse
+
+
+def _of_room(room: str, name: str) -> Any:
+    return getattr(import_module(f"stepscope.analysis.{room}"), name)

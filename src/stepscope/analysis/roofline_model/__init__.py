@@ -1,9 +1,10 @@
 """Roofline model: how close ops and kernels come to what the device allows."""
 
 from stepscope.analysis.roofline_model.model import (
+    NEEDS,
     Options,
     RooflineModelResult,
     analyse,
 )
 
-__all__ = ["Options", "RooflineModelResult", "analyse"]
+__all__ = ["NEEDS", "Options", "RooflineModelResult", "analyse"]

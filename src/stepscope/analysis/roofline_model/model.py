@@ -21,12 +21,27 @@ from stepscope.analysis.roofline_model.work import (
     with_counters,
 )
 from stepscope.derive.device.kernels import kernels
+from stepscope.derive.device.peaks import device_peaks
+from stepscope.derive.measured.join import measured_kernels
+from stepscope.derive.ops.costs import op_costs
+from stepscope.derive.ops.database import device_ops
+from stepscope.derive.ops.kernel_costs import kernel_costs
 from stepscope.unavailable import Missing, Unavailable
 
 if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = ["Options", "RooflineModelResult", "analyse"]
+__all__ = ["NEEDS", "Options", "RooflineModelResult", "analyse"]
+
+#: What is asked of each host for the options as they are.
+NEEDS: Final = (
+    device_ops,
+    device_peaks,
+    kernel_costs,
+    kernels,
+    measured_kernels,
+    op_costs,
+)
 
 _NO_TYPES: Final = Unavailable(
     code="NOT_RECORDED",

@@ -30,6 +30,7 @@ from stepscope.analysis.tf_data_bottleneck_analysis.suggestions import (
     Upstream,
     suggestion_for,
 )
+from stepscope.derive.account.owned_time import account
 from stepscope.derive.input_pipeline.calls import pipeline_calls
 from stepscope.derive.input_pipeline.graph import pipeline_graph
 from stepscope.errors import BadUsage
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
 
 __all__ = [
+    "NEEDS",
     "Bottleneck",
     "Graph",
     "Options",
@@ -55,6 +57,9 @@ __all__ = [
     "TfDataBottleneckAnalysisResult",
     "analyse",
 ]
+
+#: What is asked of each host for the options as they are.
+NEEDS: Final = (account, pipeline_calls)
 
 
 #: A call that lasts longer did not find its element ready.

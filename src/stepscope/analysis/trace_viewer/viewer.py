@@ -19,7 +19,7 @@ from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.device.attribution import activity_ops
 from stepscope.derive.device.correlation import correlation
 from stepscope.derive.steps.chosen import steps
-from stepscope.derive.timeline.drawn_rows import DRAWN, FOLDED, HIDDEN
+from stepscope.derive.timeline.drawn_rows import DRAWN, FOLDED, HIDDEN, trace_timeline
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_MS
 
@@ -29,7 +29,10 @@ if TYPE_CHECKING:
     from stepscope.analysis.trace_viewer.processes import HostTrace
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = ["Options", "TraceViewerResult", "analyse"]
+__all__ = ["NEEDS", "Options", "TraceViewerResult", "analyse"]
+
+#: What is asked of each host for the options as they are.
+NEEDS: Final = (trace_timeline,)
 
 
 class TraceViewerResult(msgspec.Struct, frozen=True, kw_only=True):

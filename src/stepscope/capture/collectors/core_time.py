@@ -176,7 +176,7 @@ class CoreClocks:
 def _computes(known: _Delay, at_ns: int, ran_ns: int) -> bool:
     """Return whether a thread was on a core nearly all the time since a reading.
 
-    What is left is too short for having been ready, or for a wait, to be told.
+    What is left is too short to say of it that the thread was ready, or waited.
     """
     return (at_ns - known.at_ns) - (ran_ns - known.ran_ns) < _SLACK_NS
 

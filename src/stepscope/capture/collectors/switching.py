@@ -17,8 +17,9 @@ from stepscope.capture.ground.encoding import OWN_THREADS
 
 __all__ = ["switching"]
 
-#: Longer than the lock is handed on by itself, far shorter than a period of looks.
-_PROMPT_S: Final = 0.0002
+#: A loop that calls NumPy lets go of the lock by itself every few tenths of a
+#: millisecond. The system's timers add some 50 µs, so that less would gain little.
+_PROMPT_S: Final = 0.00002
 
 
 class _Switching:

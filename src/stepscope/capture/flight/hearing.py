@@ -8,7 +8,7 @@ import os
 import select
 import signal
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Bell", "LastWords"]
 
-_READ_BYTES = 65_536
+_READ_BYTES: Final = 65_536
+_MS_PER_S: Final = 1000
 
 
 class Bell:
@@ -50,8 +51,10 @@ class Bell:
 
     def wait(self, seconds: float) -> bool:
         """Wait, at most so long; whether it was the signal that ended it."""
-        ready, _, _ = select.select([self._reading], [], [], seconds)
-        if not ready:
+        # Unlike `select.select`, it takes files of any number.
+        waiting = select.poll()
+        waiting.register(self._reading, select.POLLIN)
+        if not waiting.poll(seconds * _MS_PER_S):
             return False
         with contextlib.suppress(BlockingIOError):
             os.read(self._reading, _READ_BYTES)

@@ -36,7 +36,11 @@ class Span(NamedTuple):
 
 
 class Notebook:
-    """The last annotations and functions of the program."""
+    """The last annotations and functions of the program.
+
+    It hears of them in one thread at a time, and is asked by another meanwhile: that
+    one goes through copies.
+    """
 
     def __init__(self) -> None:
         self._batches: deque[Rows] = deque()
@@ -91,7 +95,7 @@ class Notebook:
         """Return the medians of such times over the steps before this one."""
         before = [
             it
-            for rows in self._batches
+            for rows in tuple(self._batches)
             for it in _steps(rows)
             if it.name == step.name and it.end_ns <= step.begin_ns
         ][-_COMPARED:]
@@ -113,7 +117,7 @@ class Notebook:
         """Return the time of a stretch by the innermost function that ran, in ns."""
         spans = [
             Span(frame.begin_ns, frame.end_ns, self._functions.of(frame.code))
-            for frame in self._frames
+            for frame in tuple(self._frames)
             if frame.thread == thread
             and frame.end_ns > begin_ns
             and frame.begin_ns < end_ns
@@ -133,7 +137,7 @@ class Notebook:
         threads = {step.thread for step in steps}
         # Batches come in the order of time: of older ones nothing lies within.
         recent = itertools.takewhile(
-            lambda rows: max(rows.end_ns) >= first, reversed(self._batches)
+            lambda rows: max(rows.end_ns) >= first, reversed(tuple(self._batches))
         )
         return [
             Span(begin, end, str(name))

@@ -80,6 +80,23 @@ class _One:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.recorder: FlightRecorder | None = None
+        self._hears_forks = False
+
+    def begins(self, made: FlightRecorder) -> None:
+        """Have a recorder called in every forked child for as long as it is the one.
+
+        Python never forgets whom it calls there: that is not the recorder itself.
+        """
+        self.recorder = made
+        if not self._hears_forks and hasattr(os, "register_at_fork"):
+            self._hears_forks = True
+            os.register_at_fork(after_in_child=self._forked)
+
+    def _forked(self) -> None:
+        made, self.recorder = self.recorder, None
+        self.lock = threading.Lock()
+        if made is not None:
+            made.forked()
 
 
 _one: Final = _One()
@@ -131,7 +148,7 @@ def flight_recorder(
             raise BadUsage(
                 "this process has a flight recorder already; stop() ends it."
             )
-        made = FlightRecorder(
+        return FlightRecorder(
             Path(logdir).absolute(),
             options,
             slower_than=slower_than,
@@ -142,8 +159,6 @@ def flight_recorder(
             on_signal=on_signal,
             metrics=metrics,
         )
-        _one.recorder = made
-    return made
 
 
 class FlightRecorder:
@@ -195,8 +210,7 @@ class FlightRecorder:
         self._bell = Bell(on_signal)
         self._last_words = LastWords(self._ended_by)
         atexit.register(self.stop)
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._forked)
+        _one.begins(self)
         self._thread = threading.Thread(
             target=self._run, name="stepscope-flight", daemon=True
         )
@@ -273,6 +287,8 @@ class FlightRecorder:
                         type(error).__name__,
                         error,
                     )
+                # What fails may fail at once, each time.
+                time.sleep(_FLUSH_S)
 
     def _turn(self, *, signalled: bool) -> None:
         """Look at what was recorded since the last turn."""
@@ -338,7 +354,8 @@ class FlightRecorder:
 
     def _answer(self, why: str, text: str) -> None:
         """Write, and record the steps that follow in full."""
-        if self._write(why, text).path is None:
+        written = self._write(why, text)
+        if written.path is None:
             return
         run = record_following(
             self._logdir,
@@ -347,8 +364,12 @@ class FlightRecorder:
             stopped=lambda: self._stopped,
         )
         if run is not None and run.path is not None:
-            last = self.written[-1]._replace(following=run.path)
-            self.written = (*self.written[:-1], last)
+            both = written._replace(following=run.path)
+            with self._writing:
+                # The program may have asked for another one meanwhile.
+                self.written = tuple(
+                    both if it is written else it for it in self.written
+                )
 
     def _write(self, why: str, text: str, *, counts: bool = True) -> Written:
         with self._writing:
@@ -371,7 +392,7 @@ class FlightRecorder:
         if current() is None:
             self._ring.resume()
 
-    def _forked(self) -> None:
+    def forked(self) -> None:
         """In a child: it has no flight recorder, and may make one."""
         if self._stopped:
             return
@@ -383,5 +404,3 @@ class FlightRecorder:
         if self._metrics is not None:
             self._metrics.forked()
         atexit.unregister(self.stop)
-        _one.lock = threading.Lock()
-        _one.recorder = None

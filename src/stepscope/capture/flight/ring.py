@@ -159,7 +159,10 @@ class Ring:
                 compiled = b"" if collected is None else collected.xspace
                 self._compilations = None
                 self._listen_to_compilers()
-            content = self._spool.content() + compiled
+            try:
+                content = self._spool.content() + compiled
+            except OSError as error:
+                return Saved(None, f"what was kept could not be read: {error}")
             warnings = [why, *self.warnings]
             if self._spool.dropped_events:
                 warnings.append("what is older than this ring holds was let go of")
@@ -257,7 +260,7 @@ class Ring:
     def _begin_of(self, xspace: bytes) -> int | None:
         """Return when the first event of a message began; None without events.
 
-        What is torn within is told by `_append`.
+        Of a message that is torn within there is none; `_append` says so.
         """
         if whole_length(xspace) != len(xspace):
             return None

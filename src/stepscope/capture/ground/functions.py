@@ -82,6 +82,9 @@ class _Table:
         for begin, _, line in code.co_lines():
             self.begins.append(begin)
             self.lines.append(lines.setdefault(line, CodeLine(code, line)))
+        if not self.lines:
+            # Code that a compiler made may have no table.
+            self.begins, self.lines = [0], [CodeLine(code, None)]
         #: Offsets that were asked for: a function has few that call or take long.
         self.found: dict[int, CodeLine] = {}
 

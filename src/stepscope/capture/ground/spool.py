@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
@@ -107,16 +108,25 @@ class Spool:
         """Remove the file: what it held is stored elsewhere."""
         self._release()
         if self.path is not None:
-            self.path.unlink(missing_ok=True)
+            self._unlink(self.path)
 
     def leave(self) -> None:
         """Leave the file as it is, for whoever reads it."""
         self._release()
 
     def _release(self) -> None:
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
+        file, self._file = self._file, -1
+        if file >= 0:
+            # The program may have closed it, among all files that it has.
+            with suppress(OSError):
+                os.close(file)
+
+    def _unlink(self, path: Path) -> None:
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            # It stays, and may be read.
+            self.refused = error
 
     def _write(self, body: bytes, *, at: int) -> bool:
         """Write a whole fragment, or nothing of it."""
@@ -190,9 +200,9 @@ class Spool:
             self.refused = error
             if new >= 0:
                 os.close(new)
-            fresh.unlink(missing_ok=True)
+            self._unlink(fresh)
             return
-        os.close(self._file)
+        self._release()
         self._file, self._begin = new, len(self._head)
 
 

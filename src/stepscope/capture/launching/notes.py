@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Note",
+    "program_is_known",
     "program_name",
     "read_notes",
     "say_steps_are_counted",
@@ -19,6 +20,8 @@ __all__ = [
 ]
 
 
+#: What children of `multiprocessing` run that are not forked from the program.
+_CHILD: Final = ("from multiprocessing.spawn ", "from multiprocessing.forkserver ")
 #: Characters of code that are shown as the name of a program.
 _SHOWN: Final = 48
 
@@ -107,8 +110,18 @@ def steps_were_counted(folder: str) -> bool:
     return any(entry.name.endswith(".steps") for entry in _entries(folder))
 
 
+def program_is_known() -> bool:
+    """Return whether `program_name` tells; a child of `multiprocessing` has to hear."""
+    return not _is_child() or (bool(sys.argv) and sys.argv[0] != "-c")
+
+
 def program_name() -> str:
-    """Return the script, module or code that the interpreter runs, as it was called."""
+    """Return the script, module or code that the interpreter runs, as it was called.
+
+    A child of `multiprocessing` has the name of its program, and its own.
+    """
+    if _is_child():
+        return _child_name()
     arguments = sys.orig_argv[1:]
     for index, argument in enumerate(arguments):
         if argument in {"-m", "-c"}:
@@ -117,6 +130,19 @@ def program_name() -> str:
         if not argument.startswith("-"):
             return argument
     return "python"
+
+
+def _is_child() -> bool:
+    return any(word.startswith(_CHILD) for word in sys.orig_argv)
+
+
+def _child_name() -> str:
+    # What its parent sends replaces the interpreter's own arguments.
+    if not program_is_known():
+        return "a child of multiprocessing"
+    process = sys.modules.get("multiprocessing.process")
+    program = sys.argv[0]
+    return f"{program} {process.current_process().name}" if process else program
 
 
 def _read(value: Any) -> Any:

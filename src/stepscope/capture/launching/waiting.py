@@ -26,6 +26,8 @@ __all__ = [
 #: Modules that a launcher runs and that nothing it launches imports. Before its first
 #: child has started, as while it meets other machines, nothing else shows a launcher.
 _LAUNCHERS: Final = ("torch.distributed.run", "accelerate.commands.launch")
+#: Commands that are these. While they import a framework, only their name shows them.
+_COMMANDS: Final = ("torchrun", "accelerate")
 #: A servant of `multiprocessing` that runs nothing of the program.
 _SERVANT: Final = "from multiprocessing.resource_tracker"
 #: One that becomes the program's children by forking, and is none itself.
@@ -74,12 +76,24 @@ def only_waits(folder: str, *, ours_s: float, ends: bool) -> bool:
 
 def is_launcher() -> bool:
     """Return whether this process runs a launcher whose work is to start others."""
-    return any(it in sys.modules for it in _LAUNCHERS) and not _uses_a_device()
+    named = _runs_a_launcher(sys.orig_argv)
+    loaded = any(it in sys.modules for it in _LAUNCHERS)
+    return (named or loaded) and not _uses_a_device()
 
 
 def runs_nothing_itself(arguments: Sequence[str]) -> bool:
     """Return whether an interpreter with these arguments serves `multiprocessing`."""
     return any(word.startswith((_SERVANT, FORKS)) for word in arguments)
+
+
+def _runs_a_launcher(arguments: Sequence[str]) -> bool:
+    """Return whether an interpreter with these arguments runs a launcher."""
+    for index, argument in enumerate(arguments[1:], start=1):
+        if argument == "-m":
+            return any(it in _LAUNCHERS for it in arguments[index + 1 : index + 2])
+        if not argument.startswith("-"):
+            return os.path.basename(argument) in _COMMANDS  # noqa: PTH119 - pathlib is not needed for this
+    return False
 
 
 def _ancestors() -> Iterator[tuple[int, float]]:

@@ -16,9 +16,10 @@ _DEFAULT_LOGDIR = "stepscope-logs"
 @click.option(
     "--attach",
     type=click.IntRange(1),
+    multiple=True,
     metavar="PID",
     help="A process of this machine: of stepscope run --serve, or one that called "
-    "ss.server.start().",
+    "ss.server.start(). A launcher means all that it started. May be given often.",
 )
 @click.option(
     "--ms",
@@ -57,7 +58,7 @@ _DEFAULT_LOGDIR = "stepscope-logs"
     show_default=True,
     metavar="DIR",
     type=click.Path(path_type=str),
-    help="Where the recording is written.",
+    help="Where the recording is written: a directory, or a URL (s3://…, gs://…).",
 )
 @click.option(
     "--host-tracer-level",
@@ -112,7 +113,8 @@ def capture(*, addresses: tuple[str, ...], **choices: Any) -> int:
     ADDRESS is host:port of a profiler server in the program: that of stepscope run
     --serve, ss.server.start, tf.profiler.experimental.server.start or
     jax.profiler.start_server. Several are
-    recorded at the same time, as hosts of one run; @FILE means the addresses in a file.
+    recorded at the same time, as hosts of one run; @FILE means the addresses in a file,
+    tpu://NAME:PORT that port of each worker of a Cloud TPU.
     """
     from stepscope.cli import capture as capturing  # noqa: PLC0415 - help stays light
 

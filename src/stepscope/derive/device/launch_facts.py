@@ -142,9 +142,10 @@ def launch_facts(
         ints(device_activity, "dur_ps"),
     )
     called_ps = ints(launches, "start_ps")
-    known = np.flatnonzero(launch_of >= 0)
+    known = _known(launch_of)
     waited = start_ps[known] - called_ps[launch_of[known]]
     kernel = codes(device_activity, "kind") == _KERNEL
+    of_kernels = dur_ps[kernel]
     early = -waited[waited < 0]
     outlasting = _outlasting_ps(
         device_activity,
@@ -159,9 +160,10 @@ def launch_facts(
         latency_ps=launch_latency.latency_ps,
         latency_samples=launch_latency.latency_samples,
         median_call_ps=_median(ints(launches, "dur_ps")[used]),
-        median_kernel_ps=_median(dur_ps[kernel]),
-        kernels=int(kernel.sum()),
-        graph_percent=_graph_percent(device_activity, event_types, kernel, dur_ps),
+        kernels=len(of_kernels),
+        graph_percent=_graph_percent(device_activity, event_types, kernel, of_kernels),
+        # It reorders the durations.
+        median_kernel_ps=_median(of_kernels),
         clock_error_ps=max(
             int(np.percentile(beyond, _CLOCK_QUANTILE)) if len(beyond) else 0
             for beyond in (early, outlasting)
@@ -169,6 +171,12 @@ def launch_facts(
         lost=len(lost),
         lost_ps=_priced(lost, handles(launches, "type"), launch_of, dur_ps),
     )
+
+
+def _known(launch_of: NDArray[np.int32]) -> NDArray[np.intp] | slice:
+    """Return the activities whose launch is known: mostly all, without a copy."""
+    known = launch_of >= 0
+    return slice(None) if known.all() else np.flatnonzero(known)
 
 
 def _outlasting_ps(
@@ -185,11 +193,11 @@ def _outlasting_ps(
     pageable memory of the host returns when the copy is done.
     """
     copied = _copied_late_ps(device_activity, event_types, launch_of, returned_ps)
-    known = np.flatnonzero(launch_of >= 0)
-    if not len(known) or device_activity["device"].n_unique() > 1:
+    known = _known(launch_of)
+    if not len(launch_of[known]) or not _is_one(handles(device_activity, "device")):
         return copied
     waits = _FOR_DEVICE
-    if device_activity["track"].n_unique() == 1:
+    if _is_one(handles(device_activity, "track")):
         waits = f"{_FOR_DEVICE}|{_FOR_STREAM}"
     is_wait = event_types["name"].str.contains(waits).fill_null(value=False).to_numpy()
     rows = picked(handles(events, "type"), is_wait)
@@ -211,6 +219,11 @@ def _outlasting_ps(
     some = launched >= 0
     beyond = latest[launched[some]] - end[some]
     return np.concatenate((copied, beyond[beyond > 0]))
+
+
+def _is_one(values: NDArray[np.int32]) -> bool:
+    """Return whether all of some values, at least one, are the same."""
+    return bool(values.min() == values.max())
 
 
 def _copied_late_ps(
@@ -291,6 +304,8 @@ def _priced(
     dur_ps: NDArray[np.int64],
 ) -> int:
     """Return the 95th percentile of what calls of the same name led to, summed."""
+    if not len(lost):
+        return 0
     known = np.flatnonzero(launch_of >= 0)
     led_by = type_[launch_of[known]]
     total = 0
@@ -338,11 +353,12 @@ def _graph_percent(
     device_activity: pl.DataFrame,
     event_types: pl.DataFrame,
     kernel: NDArray[np.bool_],
-    dur_ps: NDArray[np.int64],
+    of_kernels: NDArray[np.int64],
 ) -> float | None:
-    total = int(dur_ps[kernel].sum())
+    total = int(of_kernels.sum())
     if not total:
         return None
     replayed = event_types["name"].str.contains(_REPLAYED_GRAPH).to_numpy()
-    mine = kernel & replayed[handles(device_activity, "type")]
-    return 100 * int(dur_ps[mine].sum()) / total
+    rows = picked(handles(device_activity, "type"), replayed)
+    dur_ps = ints(device_activity, "dur_ps")[rows[kernel[rows]]]
+    return 100 * int(dur_ps.sum()) / total

@@ -52,7 +52,7 @@ class FunctionLines(Frozen, frozen=True):
         track: int32; as in `FunctionFrames`.
         start_ps: int64.
         end_ps: int64.
-        type: int32; row of `event_types` that stands for the function.
+        type: int32; row of `event_types`, the same for each run of a function.
         line: int32; the line that ran, -1 where the recording has only the function.
         names: Function of each `type`.
     """
@@ -137,7 +137,7 @@ def _line_runs(
     begins, ends = ints(tracks, "event_begin"), ints(tracks, "event_end")
     parts = [np.arange(begins[track], ends[track]) for track in sorted(hz)]
     rows = np.concatenate(parts).astype(np.int32)
-    # What took no time holds none, and cannot be told from what is around it.
+    # What took no time has none to give, and may begin with the run around it.
     rows = rows[ints(events, "dur_ps")[rows] > 0]
     values = rows_of_owners(stats, "event", rows)
     key = find_handle(trace.strings, StatKey.SOURCE_LINE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -25,10 +26,14 @@ if TYPE_CHECKING:
 
 __all__ = ["FunctionName", "FunctionNames", "function_names"]
 
-#: `$train.py:12 load`, `path/train.py(12): load`.
+#: `path/train.py(12): load`; the folder from which it was imported may be cut off.
+_CUT_OFF: Final = Pattern(
+    r"(?P<file>[^()]*)\((?P<line>\d+)\): (?P<function>.*)\Z", re.DOTALL
+)
+#: The other form is `$train.py:12 load`.
 _IN_FILE: Final = (
     Pattern(r"\$(?P<file>.*?):(?P<line>\d+) (?P<function>.*)\Z", re.DOTALL),
-    Pattern(r"(?P<file>[^()]*)\((?P<line>\d+)\): (?P<function>.*)\Z", re.DOTALL),
+    _CUT_OFF,
 )
 #: `$solver!main(int, char**)`; the file of a library stands in angle brackets.
 _IN_BINARY: Final = Pattern(r"\$(?P<file>[^!]*)!(?P<function>.*)\Z", re.DOTALL)
@@ -43,6 +48,11 @@ _LIBRARY: Final = Pattern(
     r"(?:^|[\\/])(?:site-packages|dist-packages|lib(?:64)?[\\/](?:python|pypy)\d[.\d]*"
     r"|Python\d+[\\/]Lib)[\\/]"
     r"|(?:^|[\\/])__autograph_generated_file|^<(?!stdin>|string>|ipython-input-)"
+    # PyTorch's profiler cuts off the folder from which a file was imported, whether
+    # it holds packages or the program: these names no program gives its own folders.
+    r"|^(?:torch(?:vision|audio)?|functorch|triton|numpy|scipy|pandas|sklearn|PIL|tqdm"
+    r"|tensorflow|keras|jax|jaxlib|asyncio|collections|concurrent|ctypes|encodings|html"
+    r"|importlib|json|logging|multiprocessing|unittest|urllib|xml)[\\/]"
 )
 
 
@@ -113,9 +123,10 @@ def _parsed(name: str, path: str | None) -> FunctionName:
         found = form.match(name)
         if found is not None:
             file = path or found["file"]
-            return FunctionName(
-                found["function"], file, int(found["line"]), _is_library(file)
-            )
+            is_library = _is_library(file)
+            if is_library is None and form is _CUT_OFF:
+                is_library = _may_be_pythons(file)
+            return FunctionName(found["function"], file, int(found["line"]), is_library)
     found = _IN_BINARY.match(name)
     if found is not None:
         file = found["file"]
@@ -135,3 +146,12 @@ def _is_library(file: str) -> bool | None:
         return True
     # A file's own name does not say where it is.
     return False if "/" in file or "\\" in file else None
+
+
+def _may_be_pythons(file: str) -> bool | None:
+    """Return False for a file beside the program, None where Python has one, too.
+
+    Of packages the folder is left where the one that it was imported from is cut off.
+    """
+    name = file.removesuffix(".py")
+    return None if name == file or name in sys.stdlib_module_names else False

@@ -155,6 +155,9 @@ def _purpose(name: FunctionName) -> FunctionPurpose:
     # Without its folder it is not known whose a file is: rules name such files whole.
     if not name.library and "/" in path:
         return FunctionPurpose.UNKNOWN
+    if "/" in path:
+        # The folder before it may have been cut off.
+        path = f"/{path}"
     for purpose, file, function in _rules():
         if file.search(path) and function.search(name.function):
             return purpose

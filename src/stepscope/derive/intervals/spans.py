@@ -220,6 +220,12 @@ class Spans(Frozen, frozen=True, dict=True):
             return Spans.empty()
         return self._at(*self._ranges_beside(other))
 
+    def holding(self, times_ps: NDArray[np.int64]) -> NDArray[np.intp]:
+        """Return by time the interval that holds it, -1 for none."""
+        at = np.searchsorted(self.start_ps, times_ps, side="right") - 1
+        inside = times_ps < np.append(self.end_ps, 0)[at]
+        return np.where((at >= 0) & inside, at, -1)
+
     def covered_before(self, times_ps: ArrayLike) -> NDArray[np.int64]:
         """Return how much is covered before each time; ascending times are fastest."""
         times = _int64(times_ps)

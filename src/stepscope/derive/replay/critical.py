@@ -369,19 +369,20 @@ def path_owners(
     owned = _Owners(graph, account, host_states, device_sets)
     times: dict[str, int] = {}
     recorded, ends = graph.nodes.start_ps, graph.end_ps
-    for pieces in window_paths(graph, run):
-        # What a piece is, its recorded place tells; how long it is, the replay.
-        node = pieces.node
-        owners = owned.of(node, pieces.edge, recorded[node], ends[node])
-        long = (pieces.edge == NODE) & silences.may_hold(node)
-        for at in np.flatnonzero(long).tolist():
-            one = int(node[at])
-            if 2 * silences.within(one) > int(run.dur_ps[one]):
-                owners[at] = owned.working(int(recorded[one]), int(ends[one]))
-        for owner, time in zip(
-            owners, (pieces.end_ps - pieces.start_ps).tolist(), strict=True
-        ):
-            times[owner] = times.get(owner, 0) + time
+    paths = list(window_paths(graph, run))
+    # All windows at once: each owner's time is looked up in one search.
+    node = np.concatenate([pieces.node for pieces in paths])
+    edge = np.concatenate([pieces.edge for pieces in paths])
+    lasted = np.concatenate([pieces.end_ps - pieces.start_ps for pieces in paths])
+    # What a piece is, its recorded place tells; how long it is, the replay.
+    owners = owned.of(node, edge, recorded[node], ends[node])
+    long = (edge == NODE) & silences.may_hold(node)
+    for at in np.flatnonzero(long).tolist():
+        one = int(node[at])
+        if 2 * silences.within(one) > int(run.dur_ps[one]):
+            owners[at] = owned.working(int(recorded[one]), int(ends[one]))
+    for owner, time in zip(owners, lasted.tolist(), strict=True):
+        times[owner] = times.get(owner, 0) + time
     whole = max(sum(times.values()), 1)
     return {
         owner: 100 * time / whole

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope.derive.columns.arrays import handles
+from stepscope.derive.columns.arrays import handles, ints, picked
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.replay.activities import Activities, Pace, activities_of
 from stepscope.derive.replay.device_edges import (
@@ -142,16 +142,13 @@ def _whole_device(
 ) -> list[Spans]:
     """Return for each thread where it waits for whole devices."""
     wide = event_types["name"].str.contains(_WHOLE_DEVICE).fill_null(value=False)
-    types = wide.to_numpy()
+    types, of_event = wide.to_numpy(), handles(events, "type")
+    start_ps, dur_ps = ints(events, "start_ps"), ints(events, "dur_ps")
     found = []
     for one in threads:
         begin, end = tracks["event_begin"][one.track], tracks["event_end"][one.track]
-        mine = events[begin:end]
-        at = np.flatnonzero(types[handles(mine, "type")])
-        rows = mine[at]
-        found.append(
-            Spans.from_events(rows["start_ps"].to_numpy(), rows["dur_ps"].to_numpy())
-        )
+        rows = picked(of_event, types, begin, end)
+        found.append(Spans.from_events(start_ps[rows], dur_ps[rows]))
     return found
 
 

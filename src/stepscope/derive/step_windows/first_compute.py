@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
 import polars as pl
 
+from stepscope.derive.columns.arrays import codes, handles, ints
+from stepscope.derive.columns.dense_codes import combined, hulls_by
+from stepscope.derive.device.precision import KERNEL_KIND
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["FIRST_COMPUTE", "first_compute"]
@@ -29,18 +32,30 @@ def first_compute(
     Returns:
         Columns `FIRST_COMPUTE`; no row where a device computed nothing in a step.
     """
-    steps: pl.Series | pl.Expr = pl.lit(None, pl.Int32)
+    device = handles(device_activity, "device")
+    wanted = codes(device_activity, "kind") == KERNEL_KIND
+    step = np.zeros(len(device), np.int32)
     if not isinstance(activity_steps, Unavailable):
-        steps = pl.Series("step_row", activity_steps)
-    return (
-        device_activity.lazy()
-        .select("device", "kind", "start_ps", step_row=steps)
-        .filter(pl.col("kind") == "kernel")
-        .group_by("step_row", "device")
-        .agg(pl.col("start_ps").min().alias("first_compute_ps"))
-        # -1: an activity that belongs to no step.
-        .filter(pl.col("step_row").is_null() | (pl.col("step_row") >= 0))
-        .sort("step_row", "device")
-        .select(*FIRST_COMPUTE)
-        .collect()
+        step = activity_steps
+    # -1: an activity that belongs to no step.
+    wanted &= step >= 0
+    groups = combined((step, device))
+    found = hulls_by(
+        np.where(wanted, groups.code, np.int32(-1)),
+        ints(device_activity, "start_ps"),
+        ints(device_activity, "dur_ps"),
+        count=groups.count,
     )
+    some = np.flatnonzero(found.count)
+    first = groups.first[some]
+    rows = pl.DataFrame(
+        {
+            "step_row": step[first],
+            "device": device[first],
+            "first_compute_ps": found.first_ps[some],
+        },
+        schema=FIRST_COMPUTE,
+    ).sort("step_row", "device")
+    if isinstance(activity_steps, Unavailable):
+        return rows.with_columns(step_row=pl.lit(None, pl.Int32))
+    return rows

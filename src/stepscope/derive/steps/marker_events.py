@@ -140,7 +140,8 @@ def numbered_ranges(
     marks = msgspec.structs.replace(marks, name=text.astype(np.int32))
     marks = marks.only(np.lexsort((marks.event, marks.name, marks.track)))
     size, falls, run = _falls(marks)
-    sure = np.char.startswith(texts, "ProfilerStep")[marks.name]
+    steps = [text.startswith("ProfilerStep") for text in texts.tolist()]
+    sure = np.array(steps, bool)[marks.name]
     return marks.only(((falls == 0) & (size >= 2))[run] | (sure & (falls == 0)[run]))
 
 

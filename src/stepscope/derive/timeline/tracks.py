@@ -8,11 +8,7 @@ import polars as pl
 
 from stepscope.derive.timeline.op_spans import OP_VIEWS
 from stepscope.unavailable import Unavailable
-from stepscope.xspace.samples_line import (
-    CORE_TIME_BASE,
-    LINES_BASE,
-    SAMPLES_BASE,
-)
+from stepscope.xspace.samples_line import CORE_TIME_BASE, SAMPLES_BASE, SamplesLine
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -158,6 +154,16 @@ def _sections(
     )
 
 
+def _of_source_lines(tracks: pl.DataFrame) -> list[int]:
+    """Return the tracks of lines of the program: they repeat their functions."""
+    sampled = tracks.with_row_index().filter(pl.col("kind") == "samples")
+    read = {
+        row: SamplesLine.of(line, name)
+        for row, line, name in sampled.select("index", "id", "name").iter_rows()
+    }
+    return [row for row, it in read.items() if it and it.kind == "source_lines"]
+
+
 def _recorded(
     tracks: pl.DataFrame, sections: pl.DataFrame, lines: Sequence[DerivedLine]
 ) -> pl.DataFrame:
@@ -168,12 +174,10 @@ def _recorded(
         schema={"device": pl.Int32, "view": pl.String},
         orient="row",
     ).with_columns(replaced=pl.lit(value=True))
-    # Lines of the program repeat the functions that they are lines of.
-    of_lines = (pl.col("id") - SAMPLES_BASE) // LINES_BASE == 1
     found = (
         tracks.with_row_index("source")
         .filter(pl.col("event_end") > pl.col("event_begin"))
-        .filter((pl.col("kind") != "samples") | ~of_lines)
+        .filter(~pl.col("source").is_in(_of_source_lines(tracks)))
         .with_columns(pl.col("kind").cast(pl.String), pl.col("derived").cast(pl.String))
         .rename({"derived": "view"})
         .join(

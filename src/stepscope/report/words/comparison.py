@@ -40,7 +40,11 @@ _EVIDENCE: Final = {
     "launch": "repeated launches",
     "period": "repetition",
 }
+#: From here on a factor reads better than percents.
+_MANY_PERCENT: Final = 200.0
 _STATES: Final = {"same": "same", "differs": "differs", "unknown": "not known"}
+#: A share that reads as 100 %.
+_ALL: Final = 0.995
 #: How an op or a kernel changed → the words for several of them.
 _BECAME: Final = {
     "appeared": "appeared",
@@ -77,10 +81,6 @@ def verdict(found: Comparison) -> str:
         f"A {each} takes {ms(time.new_ms)}, {than}: {change_words(time.change_ms)} "
         f"({interval})."
     )
-
-
-#: From here on a factor reads better than percents.
-_MANY_PERCENT: Final = 200.0
 
 
 def change_words(value: float) -> str:
@@ -144,9 +144,21 @@ def check_words(one: Check) -> str:
     if one.overlap is not None:
         parts.append(f"{100 * one.overlap:.0f} % in common")
     if one.base is not None and one.new is not None:
-        both = one.base == one.new
-        parts.append(one.base if both else f"base {one.base}, new {one.new}")
+        base, new = _grouped(one.base), _grouped(one.new)
+        parts.append(base if base == new else f"base {base}, new {new}")
     if one.by is not None:
         parts.append(f"seen from {_EVIDENCE.get(one.by, one.by)}")
     beside = f" ({'; '.join(parts)})" if parts else ""
-    return f"{_TOPICS[one.topic]}: {_STATES[one.status]}{beside}"
+    state = _STATES[one.status]
+    if one.status == "same" and one.overlap is not None and one.overlap < _ALL:
+        state = "much the same"
+    elif one.topic == "steps" and one.status == "same" and one.base != one.new:
+        state = "enough in both"
+    elif one.status == "differs" and one.topic != "batch":
+        state = "differ"
+    return f"{_TOPICS[one.topic]}: {state}{beside}"
+
+
+def _grouped(told: str) -> str:
+    """Write a count as all pages do; other texts stay."""
+    return f"{int(told):,}" if told.isdecimal() else told

@@ -316,15 +316,25 @@ def gain(finding: Finding) -> str | None:
     if finding.saving_ms is None:
         return None
     effect = finding.ms_per_step or 0.0
-    if finding.explained_by and finding.saving_ms.most < _REST * effect:
+    if finding.explained_by and finding.saving_ms.high < _REST * effect:
         return f"counted with that of {listed(finding.explained_by)}"
-    if finding.saving_ms.most <= 0:
+    if finding.saving_ms.high <= 0:
         return "none by itself: other work holds the step up meanwhile"
     told = saving_words(finding.saving_ms)
     # Fewer kernels are fewer launches, too.
     if 0 < _MORE * effect < finding.saving_ms.low:
         told += ", since what waits for that work goes with it"
+    elif _speeds_up_the_rest(finding):
+        told += ", as the rest of the step may run faster, too"
     return told
+
+
+def _speeds_up_the_rest(finding: Finding) -> bool:
+    """Return whether more is promised than the time that the finding is about."""
+    if finding.saving_ms is None or finding.pattern is None:
+        return False
+    own = max(finding.ms_per_step or 0.0, *(finding.pattern.mean_ms or (0.0,)))
+    return finding.saving_ms.high > own
 
 
 def saving_words(saving: Saving) -> str:
@@ -344,7 +354,7 @@ def standing(finding: Finding) -> str:
     if finding.steps_clean is not None and finding.steps_hit is not None:
         steps = "step" if finding.steps_clean == 1 else "steps"
         parts.append(f"in {finding.steps_hit} of {finding.steps_clean} {steps}")
-    parts.append(f"confidence {finding.confidence:.2f}")
+    parts.append(f"confidence {percent(100 * finding.confidence)}")
     notes = {
         "few_steps": "fewer than three steps: at most a warning",
         "once": "a single step: no more than a note",

@@ -39,12 +39,15 @@ def slowest_words(result: PodViewerResult) -> tuple[str, str]:
     if slowest is None:
         why = [one.reason for one in result.missing if one.field == "slowest"]
         return " ".join(why), ""
-    steps = f"{slowest.steps} of {slowest.of_steps} steps"
+    steps = f", in {slowest.steps} of {slowest.of_steps} steps"
     if slowest.of_steps == 1:
-        steps = "the one step"
+        steps = ""
     name = worker_name(slowest.host, slowest.device)
     because = f"{_evidence(slowest)} {_cause(slowest)}".strip()
-    return f"{name} is the slowest worker, in {steps}.", because
+    if slowest.waited_for_ms is not None:
+        # Its own steps may be the shortest: it waits for nobody.
+        return f"The others wait for {name}{steps}.", because
+    return f"{name} is the slowest worker{steps}.", because
 
 
 def _evidence(slowest: SlowestWorker) -> str:

@@ -70,7 +70,7 @@ def most_valuable(
 
 
 def _gains(finding: Finding) -> bool:
-    return finding.saving_ms is None or finding.saving_ms.most > 0
+    return finding.saving_ms is None or finding.saving_ms.high > 0
 
 
 def _text(action: Action, frameworks: Collection[str]) -> str:

@@ -50,7 +50,10 @@ REPORT_FORMATS: Final = ("text", "json")
 _MOST_CSV_BYTES: Final = 2**29
 #: Tools that many profiles hold nothing for; they are quick where findings are known.
 _NOT_EVERYWHERE: Final = (
+    "framework_op_stats",
     "kernel_stats",
+    "roofline_model",
+    "input_pipeline_analyzer",
     "memory_profile",
     "tf_data_bottleneck_analysis",
     "inference_profile",

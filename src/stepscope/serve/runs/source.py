@@ -9,8 +9,9 @@ from typing import Final, Protocol
 import msgspec
 
 from stepscope.errors import BadInput
+from stepscope.formats.file_systems import is_url
 from stepscope.formats.opening import find, loose_run
-from stepscope.formats.remote import RemoteDirectory, is_url
+from stepscope.formats.remote import RemoteDirectory
 from stepscope.rundir import LIMIT_BYTES, Run, shown_name
 
 __all__ = ["Found", "LocalSource", "RemoteSource", "Source", "Stamp", "source_of"]

@@ -434,7 +434,7 @@ class Store:
 
     def _close(self) -> None:
         self._ahead_of = None
-        if self._opened is not None:
+        if self._opened is not None or self._before is not None:
             self._opened = self._before = None
             gc.collect()
 

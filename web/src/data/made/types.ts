@@ -680,7 +680,6 @@ export interface Pattern {
   shortest_ms: number | null;
   longest_ms: number;
   mean_ms: [number, number] | null;
-  rest_ms: number | null;
 }
 
 export interface Pie {
@@ -802,7 +801,6 @@ export interface Saving {
   basis: "replay" | "bound";
   identity_error_percent: number | null;
   open_above: boolean;
-  by_chance: number;
 }
 
 export interface Settings {

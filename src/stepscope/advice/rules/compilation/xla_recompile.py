@@ -184,7 +184,8 @@ def _is_predicting(
     """
     if not has_ops(signals, shares, thresholds):
         return False
-    fault = fault_of(host_functions(signals, shares), thresholds)
+    functions = host_functions(signals, shares)
+    fault = fault_of(functions, thresholds, runs_a_model=True)
     if fault is None or fault.runs is None:
         return False
     return fault.runs.mostly_predicts(fault.part)

@@ -17,14 +17,17 @@ from stepscope.advice.judging.compared import (
     workers_of,
 )
 from stepscope.advice.rule import Rule
+from stepscope.advice.signals.replaying.change import Levelled
 from stepscope.advice.words import WAITING, Words
 from stepscope.unavailable import Unavailable
+from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
+    from stepscope.advice.signals.replaying.change import Change
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
 
-__all__ = ["RULE", "evaluate"]
+__all__ = ["RULE", "changes", "evaluate"]
 
 _ACTIONS: Final = (
     Action(
@@ -138,6 +141,24 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     return finding
 
 
+def changes(signals: Signals, _: Thresholds) -> tuple[Change, ...]:
+    """Let the worker with most work have as much as the median: half-way at least.
+
+    Where a host drives several devices the others' exchanges would end earlier with it,
+    and how long they wait for it is part of their time.
+    """
+    found = workers_of(_ITEM, signals)
+    if isinstance(found, Finding) or found.devices > 1:
+        return ()
+    name, _percent = most_often(found.steps, [step.busiest for step in found.steps])
+    work_ms = None if name is None else found.work_ms[name]
+    if not work_ms:
+        return ()
+    excess_ms = sum(step.excess_ps or 0 for step in found.steps) / len(found.steps)
+    part = min(excess_ms / PS_PER_MS / work_ms, 1.0)
+    return (Levelled((1 - part / 2, 1 - part)),)
+
+
 _UNKNOWN: Final = Unavailable(
     code="NO_DEVICE_EVENTS",
     reason="The device work of some workers was not recorded.",
@@ -149,4 +170,4 @@ _PIPELINE: Final = Unavailable(
     "they do different work.",
     remedy="Nothing to do.",
 )
-RULE: Final = Rule(_ITEM, evaluate, COMPARED_READS)
+RULE: Final = Rule(_ITEM, evaluate, COMPARED_READS, changes)

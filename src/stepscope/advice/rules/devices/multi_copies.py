@@ -11,7 +11,7 @@ import msgspec
 
 from stepscope.advice.finding import Action, Fact, Finding, Part, Saving
 from stepscope.advice.item import Item
-from stepscope.advice.judging.compared import ONE_EACH, hands_on
+from stepscope.advice.judging.compared import ONE_EACH, hands_on, worker_words
 from stepscope.advice.judging.owned import OWNED_READS, Owned, shares_of
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.device import device_signals
@@ -166,11 +166,12 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
 
 def _parts(found: MovedData, verdict: Verdict) -> tuple[Part, ...]:
     """Return the causes as the places where they are seen."""
+    gathering = worker_words(found.gathering or "", found.devices)
     names = {
         "in_turn": f"feeding {len(found.devices)} devices one after another, "
-        f"{found.devices[0]} last",
+        f"{worker_words(found.devices[0], found.devices)} last",
         "between": "copies between devices",
-        "gathered": f"results that {found.gathering} alone copies to the host",
+        "gathered": f"results that {gathering} alone copies to the host",
     }
     return tuple(
         Part(name=names[one.cause], share_percent=one.share_percent)

@@ -21,6 +21,7 @@ from stepscope.advice.judging.owned import (
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.launch import launch_signals
 from stepscope.advice.signals.launches.set_up import set_up_signals
+from stepscope.advice.signals.running.annotations import annotation_names
 from stepscope.advice.signals.running.traits import program_traits, traits_of
 from stepscope.advice.words import WAITING, Words
 from stepscope.unavailable import Unavailable
@@ -66,10 +67,22 @@ _ACTIONS: Final = (
         code="torch.profiler.schedule(wait=2, warmup=2, active=6)",
     ),
     Action(
+        cause="captured",
+        framework="any",
+        text="Record later: begin when the program has captured its graphs and replays "
+        "them.",
+    ),
+    Action(
+        cause="over",
+        framework="any",
+        text="Stop the recording when the device's last work is done: what the program "
+        "does as it ends is no part of a step.",
+    ),
+    Action(
         cause="host_op",
         framework="any",
-        text="Most of this time is the own work of the op that is named first: run it "
-        "on the device, on tensors that are there, or ahead in another process.",
+        text="Most of this time is the own work of one op: run it on the device, on "
+        "tensors that are there, or ahead in another process.",
     ),
     Action(
         cause="several_calls",
@@ -125,10 +138,23 @@ _SET_UP: Final = (
     "The recording holds the first use of the device: for {set_up} of the time it "
     "waits while the host sets it up, most of it in {named}."
 )
+_CAPTURED: Final = (
+    "The recording holds the capture of a graph: for {captured} of the time what the "
+    "host launches goes into the graph, and does not run."
+)
+_OVER: Final = tuple(
+    "The recording goes on when the device's work is over: for {over} of the time the "
+    f"host launches nothing any more{most}."
+    for most in (", most of it in {named}", "")
+)
 _HOST: Final = tuple(
     "The host cannot feed the device: {share_percent} of the time it has nothing "
     f"queued{parts}{size}."
-    for parts in (" (launching {launching}, host ops {host_ops})", "")
+    for parts in (
+        " (launching {launching}, host ops {host_ops}: {one_op} in {named})",
+        " (launching {launching}, host ops {host_ops})",
+        "",
+    )
     for size in (", {ms_per_step} a step", "")
 )
 _WORDS: Final = Words(
@@ -137,12 +163,16 @@ _WORDS: Final = Words(
         **WAITING,
         ("fail", None): (_HOST, ("{pattern}",)),
         ("fail", "set_up"): ((_SET_UP,), _HOST),
+        ("fail", "captured"): ((_CAPTURED,), _HOST),
+        ("fail", "over"): (_OVER, _HOST),
     },
     causes={
         "launch": "launching",
         "host_ops": "ops that run on the host",
         "slow_host": "each launch call takes the host long",
         "set_up": "calls that set the device up",
+        "captured": "launches into a graph that is captured",
+        "over": "the end of the program",
         "host_op": "one op's work on the host is most of it",
         "small_work": "kernels are shorter than two launches",
         "one_program": "each step is one call of a compiled program already",
@@ -160,7 +190,7 @@ _ITEM: Final = Item(
     explains=("gaps.between",),
     floors=("time the launching thread needs: not measured here",),
 )
-#: What sets the device up is the finding where it holds this share of it.
+#: What no step has is the finding where it holds this share of it.
 _MOST: Final = 0.5
 #: A smaller share of the host's ops is not worth a word.
 _WORTH_TELLING: Final = 0.5
@@ -182,10 +212,15 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         owned, shares, thresholds, warn=warn, critical=thresholds.launch_critical
     )
     first_use = _first_use(signals, shares, owned)
-    because = ("set_up",)
+    one_op = None
     if first_use is None:
-        one_op = ("host_op",) if _is_one_op(shares, owned) else ()
-        because = (*one_op, *_because(launching, thresholds))
+        one_op = _one_op(shares, owned, signals.of(annotation_names))
+        because = (
+            *(() if one_op is None else ("host_op",)),
+            *_because(launching, thresholds),
+        )
+    else:
+        because = (first_use.kind,)
     return owned_finding(
         _ITEM,
         owned,
@@ -195,17 +230,15 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         thresholds=thresholds,
         warn=warn,
         because=because,
-        note="set_up" if first_use and verdict.status == "fail" else None,
+        note=first_use.kind if first_use and verdict.status == "fail" else None,
         facts=(
             *_shares(owned, shares),
             *_facts(launching),
-            Fact(
-                name="set_up",
-                value=None if first_use is None else first_use.percent,
-                unit="percent",
-            ),
+            Fact(name="one_op", value=one_op, unit="percent"),
+            *_outside_steps(first_use),
         ),
-        **({} if first_use is None else {"parts": first_use.calls}),
+        # To record another part of the program makes no step shorter.
+        **({} if first_use is None else {"parts": first_use.calls, "saving_ms": None}),
         inputs=("account", "launches"),
         actions=_actions(because, traits_of(signals))
         if verdict.status == "fail"
@@ -214,7 +247,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
 
 
 def _first_use(signals: Signals, shares: StepShares, owned: Owned) -> SetUp | None:
-    """Return what sets the device up, where it is most of what is judged."""
+    """Return what no step has, where it is most of what is judged."""
     found = signals.of(set_up_signals)
     if isinstance(found, Unavailable):
         return None
@@ -224,13 +257,36 @@ def _first_use(signals: Signals, shares: StepShares, owned: Owned) -> SetUp | No
     return first_use
 
 
-def _is_one_op(shares: StepShares, owned: Owned) -> bool:
-    """Return whether one op that works on the host is most of what is judged."""
+def _outside_steps(found: SetUp | None) -> tuple[Fact, ...]:
+    kinds = ("set_up", "captured", "over")
+    return tuple(
+        Fact(
+            name=kind,
+            value=found.percent if found is not None and found.kind == kind else None,
+            unit="percent",
+        )
+        for kind in kinds
+    )
+
+
+def _one_op(
+    shares: StepShares, owned: Owned, ranges: frozenset[str] | Unavailable
+) -> float | None:
+    """Return the share of one op that works on the host, where it is most of it all.
+
+    A range of the program is no op, and stands for all that runs in it.
+    """
     if owned is not _OPS_TOO:
-        return False
-    ops = [one for one in shares.parts("host_compute") if one.function is None]
+        return None
+    known = frozenset() if isinstance(ranges, Unavailable) else ranges
+    ops = [
+        one
+        for one in shares.parts("host_compute")
+        if one.function is None and one.name not in known
+    ]
     largest = max((one.share_percent for one in ops), default=0.0)
-    return largest >= max(_MOST * shares.percent(*owned.owners), _WORTH_TELLING)
+    least = max(_MOST * shares.percent(*owned.owners), _WORTH_TELLING)
+    return largest if largest >= least else None
 
 
 def _shares(owned: Owned, shares: StepShares) -> tuple[Fact, ...]:
@@ -260,11 +316,10 @@ def _because(found: LaunchSignals, thresholds: Thresholds) -> tuple[str, ...]:
 
 def _actions(because: tuple[str, ...], traits: ProgramTraits) -> tuple[Action, ...]:
     """Return what to change; what is compiled need not be compiled once more."""
-    if "set_up" in because:
-        return tuple(action for action in _ACTIONS if action.cause == "set_up")
+    for alone in ("set_up", "captured", "over", "host_op"):
+        if alone in because:
+            return tuple(action for action in _ACTIONS if action.cause == alone)
     causes = {"any", *because}
-    if "host_op" in because:
-        return tuple(action for action in _ACTIONS if action.cause == "host_op")
     if "one_program" not in because:
         causes |= {"several_calls", "compiled" if traits.compiled else "uncompiled"}
     return tuple(action for action in _ACTIONS if action.cause in causes)
@@ -303,5 +358,10 @@ def _replayed(found: LaunchSignals) -> Unavailable:
 
 
 RULE: Final = Rule(
-    _ITEM, evaluate, (*OWNED_READS, launch_signals, program_traits, set_up_signals)
+    _ITEM,
+    evaluate,
+    (
+        *(*OWNED_READS, annotation_names, launch_signals, program_traits),
+        set_up_signals,
+    ),
 )

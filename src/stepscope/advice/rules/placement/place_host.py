@@ -170,6 +170,10 @@ def _series(
     """Divide the host's work in each step as its parts by name are in all of them."""
     work = shares.times("host_compute")
     total = max(sum(work), 1)
+    of_kind = {
+        kind: sum(one.time_ps for one in placed if one.kind == kind)
+        for kind in kinds.values()
+    }
     whole = shares.series(_OWNED.parts, unknown_from=unknown_from)
     return StepSeries(
         step_source=whole.step_source,
@@ -177,10 +181,7 @@ def _series(
         closed=whole.closed,
         window_ps=whole.window_ps,
         parts_ps={
-            cause: tuple(
-                time * sum(one.time_ps for one in placed if one.kind == kind) // total
-                for time in work
-            )
+            cause: tuple(time * of_kind[kind] // total for time in work)
             for cause, kind in kinds.items()
         },
         unknown_ps=whole.unknown_ps,

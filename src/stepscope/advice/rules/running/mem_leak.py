@@ -137,16 +137,16 @@ def _of_containers(signals: Signals, thresholds: Thresholds) -> Finding | None:
     if not grown:
         return None
     one = max(grown, key=_kept_bytes)
-    capacity = sizes.get(one.host)
     counted, per_step = one.counted, _kept_bytes(one) / one.steps
     kind = "kept_graphs" if one.graph_bytes > one.array_bytes else "kept_arrays"
-    percent = 100 * per_step / capacity if capacity else 0.0
+    left = _full_after(one, sizes.get(one.host))
     return _ITEM.finding(
         "fail",
         severity="warn",
         confidence=signals.of(record_grade),
-        value=percent,
-        threshold=thresholds.leak_growth,
+        value=left,
+        unit="count",
+        threshold=thresholds.kept_full,
         devices=(f"{one.host}:{PROCESS}",),
         parts=(
             Part(
@@ -154,12 +154,12 @@ def _of_containers(signals: Signals, thresholds: Thresholds) -> Finding | None:
                 function=counted.function,
                 file=counted.file,
                 line=counted.line,
-                share_percent=percent,
+                share_percent=100 * _kept_bytes(one) / sum(map(_kept_bytes, grown)),
             ),
         ),
         facts=(
             Fact(name=kind, value=round(per_step / _MIB, 1), unit="ratio"),
-            Fact(name="kept_left", value=_full_after(one, capacity), unit="count"),
+            Fact(name="kept_left", value=left, unit="count"),
             Fact(name="steps", value=one.steps, unit="count"),
         ),
         inputs=("events", "windows"),
@@ -250,14 +250,20 @@ def _slope(step: NDArray[np.float64], use: NDArray[np.float64]) -> tuple[float, 
     The interval is that of the ranks of the slopes of all pairs (Sen 1968).
     """
     count = len(step)
-    first, second = np.triu_indices(count, 1)
-    apart = step[second] - step[first]
-    slopes = np.sort((use[second] - use[first])[apart > 0] / apart[apart > 0])
+    # Steps ascend: each is paired with those after it.
+    after = np.searchsorted(step, step, side="right")
+    ends = np.cumsum(count - after)
+    slopes = np.empty(int(ends[-1]) if count else 0)
+    for at, (first, end) in enumerate(zip(after.tolist(), ends.tolist(), strict=True)):
+        pairs = slice(end - (count - first), end)
+        slopes[pairs] = (use[first:] - use[at]) / (step[first:] - step[at])
     if not len(slopes):
         return 0.0, 0.0
     spread = 1.96 * np.sqrt(count * (count - 1) * (2 * count + 5) / 18)
     lowest = max(int((len(slopes) - spread) / 2), 0)
-    return float(np.median(slopes)), float(slopes[lowest])
+    slopes.partition(lowest)
+    low = float(slopes[lowest])
+    return float(np.median(slopes, overwrite_input=True)), low
 
 
 _FEW: Final = Unavailable(

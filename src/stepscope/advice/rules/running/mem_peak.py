@@ -12,6 +12,7 @@ from stepscope.advice.item import Item
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.running.memory import memory_signals
+from stepscope.advice.signals.running.traits import fitting, program_traits
 from stepscope.advice.words import Words
 from stepscope.unavailable import Unavailable
 
@@ -25,26 +26,45 @@ __all__ = ["RULE", "evaluate"]
 _GIB: Final = 2**30
 _ACTIONS: Final = (
     Action(
-        cause="any",
+        cause="training",
         framework="any",
         text="Compute activations again in the backward pass instead of keeping them.",
         code="tf.recompute_grad(f) · jax.checkpoint(f) · "
         "torch.utils.checkpoint.checkpoint(f, x)",
     ),
     Action(
-        cause="any",
+        cause="training",
         framework="any",
         text="Keep activations in 16 bit (mixed precision).",
     ),
     Action(
-        cause="any",
+        cause="training",
         framework="any",
         text="Use a smaller batch, and accumulate gradients over several.",
     ),
     Action(
-        cause="any",
+        cause="training",
         framework="any",
         text="Divide parameters and optimizer state among devices.",
+    ),
+    Action(
+        cause="inference",
+        framework="any",
+        text="A server of models takes memory ahead, for its cache of keys and values. "
+        "Where something else needs room, let it take less.",
+        code="vllm serve … --gpu-memory-utilization 0.8 · "
+        "sglang.launch_server … --mem-fraction-static 0.8",
+    ),
+    Action(
+        cause="inference",
+        framework="any",
+        text="Answer fewer requests at once, or shorter ones.",
+    ),
+    Action(
+        cause="inference",
+        framework="any",
+        text="Keep weights and caches in a narrower type, or divide them among "
+        "devices.",
     ),
 )
 _HELD: Final = tuple(
@@ -109,6 +129,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         threshold=critical if used >= critical.value else warn,
         devices=tuple(label for _, label, _ in known),
         parts=fullest.alive if failed else (),
+        actions=fitting(_ACTIONS, signals) if failed else (),
         facts=_facts(fullest, used, thresholds),
         evidence=(
             Evidence(
@@ -150,4 +171,4 @@ _UNKNOWN: Final = Unavailable(
 )
 
 
-RULE: Final = Rule(_ITEM, evaluate, (memory_signals, record_grade))
+RULE: Final = Rule(_ITEM, evaluate, (memory_signals, program_traits, record_grade))

@@ -21,6 +21,7 @@ from stepscope.advice.signals.device import device_signals
 from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.shares import account_signals
 from stepscope.advice.signals.trust.capture import capture_signals
+from stepscope.advice.signals.trust.outside import unexplained_outside
 from stepscope.advice.words import Words
 from stepscope.frozen import Frozen
 from stepscope.tracer_remedies import ANNOTATE_UNKNOWN_TIME
@@ -49,6 +50,12 @@ _ACTIONS: Final = (
         framework="any",
         text="Record with the nodes of replayed graphs traced one by one, or once "
         "without graph replay.",
+    ),
+    Action(
+        cause="outside",
+        framework="any",
+        text="Record while the device works: begin when the program has started its "
+        "work, and stop before it ends.",
     ),
     Action(
         cause="unexplained",
@@ -138,6 +145,10 @@ _WORDS: Final = Words(
         ),
         ("fail", "unexplained"): (
             (
+                (
+                    "For {outside} of the step the device's work has not begun or is "
+                    "over, and nothing that was recorded says what happens then."
+                ),
                 (
                     "{share_percent} of the step is unexplained: nothing that was "
                     "recorded says what it is spent on."
@@ -239,6 +250,8 @@ class _Flaw(Frozen, frozen=True, eq=True):
 #: Queued kernels of one stream begin this much later at most, or wait so long for
 #: another stream.
 _PAUSE_PS: Final = 50 * PS_PER_US
+#: So much of the time without a cause is most of it.
+_MOST: Final = 0.5
 #: Part of a recording that is its begin.
 _BEGIN: Final = 0.05
 #: Flaws that leave nothing of an account: they say more than any time in it.
@@ -382,6 +395,8 @@ def _finding(
     owners = (first.owner,) if first is not None and first.owner else ()
     place: Place | None = "any" if owners else None
     stepped = bool(owners) and shares.step_source is not None
+    outside = _outside(signals, shares)
+    extra = None if outside is None else "outside"
     effect = sum(shares.times(*owners)) / max(len(shares.window_ps), 1) / PS_PER_MS
     return _ITEM.finding(
         "fail" if first is not None else "pass",
@@ -403,7 +418,10 @@ def _finding(
             if one.owner is not None
         ),
         because=tuple(one.word for one in flaws if one.owner is None),
-        facts=_facts(capture, found),
+        facts=(
+            *_facts(capture, found),
+            Fact(name="outside", value=outside, unit="percent"),
+        ),
         evidence=shares.evidence(*owners) if owners else (),
         inputs=("quality", "account", "correlation"),
         actions=tuple(
@@ -411,8 +429,19 @@ def _finding(
             for flaw in flaws
             for action in _ACTIONS
             if action.cause == _remedy(flaw.word, capture, shares)
+            or (flaw.word == "unexplained" and action.cause == extra)
         ),
     )
+
+
+def _outside(signals: Signals, shares: StepShares) -> float | None:
+    """Return what has no cause before a device's first work and after its last.
+
+    None where that is the smaller part of it.
+    """
+    percent = signals.of(unexplained_outside).get(shares.label, 0.0)
+    whole = shares.percent("unexplained")
+    return percent if whole and percent >= _MOST * whole else None
 
 
 def _remedy(word: str, capture: CaptureSignals, shares: StepShares) -> str:
@@ -446,5 +475,10 @@ def _facts(capture: CaptureSignals, found: AccountSignals) -> tuple[Fact, ...]:
 
 
 RULE: Final = Rule(
-    _ITEM, evaluate, (account_signals, capture_signals, device_signals, record_grade)
+    _ITEM,
+    evaluate,
+    (
+        *(account_signals, capture_signals, device_signals),
+        *(record_grade, unexplained_outside),
+    ),
 )

@@ -13,7 +13,7 @@ from stepscope.advice.finding import Action, Finding
 from stepscope.advice.item import Item
 from stepscope.advice.judging.owned import OWNED_READS, Owned, owned_finding, shares_of
 from stepscope.advice.rule import Rule
-from stepscope.advice.signals.enclosing import function_runs
+from stepscope.advice.signals.enclosing import FEW_LOOKS, function_runs
 from stepscope.advice.verdict import judge
 from stepscope.advice.words import WAITING, Words
 from stepscope.tracer_remedies import RECORD_CALLS, RECORD_FRAMES
@@ -82,9 +82,6 @@ _WORDS: Final = Words(
     texts={**WAITING, ("fail", None): (_NAMED, ("{pattern}",))},
     causes={"callbacks": "callbacks, metrics and other work between steps"},
 )
-#: Time between steps in which fewer looks at functions fell is nobody's: a function of
-#: the step seems to last until halfway to the next look.
-_FEW_LOOKS: Final = 3
 _ITEM: Final = Item(
     id="gap.callbacks",
     stage=2,
@@ -149,7 +146,8 @@ def _blurred(signals: Signals, shares: StepShares) -> Unavailable | None:
         # Ranges are exact.
         return None
     time_ps = sum(shares.times("callback", place="between"))
-    if time_ps >= _FEW_LOOKS * PS_PER_S / runs.frames.hz:
+    # A function of the step seems to last until halfway to the next look.
+    if time_ps >= FEW_LOOKS * PS_PER_S / runs.frames.hz:
         return None
     return Unavailable(
         code="NOT_RECORDED",

@@ -45,6 +45,7 @@ from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
     from stepscope.advice.judging.host_functions import HostFunction
+    from stepscope.advice.signals.enclosing import FunctionRuns
     from stepscope.advice.signals.replaying.change import Change
     from stepscope.advice.signals.running.asleep import Asleep
     from stepscope.advice.signals.shares import StepShares
@@ -55,6 +56,8 @@ __all__ = ["RULE", "changes", "evaluate"]
 
 #: What takes this share of a function, in percent, is what the function does.
 _MOSTLY: Final = 50.0
+#: A part of this share of the work is what the work is.
+_LEADS: Final = 0.5
 _OWNED: Final = Owned(
     parts={"functions": (OWNER,)}, place="inside", host=True, seen=(OWNER,)
 )
@@ -164,6 +167,31 @@ _PREDICTS: Final = (
         text="Predict for many inputs at once, where they are known.",
     ),
 )
+_EXCHANGES: Final = (
+    Action(
+        cause="any",
+        framework="any",
+        text="Exchange few large tensors in place of many small ones: put the "
+        "gradients into one buffer, and exchange it while the backward pass runs.",
+    ),
+    Action(
+        cause="any",
+        framework="PyTorch",
+        text="Let `DistributedDataParallel` do it: it fills buckets and exchanges them "
+        "during the backward pass.",
+        code="model = DistributedDataParallel(model, bucket_cap_mb=25)",
+    ),
+)
+_COLLECTS: Final = (
+    Action(
+        cause="any",
+        framework="any",
+        text="Do not collect garbage by hand in each step: Python frees arrays at once "
+        "when nothing refers to them. Collect every n-th step, if at all, and leave "
+        "out what lives as long as the program.",
+        code="gc.freeze()  # once, after the set-up",
+    ),
+)
 _ONCE: Final = Action(
     cause="any",
     framework="any",
@@ -231,12 +259,16 @@ _WORDS: Final = Words(
     lead=(
         *_WAITING_LEAD,
         (
-            "Work on the host: {function} holds {named_share} of the step, with all "
+            "Work on the host: {function} holds {leading_share} of the step, with all "
             "that it calls."
         ),
         (
             "Work on the host holds {share_percent} of the step: {named}, "
-            "{named_share} with all that it calls."
+            "{leading_share} with all that it calls."
+        ),
+        (
+            "Work on the host holds {share_percent} of the step, the largest part of "
+            "it in {named}: {named_share}."
         ),
         "Work on the host holds {share_percent} of the step.",
     ),
@@ -288,7 +320,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     )
     functions = host_functions(signals, shares)
     runs_a_model = has_ops(signals, shares, thresholds)
-    fault = fault_of(functions, thresholds) if runs_a_model else None
+    fault = fault_of(functions, thresholds, runs_a_model=runs_a_model)
     waits = _waits(signals, shares, fault, thresholds)
     is_fault = (
         fault is not None or waits is not None
@@ -311,13 +343,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         thresholds=thresholds,
         warn=warn,
         parts=named,
-        facts=(
-            Fact(
-                name="named_share",
-                value=named[0].share_percent if named else None,
-                unit="percent",
-            ),
-        ),
+        facts=_share_facts(named, shares, whole=verdict.share_percent),
     )
     if waits is not None and found.status == "fail":
         return _of_waiting(found, waits, shares)
@@ -329,6 +355,21 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         actions = _actions_for(fault, found.actions, rare=False)
         return msgspec.structs.replace(found, actions=actions)
     return _of_one_function(found, fault, shares, signals, thresholds)
+
+
+def _share_facts(
+    named: tuple[Part, ...], shares: StepShares, *, whole: float | None
+) -> tuple[Fact, ...]:
+    """Return the share of the largest part, and whether it speaks for all of them.
+
+    Without a device it does: the finding is about that function.
+    """
+    share = named[0].share_percent if named else None
+    leads = shares.device is None or (share or 0.0) >= _LEADS * (whole or 0.0)
+    return (
+        Fact(name="named_share", value=share, unit="percent"),
+        Fact(name="leading_share", value=share if leads else None, unit="percent"),
+    )
 
 
 def _waits(
@@ -427,16 +468,30 @@ def _actions_for(
     if work.is_called_back:
         return (*_CALLED_BACK, *others)
     runs = work.runs
-    if runs is not None and runs.mostly_predicts(work.part):
-        return _PREDICTS
-    for kind in LIBRARY_KINDS:
-        if runs is not None and runs.mostly_in(work.part, kind.is_done_by):
-            return kind.actions
-    if runs is not None and runs.asks_the_model(work.part):
-        return _ASKS
+    fitting = None if runs is None else _fitting(runs, work.part)
+    if fitting is not None:
+        return fitting
     if runs is not None and runs.ops_percent(work.part) >= _MOSTLY:
         return (_RARELY, *_RUNS_OPS) if rare else (*_RUNS_OPS, _PIPELINE, _RARELY)
     return (_RARELY, *others) if rare else others
+
+
+def _fitting(runs: FunctionRuns, part: Part) -> tuple[Action, ...] | None:
+    """Return what fits what half of a function's time goes to; None for nothing known.
+
+    The order is that of certainty: a validation also runs ops.
+    """
+    for does_it, actions in (
+        (runs.mostly_predicts, _PREDICTS),
+        (runs.mostly_exchanges, _EXCHANGES),
+        (runs.mostly_collects, _COLLECTS),
+    ):
+        if does_it(part):
+            return actions
+    for kind in LIBRARY_KINDS:
+        if runs.mostly_in(part, kind.is_done_by):
+            return kind.actions
+    return _ASKS if runs.asks_the_model(part) else None
 
 
 def changes(signals: Signals, thresholds: Thresholds) -> tuple[Change, ...]:
@@ -444,9 +499,11 @@ def changes(signals: Signals, thresholds: Thresholds) -> tuple[Change, ...]:
     shares = shares_of(_ITEM, _OWNED, signals, thresholds)
     if isinstance(shares, Finding):
         return ()
-    if not has_ops(signals, shares, thresholds):
-        return ()
-    fault = fault_of(host_functions(signals, shares), thresholds)
+    fault = fault_of(
+        host_functions(signals, shares),
+        thresholds,
+        runs_a_model=has_ops(signals, shares, thresholds),
+    )
     if fault is None or fault.runs is None:
         return ()
     whole = _step_ms(shares) * fault.part.share_percent / 100

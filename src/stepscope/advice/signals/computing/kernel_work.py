@@ -12,7 +12,7 @@ from stepscope.advice.finding import Evidence
 from stepscope.advice.signals.computing.fusable import FusableRuns, fusable_runs
 from stepscope.advice.signals.computing.operands import described
 from stepscope.advice.signals.device import NO_KERNELS
-from stepscope.advice.signals.ranges import event_label
+from stepscope.advice.signals.ranges import event_labels
 from stepscope.advice.signals.shares import account_signals
 from stepscope.advice.signals.signal import signal
 from stepscope.derive.account.owned_time import account
@@ -262,7 +262,7 @@ def _tracks(
     """Return track and name of the longest kernel of each class in the shown step."""
     wanted = pl.col("class").is_in(rows["class"].head(_NAMED).implode())
     events = _longest(shown.filter(wanted))["event"].drop_nulls()
-    return {row: event_label(profile, host, row) for row in events.to_list()}
+    return event_labels(profile, host, events.to_list())
 
 
 def _longest(shown: pl.DataFrame) -> pl.DataFrame:

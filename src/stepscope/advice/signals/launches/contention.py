@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stepscope.advice.signals.counters import cores_of
+from stepscope.advice.signals.loading.busy_threads import busy_threads
 from stepscope.advice.signals.signal import signal
 from stepscope.derive.account.owned_time import account
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.step_time.host_classes import host_classes
-from stepscope.derive.step_time.host_codes import HostCode
 from stepscope.derive.step_windows.windows import windows
 from stepscope.frozen import Frozen
 from stepscope.remedies import RECORD_WITH_STEPSCOPE
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.derive.profile_data import ProfileData
-    from stepscope.derive.step_time.host_classes import HostClasses
     from stepscope.thresholds import Thresholds
 
 __all__ = ["Contention", "contention_signals"]
@@ -33,7 +32,6 @@ __all__ = ["Contention", "contention_signals"]
 #: After a longer pause the thread did something else than launch.
 _PAUSE_PS: Final = PS_PER_MS
 _HIGH: Final = 90
-_PIPELINE: Final = (HostCode.PIPELINE, HostCode.ITERATOR)
 
 
 class Contention(Frozen, frozen=True):
@@ -106,9 +104,10 @@ def _of_host(
     cores = cores_of(profile, host)
     if cores is None:
         return _NO_CORES
-    crowded = _crowded(classes, thresholds.contended_cores.value / 100 * cores)
-    if crowded is None:
+    busy = busy_threads(classes)
+    if busy is None:
         return _NO_THREADS
+    crowded = busy.at_least(thresholds.contended_cores.value / 100 * cores)
     measured = present(profile.derived(host, windows)).measured
     starts, ends = ints(measured, "start_ps"), ints(measured, "end_ps")
     judged = Spans.from_events(starts, ends - starts)
@@ -131,29 +130,6 @@ def _of_host(
         for one in present(accounted).devices
         if one.device is not None
     }
-
-
-def _crowded(classes: HostClasses, many: float) -> Spans | None:
-    """Return when at least so many input threads are busy; None without any."""
-    driving = set(classes.threads.tracks())
-    sets = [
-        found[code]
-        for track, found in classes.by_thread.items()
-        if track not in driving
-        for code in _PIPELINE
-        if code in found
-    ]
-    if not sets:
-        return None
-    begins = np.sort(np.concatenate([one.start_ps for one in sets]))
-    ends = np.sort(np.concatenate([one.end_ps for one in sets]))
-    times = np.unique(np.concatenate((begins, ends)))
-    busy = np.searchsorted(begins, times, side="right") - np.searchsorted(
-        ends, times, side="right"
-    )
-    lasting = np.diff(times, append=times[-1:])
-    chosen = busy >= many
-    return Spans.from_events(times[chosen], lasting[chosen])
 
 
 def _paces(

@@ -81,7 +81,7 @@ class EagerSignals(Frozen, frozen=True):
 
 
 class _Runs(Frozen, frozen=True, eq=True):
-    """Executions that may be eager, by row of their columns.
+    """Executions in the judged steps, on threads with eager ones, by row.
 
     Attributes:
         name: Row of `names`.
@@ -134,27 +134,45 @@ def _of_tensorflow(
     profile: ProfileData, host: str, ops: HostOpEvents
 ) -> EagerOps | None:
     """Return the eager ops; None where nothing says how the ops ran."""
-    category = ops.ops["category"].to_numpy()[ops.op]
-    counted = category != OpCategory.DATASET
-    if not (ops.eager[counted] >= 0).any():
+    counted = ops.ops["category"].to_numpy() != OpCategory.DATASET
+    chosen = picked(ops.op, counted)
+    if not (ops.eager[chosen] >= 0).any():
         return None
-    events = present(profile.table(host, "events"))
-    chosen = np.flatnonzero(counted)
-    start = ops.start_ps[chosen]
-    names = ops.ops.select(pl.coalesce("type", "name")).to_series()
+    # Neighbouring steps are one interval, so that few are searched.
+    steps = Spans.from_events(*_steps(profile, host))
+    rows = chosen[steps.holding(ops.start_ps[chosen]) >= 0]
+    if not len(rows):
+        return None
+    op_ps = int(ops.self_ps[rows].sum())
+    track = handles(present(profile.table(host, "events")), "track")
+    # Threads without eager ops have no ways between such.
+    threads = np.unique(track[ops.event[rows[ops.eager[rows] == 1]]])
+    on_threads = track[ops.event[rows]]
+    rows = rows[np.isin(on_threads, threads)]
+    start = ops.start_ps[rows]
     return _summed(
         profile,
         host,
         _Runs(
-            track=handles(events, "track")[ops.event[chosen]],
+            track=track[ops.event[rows]],
             start_ps=start,
-            end_ps=start + ops.dur_ps[chosen],
-            self_ps=ops.self_ps[chosen],
-            eager=ops.eager[chosen] == 1,
-            name=ops.op[chosen],
-            names=names,
+            end_ps=start + ops.dur_ps[rows],
+            self_ps=ops.self_ps[rows],
+            eager=ops.eager[rows] == 1,
+            name=ops.op[rows],
+            names=ops.ops.select(pl.coalesce("type", "name")).to_series(),
         ),
+        op_ps=op_ps,
     )
+
+
+def _steps(
+    profile: ProfileData, host: str
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return begins and lengths of the judged steps."""
+    measured = present(profile.derived(host, windows)).measured
+    starts = ints(measured, "start_ps")
+    return starts, ints(measured, "end_ps") - starts
 
 
 def _of_jax(profile: ProfileData, host: str) -> EagerOps | None:
@@ -170,9 +188,14 @@ def _of_jax(profile: ProfileData, host: str) -> EagerOps | None:
         return None
     start, dur = ints(events, "start_ps")[rows], ints(events, "dur_ps")[rows]
     track = handles(events, "track")[rows]
-    outermost = np.flatnonzero(nest_subset(start, dur, track=track).parent < 0)
+    steps = Spans.from_events(*_steps(profile, host))
+    outermost = np.flatnonzero(
+        (nest_subset(start, dur, track=track).parent < 0) & (steps.holding(start) >= 0)
+    )
     rows, track = rows[outermost], track[outermost]
     start, dur = start[outermost], dur[outermost]
+    if not len(rows):
+        return None
     values = profile.derived(host, host_values)
     ran = (
         np.empty(0, np.int32)
@@ -198,29 +221,27 @@ def _of_jax(profile: ProfileData, host: str) -> EagerOps | None:
 
 
 def _summed(
-    profile: ProfileData, host: str, runs: _Runs, *, computing: Spans | None = None
-) -> EagerOps | None:
-    """Sum the executions that begin in judged steps.
+    profile: ProfileData,
+    host: str,
+    runs: _Runs,
+    *,
+    op_ps: int | None = None,
+    computing: Spans | None = None,
+) -> EagerOps:
+    """Sum the executions.
 
     Args:
         profile: The profile.
         host: The host.
-        runs: All ops; or the calls that run some, which are then eager themselves.
+        runs: The ops; or the calls that run some, which are then eager themselves.
+        op_ps: Self time of all ops in judged steps; null where calls are meant.
         computing: When what the calls run computes; None where the runs are ops.
     """
-    measured = present(profile.derived(host, windows)).measured
-    starts, ends = ints(measured, "start_ps"), ints(measured, "end_ps")
+    starts, _ = _steps(profile, host)
     window = np.searchsorted(starts, runs.start_ps, side="right") - 1
-    judged = (window >= 0) & (runs.start_ps < ends[np.maximum(window, 0)])
-    at = np.flatnonzero(judged)
-    if not len(at):
-        return None
-    eager = at[runs.eager[at]]
+    eager = np.flatnonzero(runs.eager)
     by_name = totals_by(runs.name[eager], runs.self_ps[eager], count=len(runs.names))
     eager_ps = int(by_name.total.sum())
-    # Threads without eager ops have no ways between such.
-    threads = np.unique(runs.track[eager])
-    beside = at[np.isin(runs.track[at], threads)]
     largest = (
         pl.DataFrame({"name": runs.names, "self": by_name.total})
         .filter(pl.Series(by_name.count > 0))
@@ -231,12 +252,8 @@ def _summed(
     )
     return EagerOps(
         eager_ps=eager_ps,
-        op_ps=int(runs.self_ps[at].sum()) if computing is None else None,
-        dispatch_ps=(
-            _dispatch(runs.of(beside), window[beside], len(starts), computing)
-            if len(eager)
-            else (0,) * len(starts)
-        ),
+        op_ps=op_ps,
+        dispatch_ps=_dispatch(runs, window, len(starts), computing),
         per_step=len(eager) / len(starts),
         names=tuple(
             (name, 100 * self_ps / eager_ps)

@@ -1,13 +1,15 @@
-"""How much of a device's wait for launches is its first use: calls that set it up.
+"""How much of a device's wait for launches no step has: set up, capture, and the end.
 
 The first calls of a process make contexts, load kernels and reserve memory. They take
-milliseconds to minutes, where a launch takes microseconds.
+milliseconds to minutes, where a launch takes microseconds. What is launched while a
+stream is captured goes into a graph and does not run. After a device's last work the
+program launches nothing any more: it frees what it took, and ends.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
@@ -24,31 +26,41 @@ from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import HostClass, event_kinds
 from stepscope.derive.step_windows.windows import windows
 from stepscope.frozen import Frozen
+from stepscope.patterns import Pattern
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import polars as pl
     from numpy.typing import NDArray
 
+    from stepscope.derive.account.owned_time import DeviceAccount
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
 
 __all__ = ["SetUp", "set_up_signals"]
 
+Kind = Literal["set_up", "captured", "over"]
+
 #: With so many steps what each of them repeats is no first use.
 _FEW_STEPS: Final = 3
 _OWNERS: Final = ("launch", "host_compute")
+_BEGIN_CAPTURE: Final = Pattern(r"^(?:cuda|cu|hip)StreamBeginCapture")
+_END_CAPTURE: Final = Pattern(r"^(?:cuda|cu|hip)StreamEndCapture")
 
 
 class SetUp(Frozen, frozen=True):
-    """The long calls of a runtime while a device waits for launches.
+    """What a device waits for that is no want of launches, of the kind that is most.
 
     Attributes:
-        percent: Their share of the measured windows.
-        calls: What they are called, most of it first.
+        kind: `set_up` for long calls of a runtime, `captured` for launches into a graph
+            that is captured, `over` for the time after the device's last work.
+        percent: Its share of the measured windows.
+        calls: The long calls in it, most of it first.
     """
 
+    kind: Kind
     percent: float
     calls: tuple[Part, ...]
 
@@ -110,25 +122,81 @@ def _of_host(profile: ProfileData, host: str) -> dict[str, SetUp]:
     begin, end = ints(measured, "start_ps"), ints(measured, "end_ps")
     judged = Spans.from_events(begin, end - begin)
     whole = judged.length_ps
+    captured = _captures(profile, host)
     found = {}
     for device in owned.devices:
         waits = Spans.union_of(device.idle[owner] for owner in _OWNERS) & judged
-        by_name: Counter[str] = Counter()
-        waited_ps = waits.length_ps
-        # What was recorded itself is not taken from samples once more.
-        for some in filter(None, calls):
-            by_name.update(some.held(waits))
-            waits = waits - some.spans()
-        if not by_name:
+        over = waits & (Spans.empty() if placed.has_steps else _after(device, judged))
+        into_graph = (waits - over) & captured
+        first = waits - over - into_graph
+        long_ps, by_name = _held(first, calls)
+        lengths: dict[Kind, int] = {
+            "set_up": long_ps,
+            "captured": into_graph.length_ps,
+            "over": over.length_ps,
+        }
+        kind = max(lengths, key=lambda one: lengths[one])
+        if not lengths[kind]:
             continue
+        if kind == "over":
+            _, by_name = _held(over, calls)
+        elif kind == "captured":
+            by_name = Counter()
         found[f"{host}:{device.device}"] = SetUp(
-            percent=100 * (waited_ps - waits.length_ps) / whole,
+            kind=kind,
+            percent=100 * lengths[kind] / whole,
             calls=tuple(
                 Part(name=name, share_percent=100 * held / whole)
                 for name, held in by_name.most_common(SHOWN)
             ),
         )
     return found
+
+
+def _held(waits: Spans, calls: Sequence[_Calls | None]) -> tuple[int, Counter[str]]:
+    """Return how much of a set long calls hold, in all and by name."""
+    by_name: Counter[str] = Counter()
+    waited_ps = waits.length_ps
+    # What was recorded itself is not taken from samples once more.
+    for some in filter(None, calls):
+        by_name.update(some.held(waits))
+        waits = waits - some.spans()
+    return waited_ps - waits.length_ps, by_name
+
+
+def _after(device: DeviceAccount, judged: Spans) -> Spans:
+    """Return the judged time after a device's last work; none where it had no work."""
+    worked = (judged - Spans.union_of(device.idle.values())).hull
+    hull = judged.hull
+    return (
+        Spans.empty()
+        if worked is None or hull is None
+        else judged.clip(worked[1], hull[1])
+    )
+
+
+def _captures(profile: ProfileData, host: str) -> Spans:
+    """Return when a stream was captured into a graph."""
+    events = profile.table(host, "events")
+    names = profile.table(host, "event_types")
+    if isinstance(events, Unavailable) or isinstance(names, Unavailable):
+        return Spans.empty()
+    begins, ends = (
+        _times(events, names["name"].to_list(), which)
+        for which in (_BEGIN_CAPTURE, _END_CAPTURE)
+    )
+    at = np.searchsorted(ends, begins)
+    known = at < len(ends)
+    begins, last = begins[known], ends[at[known]]
+    return Spans.from_events(begins, last - begins)
+
+
+def _times(
+    events: pl.DataFrame, names: Sequence[str], which: Pattern[str]
+) -> NDArray[np.int64]:
+    """Return when the calls of some names began, sorted."""
+    wanted = np.fromiter((bool(which.search(name)) for name in names), bool, len(names))
+    return np.sort(ints(events, "start_ps")[wanted[handles(events, "type")]])
 
 
 def _recorded(profile: ProfileData, host: str, least_ps: int) -> _Calls | None:

@@ -166,7 +166,7 @@ class SmallOps(Frozen, frozen=True):
     names: tuple[tuple[str, float], ...]
 
 
-@signal(host_classes, host_op_events, windows)
+@signal(host_classes, host_op_events, windows, seldom=True)
 def small_ops(
     profile: ProfileData, thresholds: Thresholds
 ) -> dict[str, SmallOps] | Unavailable:

@@ -128,11 +128,11 @@ def _copies(
     """Return the copies that begin in judged steps, and the number of these steps."""
     measured = present(profile.derived(host, windows)).measured
     starts, ends = ints(measured, "start_ps"), ints(measured, "end_ps")
-    begin = ints(activity, "start_ps")
-    window = np.searchsorted(starts, begin, side="right") - 1
-    judged = (window >= 0) & (begin < ends[np.maximum(window, 0)])
     kinds = [ACTIVITY_KINDS.categories.to_list().index(kind) for kind in _OWNER]
-    at = np.flatnonzero(judged & np.isin(codes(activity, "kind"), kinds))
+    at = np.flatnonzero(np.isin(codes(activity, "kind"), kinds))
+    begin = ints(activity, "start_ps")[at]
+    window = np.searchsorted(starts, begin, side="right") - 1
+    at = at[(window >= 0) & (begin < ends[np.maximum(window, 0)])]
     names = present(profile.table(host, "event_types"))["name"]
     alone = profile.derived(host, exposure)
     tied = profile.derived(host, correlation)

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 __all__ = ["HostPlaced", "placement_signals"]
 
-#: Types of ops that a device is made for.
 #: Executions that are looked at together.
 _ROUND: Final = 2**15
+#: Types of ops that a device is made for.
 _HEAVY: Final = Pattern(
     r"(?i)(?:^|::|_)(?:\w*conv\d?d?\w*|\w*matmul\w*|einsum|b?mm|baddbmm|addmm|linear"
     r"|\w*(?:batch|layer|group|instance)_?norm\w*|(?:log_?)?softmax\w*"

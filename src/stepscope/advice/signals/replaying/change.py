@@ -24,6 +24,7 @@ __all__ = [
     "Faster",
     "Gone",
     "Joined",
+    "Levelled",
     "NotAwaited",
     "Quiet",
 ]
@@ -81,6 +82,17 @@ class Joined(Frozen, frozen=True):
     left: tuple[float, float] = (1.0, 1.0)
 
 
+class Levelled(Frozen, frozen=True):
+    """A device works no longer than the median of all: exchanges stay as they are.
+
+    Attributes:
+        left: The part of its work's time that is left, at least and at most of the
+            change.
+    """
+
+    left: tuple[float, float]
+
+
 class Carried(Frozen, frozen=True):
     """Exchanges take what their bytes need.
 
@@ -113,4 +125,4 @@ class NotAwaited(Frozen, frozen=True):
     topic: str
 
 
-Change = Gone | Quiet | Faster | Joined | Carried | Beside | NotAwaited
+Change = Gone | Quiet | Faster | Joined | Levelled | Carried | Beside | NotAwaited

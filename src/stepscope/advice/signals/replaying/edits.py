@@ -12,6 +12,7 @@ from stepscope.advice.signals.replaying.change import (
     Carried,
     Gone,
     Joined,
+    Levelled,
     NotAwaited,
     Quiet,
 )
@@ -32,7 +33,7 @@ from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
     import polars as pl
     from numpy.typing import NDArray
@@ -62,6 +63,7 @@ class Recorded(Frozen, frozen=True):
         tracks: The table.
         class_of: Class of each row of device_activity; empty without devices.
         copies: Owner → whether each row is a copy of that direction.
+        exchanges: Whether each row is an exchange between devices.
         topics: Device → topic of its idle time → the instants.
     """
 
@@ -72,6 +74,7 @@ class Recorded(Frozen, frozen=True):
     tracks: pl.DataFrame
     class_of: NDArray[np.int32]
     copies: Mapping[str, NDArray[np.bool_]]
+    exchanges: NDArray[np.bool_]
     topics: Mapping[int | None, Mapping[str, Spans]]
 
     @property
@@ -112,7 +115,9 @@ class Edits(Frozen, frozen=True, eq=True):
     device: bool = True
 
 
-def edits_of(change: Change, found: Recorded, device: int | None) -> Edits:
+def edits_of(  # noqa: PLR0911 - one for each kind of change
+    change: Change, found: Recorded, device: int | None
+) -> Edits:
     """Return what a change does to the graph of a host.
 
     Args:
@@ -120,17 +125,21 @@ def edits_of(change: Change, found: Recorded, device: int | None) -> Edits:
         found: What was recorded of the host.
         device: Ordinal of the device that is meant; None for a host without one.
     """
-    if isinstance(change, Gone):
-        return _gone(change, found, device)
-    if isinstance(change, Quiet):
-        return _quiet(change, found.graph)
-    if isinstance(change, Carried):
-        return _carried(change, found.graph)
-    if isinstance(change, NotAwaited):
-        return _not_awaited(change, found, device)
-    if isinstance(change, Beside):
-        return _beside(change, found, device)
-    return _made_faster(change, found)
+    match change:
+        case Gone():
+            return _gone(change, found, device)
+        case Quiet():
+            return _quiet(change, found.graph)
+        case Carried():
+            return _carried(change, found.graph)
+        case NotAwaited():
+            return _not_awaited(change, found, device)
+        case Beside():
+            return _beside(change, found, device)
+        case Levelled():
+            return _levelled(change, found, device)
+        case _:
+            return _made_faster(change, found)
 
 
 def _gone(change: Gone, found: Recorded, device: int | None) -> Edits:
@@ -215,8 +224,7 @@ def _not_awaited(change: NotAwaited, found: Recorded, device: int | None) -> Edi
 def _beside(change: Beside, found: Recorded, device: int | None) -> Edits:
     graph = found.graph
     edges, row = graph.edges, graph.nodes.row
-    of_track = found.tracks["device"].fill_null(-1).to_numpy()
-    mine = (row >= 0) & (of_track[graph.nodes.track] == device)
+    mine = _of_device(found, device)
     into, out = (
         mine & found.copies[owner][row] & (owner in change.owners)
         for owner in ("copy_in", "copy_out")
@@ -238,6 +246,20 @@ def _beside(change: Beside, found: Recorded, device: int | None) -> Edits:
     )
 
 
+def _of_device(found: Recorded, device: int | None) -> NDArray[np.bool_]:
+    """Return which nodes are work of a device."""
+    nodes = found.graph.nodes
+    of_track = found.tracks["device"].fill_null(-1).to_numpy()
+    mine: NDArray[np.bool_] = (nodes.row >= 0) & (of_track[nodes.track] == device)
+    return mine
+
+
+def _levelled(change: Levelled, found: Recorded, device: int | None) -> Edits:
+    mine = _of_device(found, device)
+    mine[mine] = ~found.exchanges[found.graph.nodes.row[mine]]
+    return _scaled(found.graph, mine, change.left)
+
+
 def _made_faster(change: Faster | Joined, found: Recorded) -> Edits:
     graph = found.graph
     row = graph.nodes.row
@@ -248,7 +270,17 @@ def _made_faster(change: Faster | Joined, found: Recorded) -> Edits:
         runs = _runs(graph, chosen, change.shortest)
         chosen = runs >= 0
         joined = [launched_as_one(graph, runs)]
-    least, most = (kernels_scaled(graph, chosen, factor=it) for it in change.left)
+    return _scaled(graph, chosen, change.left, joined)
+
+
+def _scaled(
+    graph: Graph,
+    chosen: NDArray[np.bool_],
+    left: tuple[float, float],
+    joined: Sequence[Edit] = (),
+) -> Edits:
+    """Return what it does that some work takes a part of its time, beside `joined`."""
+    least, most = (kernels_scaled(graph, chosen, factor=it) for it in left)
     removed = int((graph.nodes.dur_ps - most.dur_ps).sum())
     return Edits(
         joint(graph, [least, *joined]),

@@ -25,7 +25,7 @@ _OPS: Final = Pattern(r"^(?:pure|io)_callback(?:\.\d+)?$")
 _CALLED_BY_OP: Final = Pattern(r"^(?:pure|io)_callback_impl$")
 
 
-@signal(function_frames, reads=(account_signals,))
+@signal(function_frames, reads=(account_signals,), seldom=True)
 def called_back(
     profile: ProfileData, _: Thresholds, account: AccountSignals | Unavailable
 ) -> dict[str, Part]:

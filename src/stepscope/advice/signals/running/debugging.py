@@ -52,7 +52,7 @@ def blocking_calls(profile: ProfileData, thresholds: Thresholds) -> dict[str, fl
         if len(rows) < thresholds.blocking_samples.value:
             continue
         call = tied.launch_of_activity[rows]
-        returned = (ints(launches, "start_ps") + ints(launches, "dur_ps"))[call]
+        returned = ints(launches, "start_ps")[call] + ints(launches, "dur_ps")[call]
         ended = ints(activity, "start_ps")[rows] + ints(activity, "dur_ps")[rows]
         # A replayed graph has one call for all of its kernels.
         if np.bincount(call).max(initial=0) <= 1:

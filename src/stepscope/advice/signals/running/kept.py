@@ -12,7 +12,7 @@ from stepscope.derive.columns.arrays import ints
 from stepscope.derive.step_windows.windows import windows
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
-from stepscope.xspace.kept import KeptCounter
+from stepscope.xspace.kept import KEPT_KINDS, KeptCounter
 
 if TYPE_CHECKING:
     import numpy as np
@@ -69,11 +69,7 @@ def kept_growth(profile: ProfileData, _: Thresholds) -> tuple[KeptGrowth, ...]:
 def _growth(
     profile: ProfileData, host: str, counted: KeptCounter, begins: NDArray[np.int64]
 ) -> KeptGrowth | None:
-    function = f"${counted.file}:{counted.line} {counted.function}"
-    readings = [
-        counter(profile, host, KeptCounter.name(kind, counted.path, function))
-        for kind in ("items", "bytes", "graphs")
-    ]
+    readings = [counter(profile, host, counted.of_kind(kind)) for kind in KEPT_KINDS]
     items, array_bytes, graphs = readings
     if items is None or array_bytes is None or graphs is None:
         return None

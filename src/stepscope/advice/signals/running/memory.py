@@ -252,17 +252,15 @@ def _least(
     starts, ends = steps
     first = np.searchsorted(time_ps, starts, side="left")
     last = np.searchsorted(time_ps, ends, side="left")
-    use = memory.in_use_bytes
-    found, numbers = [], []
-    for number, (low, high) in enumerate(
-        zip(first.tolist(), last.tolist(), strict=True)
-    ):
-        # What was in use as the step began counts too.
-        begin = max(low - 1, 0)
-        if high > begin:
-            found.append(int(use[begin:high].min()))
-            numbers.append(float(number))
-    return tuple(found), tuple(numbers)
+    # What was in use as the step began counts too.
+    begin = np.maximum(first - 1, 0)
+    numbers = np.flatnonzero(last > begin)
+    bounds = np.stack((begin[numbers], last[numbers]), axis=1).ravel()
+    # One more place, where the last step may end; every second range lies between two
+    # steps.
+    use = np.append(memory.in_use_bytes, 0)
+    least = np.minimum.reduceat(use, bounds)[::2] if len(bounds) else bounds
+    return tuple(least.tolist()), tuple(numbers.astype(float).tolist())
 
 
 def _ops(

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.signals.clean_steps import step_basis
 from stepscope.advice.signals.signal import signal
-from stepscope.analysis.options.pod_viewer import Options
-from stepscope.analysis.pod_viewer import viewer
 from stepscope.derive.account.owned_time import account
 from stepscope.derive.collectives.calls import collective_calls
 from stepscope.derive.step_windows.first_compute import first_compute
@@ -97,7 +95,10 @@ def worker_signals(profile: ProfileData, _: Thresholds) -> WorkerSignals | Unava
     """Read the comparison of all workers; a single worker has none."""
     if len(profile.hosts) == 1 and not _several(profile, profile.hosts[0]):
         return _ONE_WORKER
-    found = viewer.analyse(profile, Options())
+    # Most runs have one worker, whose report does without this tool.
+    from stepscope.analysis import pod_viewer  # noqa: PLC0415
+
+    found = pod_viewer.analyse(profile, pod_viewer.Options())
     if isinstance(found, Unavailable):
         return found
     if len(found.workers) == 1:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
 import polars as pl
 
 from stepscope.advice.signals.signal import signal
-from stepscope.derive.columns.arrays import codes, handles, ints
-from stepscope.derive.columns.dense_codes import combined
+from stepscope.derive.columns.arrays import ints
+from stepscope.derive.device.activity_classes import activity_classes
 from stepscope.derive.device.correlation import correlation
 from stepscope.derive.host.function_frames import function_frames
 from stepscope.frozen import Frozen
-from stepscope.unavailable import Unavailable
+from stepscope.trace.device_activity import ACTIVITY_KINDS
+from stepscope.unavailable import Unavailable, present
 
 if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
@@ -58,7 +58,7 @@ class CaptureSignals(Frozen, frozen=True):
     without_launch_percent: float | None
 
 
-@signal(correlation, function_frames)
+@signal(activity_classes, correlation, function_frames)
 def capture_signals(profile: ProfileData, _: Thresholds) -> CaptureSignals:
     """Look at every recording; the one with most devices gives their numbers."""
     dropped = 0
@@ -105,17 +105,18 @@ def _devices(profile: ProfileData, host: str) -> tuple[int, int, int]:
         or isinstance(types, Unavailable)
     ):
         return 0, 0, 0
-    of_type = handles(activity, "type")
-    kind = pl.col("kind").cast(pl.String)
+    classes = present(profile.derived(host, activity_classes)).rows
+    kind = pl.col("kind")
     named_copy = pl.col("name").str.contains(_COPY)
     computes = kind.is_in(["kernel", "collective"]) & ~named_copy
     copies = kind.is_in(["local_copy", "p2p_copy"]) | ((kind == "kernel") & named_copy)
     # Far fewer than activities, whose names would be searched one by one.
-    kinds = codes(activity, "kind").astype(np.int32)
-    first = combined((handles(activity, "device"), kinds, of_type)).first
     by_device = (
-        activity[first]
-        .select("device", "kind", name=types["name"].gather(of_type[first]))
+        classes.select(
+            "device",
+            kind=ACTIVITY_KINDS.categories.gather(classes["kind"]),
+            name=types["name"].gather(classes["type"]),
+        )
         .group_by("device")
         .agg(computes=computes.any(), copies=copies.any())
     )
@@ -134,4 +135,4 @@ def _untied(profile: ProfileData, host: str) -> tuple[int, int]:
     if isinstance(found, Unavailable) or isinstance(activity, Unavailable):
         return 0, 0
     dur_ps = ints(activity, "dur_ps")
-    return int(dur_ps[found.launch_of_activity < 0].sum()), int(np.sum(dur_ps))
+    return int(dur_ps[found.launch_of_activity < 0].sum()), int(dur_ps.sum())

@@ -11,16 +11,23 @@ Definition: docs/formats/xplane.md#what-the-program-keeps.
 from __future__ import annotations
 
 import platform
+import time
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from stepscope._core import recorder
 from stepscope.capture.collectors.contract import Collected
-from stepscope.capture.collectors.memory.containers import Added, added_to, containers
+from stepscope.capture.collectors.memory.containers import (
+    MOST_S,
+    added_to,
+    containers,
+    is_container,
+)
+from stepscope.capture.collectors.memory.held import Added
 from stepscope.capture.collectors.process import COUNTER_VALUE, COUNTERS_LINE
 from stepscope.xspace.fields import DOUBLE
-from stepscope.xspace.kept import KeptCounter
+from stepscope.xspace.kept import KEPT_KINDS, KeptCounter
 from stepscope.xspace.vocabulary import HOST_PLANE
 from stepscope.xspace.writing.encode import StatColumn
 from stepscope.xspace.writing.write import XSpaceBuilder
@@ -30,7 +37,6 @@ if TYPE_CHECKING:
     from stepscope.capture.ground.clock import ClockPair
     from stepscope.capture.ground.options import ProfilerOptions
     from stepscope.unavailable import Unavailable
-    from stepscope.xspace.kept import KeptKind
 
 __all__ = ["KeptCollector"]
 
@@ -40,8 +46,6 @@ _MOST: Final = 5
 #: that fills in the first steps is none that grows for ever.
 _BEFORE: Final = 5
 _PS_PER_NS: Final = 1000
-#: In the order of `Added`.
-_KINDS: Final[tuple[KeptKind, ...]] = ("items", "bytes", "graphs")
 
 
 class KeptCollector:
@@ -77,7 +81,10 @@ class KeptCollector:
             return Collected(b"")
         ended_ns = recorder.now()
         grown: list[tuple[Added, str, str]] = []
-        for it, one in containers().items():
+        found, until_s = containers(), time.thread_time() + MOST_S
+        for it, one in found.items():
+            if time.thread_time() > until_s:
+                break
             earlier = before.get((one.path, one.function))
             added = None if earlier is None else _added(it, one, *earlier)
             if added is not None:
@@ -101,7 +108,7 @@ def _added(
         more = now.graph_bytes - graph_bytes
         grew = graph_bytes > 0 and more > 0
         return Added(now.length - length, 0, more) if grew else None
-    if identity != was or length < _BEFORE or not hasattr(now.value, "__len__"):
+    if identity != was or length < _BEFORE or not is_container(now.value):
         return None
     added = added_to(now, length)
     is_kept = added.graph_bytes or (added.array_bytes and isinstance(now.value, list))
@@ -121,7 +128,8 @@ def _written(
     rows = [
         (plane.event_type(KeptCounter.name(kind, path, function)), at_ns, value)
         for added, path, function in grown
-        for kind, count in zip(_KINDS, added, strict=True)
+        # `Added` is in the order of kinds.
+        for kind, count in zip(KEPT_KINDS, added, strict=True)
         for at_ns, value in ((began_ns, 0.0), (ended_ns, float(count)))
     ]
     types, at, values = zip(*rows, strict=True)

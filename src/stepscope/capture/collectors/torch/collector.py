@@ -327,14 +327,14 @@ def _every_thread(*, stacks: bool) -> Any:
 def _thread_names() -> dict[tuple[int, int], str]:
     """Threads of this process by number, named as PyTorch names them."""
     found = {}
-    try:
-        for task in _TASKS.iterdir():
+    for task in _TASKS.iterdir() if _TASKS.is_dir() else ():
+        try:
             words = (task / "comm").read_text(encoding="utf-8", errors="replace")
-            number = int(task.name)
-            found[os.getpid(), number] = f"thread {number} ({words.strip()})"
-    except OSError:
-        # A thread that ended while its name was read has none.
-        pass
+        except OSError:
+            # A thread that ended while its name was read has none.
+            continue
+        number = int(task.name)
+        found[os.getpid(), number] = f"thread {number} ({words.strip()})"
     return found
 
 

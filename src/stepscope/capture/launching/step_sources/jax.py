@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import weakref
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -19,6 +20,8 @@ __all__ = ["listen"]
 #: Operations of JAX are jitted functions as well; they are no steps. Those that it
 #: makes of its own for a gradient have the name of no function.
 _LIBRARY: Final = ("jax.", "jaxlib.")
+#: Functions of this module are made around one that the program hands to `jax.pmap`.
+_PMAP: Final = "jax._src.pmap"
 #: So many of a function's calls are looked at for results that come back to it, and so
 #: many where any did: by then a window has been recorded.
 _LOOKED_AT: Final = 4
@@ -47,10 +50,9 @@ def listen(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
 
     @harmless(counter.window.abandon)
     def returned(function: Any, arguments: Any, result: Any) -> None:
-        module = getattr(function, "__module__", None) or ""
+        module, name = _name_of(function)
         if module.startswith(_LIBRARY):
             return
-        name = getattr(function, "__qualname__", "a jitted function")
         called = (module, name)
         counter.call_ended(
             f"calls of {name} (JAX)",
@@ -66,6 +68,25 @@ def listen(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
             restore()
 
     return undo
+
+
+def _name_of(function: Any) -> tuple[str, str]:
+    """Return the module and the name of the program's function that was compiled.
+
+    `pmap` compiles a function of its own around it, which is the program's all the
+    same. Where it cannot be found there, it is named by that.
+    """
+    module = getattr(function, "__module__", None) or ""
+    if module != _PMAP:
+        return module, getattr(function, "__qualname__", "a jitted function")
+    inside = inspect.unwrap(function)
+    names = getattr(getattr(inside, "__code__", None), "co_freevars", ())
+    cells = dict(zip(names, getattr(inside, "__closure__", None) or (), strict=False))
+    mapped = getattr(getattr(cells.get("fun"), "cell_contents", None), "f", None)
+    return (
+        getattr(mapped, "__module__", None) or "",
+        getattr(mapped, "__qualname__", "a function of pmap"),
+    )
 
 
 def _after_compiled_calls(

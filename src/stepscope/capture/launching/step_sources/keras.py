@@ -37,7 +37,9 @@ def listen(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
     fit = _Fit(counter)
 
     def evaluation_begins(callbacks: Any, *_: object) -> None:
-        fit.pauses(callbacks)
+        # What a callback of a batch evaluates is a part of the step.
+        if not fit.calling:
+            fit.pauses(callbacks)
         counter.mute()
 
     def evaluation_ends(callbacks: Any, *_: object) -> None:
@@ -58,6 +60,10 @@ def listen(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
         _before(CallbackList, name, harmless(counter.window.abandon)(hook))
         for name, hook in heard.items()
     ]
+    undone += [
+        _within(CallbackList, name, fit)
+        for name in ("on_train_batch_begin", "on_train_batch_end")
+    ]
 
     @harmless(counter.window.abandon)
     def updated(optimizer: Any, *_: object) -> None:
@@ -68,7 +74,8 @@ def listen(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
     undone.append(_after(Optimizer, "apply", updated))
 
     def undo() -> None:
-        for restore in undone:
+        # What was put around something goes first.
+        for restore in reversed(undone):
             restore()
 
     return undo
@@ -80,6 +87,8 @@ class _Fit:
     def __init__(self, counter: StepCounter[HearsSteps]) -> None:
         self._counter = counter
         self._begun = 0  # batches of the execution that began and has not ended
+        #: Whether callbacks are being called for a batch.
+        self.calling = False
 
     def batch_begins(self, callbacks: Any, batch: int = 0, *_: object) -> None:
         self._begun = _batches(callbacks, batch)
@@ -114,6 +123,22 @@ def _before(owner: type, name: str, hook: Callable[..., object]) -> Callable[[],
         hook(self, *args, *kwargs.values())
         with NO_FRAME:
             return method(self, *args, **kwargs)
+
+    return _replaced(owner, name, heard)
+
+
+def _within(owner: type, name: str, fit: _Fit) -> Callable[[], None]:
+    """Note while a method of a class calls what the program does; what ends it."""
+    method = getattr(owner, name)
+
+    @functools.wraps(method)
+    def heard(self: Any, *args: Any, **kwargs: Any) -> Any:
+        around, fit.calling = fit.calling, True
+        try:
+            with NO_FRAME:
+                return method(self, *args, **kwargs)
+        finally:
+            fit.calling = around
 
     return _replaced(owner, name, heard)
 

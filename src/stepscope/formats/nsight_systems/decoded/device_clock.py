@@ -150,7 +150,7 @@ def _only_call(called: pl.Series, wanted: pl.Series) -> NDArray[np.int32] | None
         return None
     table = np.full(most - least + 1, -1, np.int32)
     call = np.empty(len(wanted), np.int32)
-    kernels.match(
+    found = kernels.match(
         called.to_numpy(),
         wanted.to_numpy(),
         least,
@@ -158,7 +158,8 @@ def _only_call(called: pl.Series, wanted: pl.Series) -> NDArray[np.int32] | None
         call,
         np.zeros(len(called), np.int32),
     )
-    return call if np.count_nonzero(table >= 0) == len(called) else None
+    unique = np.count_nonzero(table >= 0) == len(called)
+    return call if found >= 0 and unique else None
 
 
 def moved(work: pl.DataFrame, clocks: Mapping[int, DeviceClock]) -> pl.DataFrame:

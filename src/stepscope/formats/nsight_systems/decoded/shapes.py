@@ -1,4 +1,4 @@
-"""Launch shapes: one number for each stands for nine columns of every kernel."""
+"""Launch shapes: every kernel has the number of its shape in place of nine columns."""
 
 from __future__ import annotations
 

@@ -1,0 +1,58 @@
+"""File systems that a URL names (`s3://…`, `gs://…`), as fsspec knows them."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from stepscope.errors import BadInput
+from stepscope.patterns import Pattern
+
+__all__ = ["file_system", "is_url"]
+
+#: Windows' drive letters are no schemes.
+_URL: Final = Pattern(r"[A-Za-z][A-Za-z0-9+.-]+(::[a-z0-9+.-]+)*://")
+_INSTALL: Final = "Install it with: pip install 'stepscope[cloud]'."
+
+
+def is_url(text: str) -> bool:
+    """Return whether a path is an address of another file system."""
+    return _URL.match(text) is not None
+
+
+# fsspec ships no types.
+def file_system(url: str) -> tuple[Any, str]:
+    """Return the file system of a URL, and the path in it.
+
+    Raises:
+        BadInput: There is none: a package is missing, the scheme is unknown, or the
+            file system's own package refuses, for want of credentials as a rule.
+    """
+    try:
+        from fsspec.core import url_to_fs  # noqa: PLC0415 - an extra, used for URLs only
+    except ImportError as error:
+        raise BadInput.at(
+            url, "needs the package fsspec, which is not installed", _INSTALL
+        ) from error
+    try:
+        system, top = url_to_fs(url)
+    except ImportError as error:
+        raise BadInput.at(
+            url,
+            f"needs a package that is not installed ({' '.join(str(error).split())})",
+            _INSTALL,
+        ) from error
+    except ValueError as error:
+        raise BadInput.at(
+            url,
+            f"is no URL that can be read ({error})",
+            "Use s3://, gs:// or another scheme that fsspec knows.",
+        ) from error
+    except Exception as error:
+        # Other packages raise what they like.
+        said = " ".join(str(error).split()) or "no reason given"
+        raise BadInput.at(
+            url,
+            f"cannot be reached ({type(error).__name__}: {said})",
+            "Check the URL and the credentials of this machine.",
+        ) from error
+    return system, str(top)

@@ -1,0 +1,144 @@
+"""Where a run that came over the wire is stored: a directory, or an object store.
+
+What cannot be stored there is kept in a temporary directory of this machine.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import tempfile
+import threading
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from stepscope.errors import BadUsage
+from stepscope.formats.file_systems import file_system, is_url
+from stepscope.rundir import run_directory
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["Destination", "NotStored", "run_destination"]
+
+
+class NotStored(Exception):
+    """A file was not written where it belongs; the text says where it is instead."""
+
+
+class Destination:
+    """The directory of one run; threads may store files in it at the same time.
+
+    Attributes:
+        place: The directory: a path of this machine, or a URL.
+        run: Name of the run.
+    """
+
+    def __init__(
+        self, place: Path | str, run: str, write: Callable[[str, bytes], None]
+    ) -> None:
+        """Hold a way to write files; nothing is made or written yet."""
+        self.place = place
+        self.run = run
+        self._write = write
+        self._kept: Path | None = None
+        self._keeping = threading.Lock()
+
+    @classmethod
+    def folder(cls, directory: Path) -> Destination:
+        """Return a directory of this machine."""
+        return cls(
+            directory,
+            directory.name,
+            lambda name, content: _write_file(directory / name, content),
+        )
+
+    def store(self, name: str, content: bytes) -> None:
+        """Write a file of the run, whole or not at all.
+
+        Raises:
+            NotStored: It cannot be written.
+        """
+        try:
+            self._write(name, content)
+        except Exception as error:
+            # Packages of object stores raise what they like.
+            text = " ".join(str(error).split()) or "no reason given"
+            reason = f"{type(error).__name__}: {text}"
+            raise NotStored(
+                f"its profile cannot be written to {self.place} ({reason}); "
+                f"{self._keep(name, content)}"
+            ) from error
+
+    def _keep(self, name: str, content: bytes) -> str:
+        """Write a file into a temporary directory; return what became of it."""
+        try:
+            with self._keeping:
+                if self._kept is None:
+                    self._kept = Path(tempfile.mkdtemp(prefix="stepscope-")) / self.run
+            _write_file(self._kept / name, content)
+        except OSError as error:
+            return f"nor can it be kept on this machine ({error})."
+        return f"it is kept in {self._kept / name}: copy it from there."
+
+
+def run_destination(logdir: str | os.PathLike[str], run: str) -> Destination:
+    """Return where a run of a log directory, or of one that a URL names, is stored.
+
+    Raises:
+        BadInput: The URL's file system is unknown, or a package for it is missing.
+        BadUsage: The URL is one of a file system within another.
+    """
+    text = os.fspath(logdir)
+    if not is_url(text) or Path(text).exists():
+        return Destination.folder(run_directory(Path(text).absolute(), run))
+    if "::" in text:
+        raise BadUsage(
+            f"logdir={text} names one file system within another, which are only "
+            "read; give s3://bucket/logs, gs://bucket/logs or a directory."
+        )
+    system, top = file_system(text)
+    below = run_directory(Path(), run).as_posix()
+    folder = PurePosixPath(top) / below
+
+    def write(name: str, content: bytes) -> None:
+        _write_object(system, folder / name, content)
+
+    return Destination(f"{text.rstrip('/')}/{below}", run, write)
+
+
+def _write_file(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        part.write_bytes(content)
+        part.replace(path)
+    except OSError:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def _write_object(system: Any, path: PurePosixPath, content: bytes) -> None:
+    """Write a file through fsspec; object stores show it when it is whole."""
+    try:
+        try:
+            system.pipe_file(str(path), content)
+        except FileNotFoundError:
+            # Not an object store, which has no folders, or there is no such bucket.
+            _make_folders(system, path.parent)
+            system.pipe_file(str(path), content)
+    except BaseException:
+        # Elsewhere, the beginning of a file may stand.
+        with suppress(Exception):
+            system.rm_file(str(path))
+        raise
+
+
+def _make_folders(system: Any, folder: PurePosixPath) -> None:
+    """Make a folder and those above it; never the first, which would be a bucket."""
+    above = [one for one in folder.parents if one.name]
+    for one in [*reversed(above[:-1]), folder]:
+        if not system.exists(str(one)):
+            with suppress(FileExistsError):
+                system.mkdir(str(one), create_parents=False)

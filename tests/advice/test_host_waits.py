@@ -1,0 +1,122 @@
+"""`host.work` where the program's thread waits and computes nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.support.traces.training import findings, on_host
+from tests.support.traces.waiting import (
+    AT_THE_TIME,
+    GET,
+    LOADER,
+    core_time,
+    decoding,
+    waiting,
+)
+
+from stepscope.report.words.findings import lead_sentence
+
+if TYPE_CHECKING:
+    from stepscope.advice.finding import Finding
+
+
+def said(lines: list[Any]) -> tuple[Finding, str]:
+    found = findings(lines, devices=None)["host.work"]
+    return found, lead_sentence(found)
+
+
+def test_a_wait_for_a_thread_that_works_names_it_and_its_function() -> None:
+    found, text = said(waiting() + decoding(AT_THE_TIME))
+    assert (found.status, found.severity) == ("fail", "critical")
+    assert text == (
+        "Waiting holds 38.0 % of the step: `take_batch` (train.py:41) waits while "
+        "thread `loader` is in `decode` (data.py:7)."
+    )
+    assert [part.thread for part in found.parts[:2]] == [None, "loader"]
+    assert "make that one's function cheaper" in found.actions[0].text
+    assert found.saving_ms is not None
+    assert found.saving_ms.high == pytest.approx(1.1 * 3.8, abs=0.05)
+
+
+def test_threads_of_a_pool_are_one() -> None:
+    lines = waiting()
+    for number in range(2):
+        thread = f"pool-0_{number}"
+        mine = AT_THE_TIME[number::2]
+        line = f"samples beside the steps of {thread}, 100 a second"
+        lines += [
+            (line, "$/app/data.py:7 decode", begin, end - begin) for begin, end in mine
+        ]
+        lines += core_time(thread, mine)
+    _, text = said(lines)
+    assert "waits while thread `pool-0` is in `decode` (data.py:7)" in text
+
+
+def test_where_all_threads_sleep_nothing_works() -> None:
+    found, text = said(waiting() + decoding([]))
+    assert text == (
+        "Waiting holds 38.0 % of the step: `take_batch` (train.py:41) waits, and no "
+        "thread of the program works meanwhile: thread `loader` is in `decode` "
+        "(data.py:7) and waits too."
+    )
+    assert not any("Vectorise" in action.text for action in found.actions)
+
+
+def test_a_wait_of_a_program_with_one_thread_is_one_too() -> None:
+    _, text = said(waiting())
+    assert text.endswith(
+        "`take_batch` (train.py:41) waits, and no thread of the program works "
+        "meanwhile."
+    )
+
+
+def test_a_wait_in_a_library_names_its_function_too() -> None:
+    _, text = said(waiting(inner=GET) + decoding(AT_THE_TIME))
+    assert "`take_batch` (train.py:41) waits in `Queue.get` while thread" in text
+
+
+@pytest.mark.parametrize(
+    ("share", "how", "helped_by", "is_wait"),
+    [
+        (0.05, {}, [], True),
+        # Threads of a library may compute for whoever sleeps meanwhile, …
+        (0.2, {}, [], False),
+        (0.2, {}, AT_THE_TIME, False),
+        # … but for nobody who waits for the system, or in a queue.
+        (0.2, {"system": True}, [], True),
+        (0.2, {"inner": GET}, AT_THE_TIME, True),
+    ],
+)
+def test_what_a_pool_may_compute_is_no_wait(
+    share: float, how: Any, helped_by: list[tuple[float, float]], *, is_wait: bool
+) -> None:
+    _, text = said(waiting(pool=share, **how) + decoding(helped_by))
+    assert text.startswith("Waiting holds 38.0 %" if is_wait else "Work on the host")
+
+
+def test_a_function_that_wants_a_core_works() -> None:
+    """All of its time is on a core, or lost to others that have all cores."""
+    lines = [line for line in waiting() if not line[0].startswith("core time")]
+    found, text = said(lines + core_time("main", [(0.0, 200_000.0)]))
+    assert text.startswith("Work on the host: `take_batch` (train.py:41) holds 38.0 %")
+    assert "Vectorise" in found.actions[0].text
+
+
+def test_without_clocks_nothing_is_said_of_waits() -> None:
+    lines = [line for line in waiting() if not line[0].startswith("core time")]
+    found, text = said(lines)
+    assert text.startswith("Work on the host: `take_batch` (train.py:41) holds 38.0 %")
+    assert not any(fact.name.startswith("waits") for fact in found.facts)
+
+
+def test_what_a_thread_beside_the_steps_does_is_none_of_theirs() -> None:
+    """A loader that works ahead all the time changes nothing of what the step is."""
+    base = [line for line in on_host() if line[1] != "IteratorGetNext"]
+    ahead = [(LOADER, "$/app/data.py:7 next_batch", 0.0, 200_000.0)]
+    before = findings(base, devices=None)
+    after = findings(base + ahead + core_time("loader", [(0.0, 200_000.0)]))
+    assert {it: one.status for it, one in after.items()} == {
+        it: one.status for it, one in before.items()
+    }
+    assert after["host.work"].parts == before["host.work"].parts
