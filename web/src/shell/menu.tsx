@@ -1,7 +1,7 @@
 // On a narrow window: what the bar has no room for, and the navigation, behind one button.
 import { signal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 
 import { page, run, state } from "../state/url";
 import { Nav } from "./nav";
@@ -15,7 +15,8 @@ export function Menu({ children }: { children: ComponentChildren }) {
   const close = () => void (open.value = false);
   // A page or a run was chosen: show it, unless a dialog of the menu still says something.
   useEffect(() => () => document.querySelector("dialog[open]") || close(), [page.value, run.value, base]);
-  useEffect(() => {
+  // Before the next event, so that no click beside the open menu is missed.
+  useLayoutEffect(() => {
     if (!open.value) return undefined;
     const stop = new AbortController();
     const outside = (event: Event) => {
