@@ -1,6 +1,6 @@
 """Measure the page's timeline in Chromium on a large trace.
 
-    python benchmarks/timeline_page.py [--events 5300000] [--peer] [--write PAGE]
+    python benchmarks/timeline_page.py [--events 5300000 …] [--peer] [--write PAGE]
 
 A trace in the shape of a GPU run is served; the page opens it, zooms and pans by keys
 as a reader does. Chromium's own trace says how much processor time the script of each
@@ -64,12 +64,15 @@ class Measured:
         read_ms: The same, while the server reads the file.
         frames: Part → milliseconds of processor time of each frame's script.
         heap_bytes: Memory of the page's script at the end.
+        tab_bytes: Memory that the tab's process has to itself then; None where the
+            system does not say.
     """
 
     first_ms: float
     read_ms: float
     frames: dict[str, list[float]]
     heap_bytes: int
+    tab_bytes: int | None
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -79,10 +82,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if reason is not None:
         print(reason, file=sys.stderr)
         return 1
-    profile = gpu_shaped(options.events)
-    text = told(measure(profile), options.events)
+    found = {events: measure(gpu_shaped(events)) for events in options.events}
+    text = told(found)
     if options.peer:
-        text = f"{text}\n\n{told_peer(profile)}"
+        text = f"{text}\n\n{told_peer(gpu_shaped(options.events[0]))}"
     print(text)
     if options.write:
         replace_section(options.write, "timeline_page", text)
@@ -110,12 +113,31 @@ def measure(profile: Path) -> Measured:
         session = context.new_cdp_session(page)
         session.send("HeapProfiler.collectGarbage")
         used = session.send("Runtime.getHeapUsage")
+        tab_bytes = _tab_bytes(browser)
     return Measured(
         first_ms=first_ms,
         read_ms=read_ms,
         frames=frames,
         heap_bytes=int(used["usedSize"] + used.get("backingStorageSize", 0)),
+        tab_bytes=tab_bytes,
     )
+
+
+def _tab_bytes(browser: Any) -> int | None:
+    """Return the private memory of the largest tab: others of Chromium's are empty."""
+    session = browser.new_browser_cdp_session()
+    processes = session.send("SystemInfo.getProcessInfo")["processInfo"]
+    tabs = [int(one["id"]) for one in processes if one["type"] == "renderer"]
+    return max(filter(None, map(_private_bytes, tabs)), default=None)
+
+
+def _private_bytes(process: int) -> int | None:
+    try:
+        lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return None
+    private = (line.split() for line in lines if line.startswith("Private_"))
+    return 1024 * sum(int(words[1]) for words in private)
 
 
 def measure_peer(profile: Path) -> dict[str, list[float]]:
@@ -172,24 +194,34 @@ def told_peer(profile: Path) -> str:
     return "\n".join(["XProf's trace viewer, the same keys:", "", *_table(frames)])
 
 
-def told(found: Measured, events: int) -> str:
-    """Write the numbers as Markdown."""
+def told(found: dict[int, Measured]) -> str:
+    """Write the numbers as Markdown, by number of events."""
     lines = [
         (
-            f"{events:,} events, {WIDTH} by {HEIGHT} pixels at one device pixel each, "
-            "software rendering; the script's time is processor time."
+            f"{WIDTH} by {HEIGHT} pixels at one device pixel each, software rendering; "
+            "the script's time is processor time."
         ),
         machine(),
-        "",
-        *_table(found.frames),
-        "",
-        (
-            f"From the address to the sharp picture: {found.first_ms / 1000:.1f} s, "
-            f"and {found.read_ms / 1000:.1f} s where the server has yet to read the "
-            f"file. The page's script then holds {found.heap_bytes / MIB:.0f} MiB."
-        ),
     ]
+    for events, one in found.items():
+        tab = "" if one.tab_bytes is None else f", and its tab {_mib(one.tab_bytes)}"
+        lines += [
+            "",
+            f"{events:,} events:",
+            "",
+            *_table(one.frames),
+            "",
+            (
+                f"From the address to the sharp picture: {one.first_ms / 1000:.1f} s, "
+                f"and {one.read_ms / 1000:.1f} s where the server has yet to read the "
+                f"file. The page's script then holds {_mib(one.heap_bytes)}{tab}."
+            ),
+        ]
     return "\n".join(lines)
+
+
+def _mib(size_bytes: int) -> str:
+    return f"{size_bytes / MIB:.0f} MiB"
 
 
 def _table(parts: dict[str, list[float]]) -> Iterator[str]:
@@ -246,7 +278,7 @@ def _browser() -> Iterator[Any]:
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--events", type=int, default=GPU_EVENTS)
+    parser.add_argument("--events", type=int, nargs="+", default=[GPU_EVENTS])
     parser.add_argument(
         "--write", type=Path, help="page with the marks of this section"
     )
