@@ -70,9 +70,11 @@ ENVIRONMENTS = {
     "trackers": Environment(
         requirements=(
             *("wandb==0.31.0", "mlflow-skinny==3.17.2"),
+            # MLflow's server: `mlflow` brings learning libraries besides.
+            *("aiohttp", "alembic", "flask", "flask-cors", "pandas", "sqlalchemy"),
             *("numpy", "polars==2.1.0", "rich", "click", "werkzeug"),
         ),
-        proof="import wandb, mlflow, polars",
+        proof="import wandb, mlflow.server.fastapi_app, polars",
     ),
 }
 #: What recording itself needs beside a framework; profiles are read elsewhere.

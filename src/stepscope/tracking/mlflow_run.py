@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from typing import TYPE_CHECKING, Any
 
 from stepscope.tracking.logged import FINDING_COLUMNS
@@ -26,8 +27,12 @@ def log(run: Any, logged: Logged, *, step: int | None) -> None:
     mlflow: Any = sys.modules["mlflow"]
     client = mlflow.MlflowClient()
     number = run.info.run_id
-    for metric, value in logged.numbers.items():
-        client.log_metric(number, metric, value, step=step or 0)
+    now_ms = time.time_ns() // 1_000_000
+    metrics = [
+        mlflow.entities.Metric(metric, value, now_ms, step or 0)
+        for metric, value in logged.numbers.items()
+    ]
+    client.log_batch(number, metrics=metrics)
     # As `mlflow.log_table` writes tables, which would need pandas.
     table = {
         "columns": list(FINDING_COLUMNS),
