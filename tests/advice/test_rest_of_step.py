@@ -36,6 +36,18 @@ def beside(*, from_us: float, dur_us: float) -> list[Any]:
     ]
 
 
+def compiling(dur_us: float) -> Saving:
+    """What a step of 10 ms gains that compiles for so long."""
+    lines = on_host(lead_us=dur_us + 50.0)
+    lines += [
+        ("main", "compilation of train_step", 10_000.0 * at + 40.0, dur_us)
+        for at in range(20)
+    ]
+    saving = findings(lines, devices=None)["xla.recompile"].saving_ms
+    assert saving is not None
+    return saving
+
+
 def signals(lines: list[Any]) -> Signals:
     trace = blueprint.trace(lines, devices={})
     return signals_of(blueprint.profile(trace), THRESHOLDS)
@@ -55,6 +67,13 @@ def test_the_rest_of_a_step_does_not_go() -> None:
     found = findings(starved(wait_us=9700.0), devices=None)["input.bound"]
     assert found.saving_ms is not None
     assert found.saving_ms.high == pytest.approx(9.7 + 0.75 * 0.3)
+
+
+def test_what_was_just_compiled_runs_for_the_first_time() -> None:
+    """A fifth of 4 ms goes besides; where hardly more is left, nine tenths of that."""
+    assert compiling(4000.0).high == pytest.approx(4.8)
+    assert compiling(4000.0).low == pytest.approx(2.4)
+    assert compiling(9800.0).high == pytest.approx(9.8 + 0.9 * 0.2)
 
 
 def test_a_device_is_no_slower_beside_a_wait() -> None:

@@ -28,6 +28,10 @@ READS: Final = (account_signals, slowed_by_input)
 _MORE: Final = 0.1
 #: The part of the rest of a step that goes at most: what it does is still done.
 _MOST: Final = 0.75
+#: What has just been compiled runs for the first time, which takes JAX 5 and TensorFlow
+#: 10 times as long as later runs (docs/decisions/0022-the-whole-effect.md).
+_FIRST_RUN: Final = 0.1
+_MOST_OF_FIRST_RUN: Final = 0.9
 
 
 def with_rest_of_step(finding: Finding, signals: Signals) -> Finding:
@@ -41,13 +45,15 @@ def with_rest_of_step(finding: Finding, signals: Signals) -> Finding:
     if saving is None or shares is None or saving.high <= 0:
         return finding
     step_ms = shares.total_ps / len(shares.window_ps) / PS_PER_MS
-    slowed = 0.0
+    more, most, slowed = _MORE, _MOST, 0.0
+    if finding.owners == ("compile",):
+        more, most = more + _FIRST_RUN, _MOST_OF_FIRST_RUN
     if "input" in finding.owners:
         slowed = signals.of(slowed_by_input).get(shares.host, 0.0)
     rest_ms = max(step_ms - saving.high, 0.0)
-    high = saving.high + min(_MORE * saving.high + slowed, _MOST * rest_ms)
+    high = saving.high + min(more * saving.high + slowed, most * rest_ms)
     # A low end that is half of the high one stays so; a higher one is no less certain.
-    low = max(min(saving.low * (1 + _MORE), high / 2), saving.low)
+    low = max(min(saving.low * (1 + more), high / 2), saving.low)
     return msgspec.structs.replace(
         finding, saving_ms=msgspec.structs.replace(saving, low=low, high=high)
     )
