@@ -29,36 +29,26 @@ SURROUNDINGS: Final = {
     "TF_CPP_MIN_LOG_LEVEL": "3",
     "PYTHONPATH": str(ROOT / "src"),
 }
+#: The client calls one address, then both, then one of them that calls the other.
 _OF_TENSORFLOW: Final = """
-import sys
-import tensorflow as tf
-tf.profiler.experimental.client.trace("grpc://" + sys.argv[1], sys.argv[2], 1000)
-"""
-_OF_XPROF: Final = """
-import sys
-from xprof.convert import _pywrap_profiler_plugin as plugin
-levels = {"host_tracer_level": 2, "device_tracer_level": 1, "python_tracer_level": 0}
-plugin.trace(sys.argv[1], sys.argv[2], "", True, 1000, 3, levels)
-"""
-CLIENTS: Final = {"tensorflow": _OF_TENSORFLOW, "xprof": _OF_XPROF}
-#: Both addresses are called by the client, then one of them, which calls the other.
-_TWO_OF_TENSORFLOW: Final = """
 import sys
 import tensorflow as tf
 a, b, logdir = sys.argv[1:]
 trace = tf.profiler.experimental.client.trace
+trace(f"grpc://{a}", logdir + "/single", 500)
 trace(f"grpc://{a},grpc://{b}", logdir + "/called", 500)
 trace(f"grpc://{a}", logdir + "/listed", 500, worker_list=f"{a},{b}")
 """
-_TWO_OF_XPROF: Final = """
+_OF_XPROF: Final = """
 import sys
 from xprof.convert import _pywrap_profiler_plugin as plugin
 a, b, logdir = sys.argv[1:]
 levels = {"host_tracer_level": 2, "device_tracer_level": 1, "python_tracer_level": 0}
+plugin.trace(a, logdir + "/single", "", True, 500, 3, levels)
 plugin.trace(f"{a},{b}", logdir + "/called", "", True, 500, 3, levels)
 plugin.trace(a, logdir + "/listed", f"{a},{b}", True, 500, 3, levels)
 """
-OF_TWO: Final = {"tensorflow": _TWO_OF_TENSORFLOW, "xprof": _TWO_OF_XPROF}
+CLIENTS: Final = {"tensorflow": _OF_TENSORFLOW, "xprof": _OF_XPROF}
 
 
 def free_port() -> int:
@@ -94,18 +84,7 @@ def running(framework: str, program: str, *arguments: object) -> Iterator[str]:
     assert process.returncode == 0
 
 
-@pytest.mark.parametrize("framework", ["tensorflow", "jax"])
-def test_our_client_records_their_server(framework: str, tmp_path: Path) -> None:
-    port = free_port()
-    with running(framework, framework, port):
-        outcome = client.trace(f"localhost:{port}", tmp_path, 1000)
-    assert outcome.problems() == ""
-    found = steps_of(ss.open(outcome.directory))
-    assert len(found) > 1
-    assert {marker for marker, _ in found} == {"train"}
-
-
-def test_our_client_records_servers_of_all_kinds_at_once(tmp_path: Path) -> None:
+def test_our_client_records_one_server_and_all_kinds_at_once(tmp_path: Path) -> None:
     ports = free_port(), free_port()
     with (
         running("tensorflow", "tensorflow", ports[0]),
@@ -113,10 +92,17 @@ def test_our_client_records_servers_of_all_kinds_at_once(tmp_path: Path) -> None
         running("torch", "own", "torch") as own,
     ):
         hosts = (*(f"localhost:{port}" for port in ports), own)
-        outcome = client.trace(hosts, tmp_path, 1000)
+        singles = [client.trace(host, tmp_path / "single", 500) for host in hosts[:2]]
+        outcome = client.trace(hosts, tmp_path / "all", 1000)
+    assert outcome.problems() == ""
     assert outcome.hosts == hosts
     profile = ss.open(outcome.directory)
     assert len(profile.hosts) == 3
+    for single in singles:
+        assert single.problems() == ""
+        found = steps_of(ss.open(single.directory))
+        assert len(found) > 1
+        assert {marker for marker, _ in found} == {"train"}
     # What listens in a PyTorch program records PyTorch: its profiler was started from
     # another thread, and on the main one.
     ops = profile.table(own.replace(":", "_"), "event_types")
@@ -124,39 +110,32 @@ def test_our_client_records_servers_of_all_kinds_at_once(tmp_path: Path) -> None
     assert "aten::mm" in ops["name"].to_list()
 
 
-@pytest.mark.parametrize("name", list(CLIENTS))
-def test_their_client_records_our_server(name: str, tmp_path: Path) -> None:
-    with running("tensorflow", "own", "tensorflow") as address:
-        done = subprocess.run(
-            [interpreter(name), "-c", CLIENTS[name], address, tmp_path],
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-            env={**os.environ, **SURROUNDINGS},
-        )
-    assert done.returncode == 0, done.stderr
-    (file,) = tmp_path.rglob("*.xplane.pb")
-    assert len(steps_of(ss.open(file))) > 1
-
-
-@pytest.mark.parametrize("name", list(OF_TWO))
-def test_their_client_records_two_of_our_servers(name: str, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def servers() -> Iterator[tuple[str, str]]:
+    """Addresses of a program of TensorFlow and of one without any framework."""
     with (
-        running("torch", "own", "plain") as one,
+        running("tensorflow", "own", "tensorflow") as one,
         running("torch", "own", "plain") as other,
     ):
-        done = subprocess.run(
-            [interpreter(name), "-c", OF_TWO[name], one, other, tmp_path],
-            capture_output=True,
-            text=True,
-            timeout=600,
-            check=False,
-            env={**os.environ, **SURROUNDINGS},
-        )
+        yield one, other
+
+
+@pytest.mark.parametrize("name", list(CLIENTS))
+def test_their_client_records_one_of_our_servers_and_two(
+    name: str, servers: tuple[str, str], tmp_path: Path
+) -> None:
+    done = subprocess.run(
+        [interpreter(name), "-c", CLIENTS[name], *servers, tmp_path],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+        env={**os.environ, **SURROUNDINGS},
+    )
     assert done.returncode == 0, done.stderr
-    hosts = {host.replace(":", "_") for host in (one, other)}
-    for how in ("called", "listed"):
+    one, other = (address.replace(":", "_") for address in servers)
+    asked = {"single": {one}, "called": {one, other}, "listed": {one, other}}
+    for how, hosts in asked.items():
         # On a busy machine a client may ask again, in a run of its own.
         files = list((tmp_path / how).rglob("*.xplane.pb"))
         assert {file.name.removesuffix(".xplane.pb") for file in files} == hosts
