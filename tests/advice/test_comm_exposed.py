@@ -12,7 +12,9 @@ from stepscope.advice.signals.several.communication import CommunicationSignals
 from stepscope.thresholds import THRESHOLDS
 
 EXCHANGED = CommunicationSignals(
-    count={"vm:0": 24}, exposed_ps={"vm:0": {"all-reduce": 300, "all-gather": 100}}
+    count={"vm:0": 24},
+    exposed_ps={"vm:0": {"all-reduce": 300, "all-gather": 100}},
+    longest={},
 )
 
 
@@ -46,7 +48,7 @@ def test_a_tenth_of_the_time_is_the_limit(
 def test_devices_that_exchange_nothing_are_not_judged(
     signals_of: Any, shares: Any
 ) -> None:
-    nothing = CommunicationSignals({}, {})
+    nothing = CommunicationSignals({}, {}, {})
     finding = evaluate(signals_of(shares(), exchanged=nothing), THRESHOLDS)
     assert finding.status == "not_applicable"
     host_only = DeviceSignals(recorded="host_only")

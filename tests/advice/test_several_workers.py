@@ -62,6 +62,23 @@ def test_long_transfers_on_all_workers_are_no_waiting() -> None:
     assert found["multi.stagger"].status == "pass"
 
 
+def test_exposed_exchanges_show_the_longest_of_them_and_no_bookkeeping() -> None:
+    """On a real trace the evidence was two ranges of 2 µs, of 14 ms a step."""
+    found = found_in(parallel(exchanges=((MIB, 20.0), (64 * MIB, 4_000.0))))
+    exposed = found["comm.exposed"]
+    assert exposed.status == "fail"
+    # Steps begin at 1 ms, compute 6 ms, exchange for 20 and 4,000 µs, and rest for 50.
+    begins = [1_000.0 + 6_000.0 + 20.0 + 10_070.0 * step for step in range(3)]
+    assert [
+        (one.start_ps / 1e6, (one.end_ps - one.start_ps) / 1e6, one.ops)
+        for one in exposed.evidence
+    ] == [
+        (begin, 4_000.0, ("ncclDevKernel_AllReduce_Sum_f32_RING_LL",))
+        for begin in begins
+    ]
+    assert {one.track for one in exposed.evidence} == {"Stream #9(Compute)"}
+
+
 def test_the_worker_with_more_work_is_named() -> None:
     found = found_in(parallel(work_us=(8_000.0, 6_000.0, 6_000.0, 6_000.0)))
     balance = found["multi.balance"]

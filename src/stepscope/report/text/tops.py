@@ -34,8 +34,10 @@ def top_ops(document: Document, width: int) -> list[Line]:
     device = rows.filter(pl.col("host_or_device") == "Device")
     side, chosen = ("device", device) if device.height else ("host", rows)
     top = chosen.sort("total_self_time_us", descending=True).head(_SHOWN)
-    # Ops of PyTorch have no type but their name.
-    typed = bool((top["type"] != top["name"]).any())
+    # Ops of PyTorch have no type but their name, and what is named in parentheses, as
+    # "(no annotation)", has none: their types would take the room of the names.
+    named_ops = top.filter(~pl.col("name").str.starts_with("("))
+    typed = bool((named_ops["type"] != named_ops["name"]).any())
     body = [
         (
             row["name"],

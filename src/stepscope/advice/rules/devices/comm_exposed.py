@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stepscope.advice.finding import Action, Fact, Finding, Part
+from stepscope.advice.finding import Action, Evidence, Fact, Finding, Part
 from stepscope.advice.item import Item
 from stepscope.advice.judging.owned import (
     OWNED_READS,
@@ -17,6 +17,7 @@ from stepscope.advice.judging.owned import (
     shares_of,
 )
 from stepscope.advice.rule import Rule
+from stepscope.advice.signals.ranges import SHOWN
 from stepscope.advice.signals.several.communication import communication_signals
 from stepscope.advice.words import WAITING, Words
 from stepscope.unavailable import Unavailable
@@ -118,9 +119,18 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
                 note="in the whole recording",
             ),
         ),
-        evidence=shares.evidence("peer"),
+        evidence=_evidence(shares, exchanged),
         inputs=("account", "collectives"),
     )
+
+
+def _evidence(
+    shares: StepShares, exchanged: CommunicationSignals
+) -> tuple[Evidence, ...]:
+    """Return the longest of both: exchanges, and waits for others to arrive."""
+    both = (*exchanged.longest.get(shares.label, ()), *shares.evidence("peer"))
+    by_length = sorted(both, key=lambda one: one.start_ps - one.end_ps)
+    return tuple(by_length[:SHOWN])
 
 
 def _kinds(

@@ -1,0 +1,42 @@
+"""The ops with most time, as a report writes them."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import polars as pl
+
+from stepscope.report.page import plain_text
+from stepscope.report.text.tops import top_ops
+
+
+def shown(*named: tuple[str, str | None]) -> list[str]:
+    """Write ops of these names and types."""
+    rows = pl.DataFrame(
+        {
+            "name": [name for name, _ in named],
+            "type": pl.Series([of for _, of in named], dtype=pl.String),
+            "host_or_device": "Device",
+            "occurrences": 2,
+            "total_self_time_us": [100.0 - at for at in range(len(named))],
+            "device_self_percent": 10.0,
+        }
+    )
+    document: Any = SimpleNamespace(ops=SimpleNamespace(rows=rows), is_plain=False)
+    return plain_text(top_ops(document, 80)).splitlines()
+
+
+def test_types_that_repeat_the_names_leave_the_room_to_the_names() -> None:
+    """One kernel without an op brought a column that cut every name to 12 letters."""
+    long = "torch::autograd::CppNode<SplitLookupFunction>"
+    lines = shown((long, long), ("(no annotation)", "Unknown"), ("all2all", None))
+    assert "type" not in lines[0]
+    assert lines[1].split()[0] == long
+
+
+def test_a_type_beyond_the_name_is_shown() -> None:
+    lines = shown(("a/dense/MatMul", "MatMul"), ("all2all", None))
+    assert lines[0].split()[:5] == ["op", "on", "the", "device", "type"]
+    assert lines[1].split()[:2] == ["a/dense/MatMul", "MatMul"]
+    assert lines[2].split()[:2] == ["all2all", "–"]
