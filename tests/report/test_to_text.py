@@ -175,7 +175,7 @@ def test_collectives_are_shown_with_bytes_and_rates() -> None:
     text = page(blueprint.trace([("gpu:0/7", "ncclDevKernel", 0, 4000, said)]))
     (row,) = (one for one in text.splitlines() if one.startswith("  all-gather"))
     assert row.split() == [
-        *("all-gather", "1", "4.00", "ms", "4.00", "ms", "4.0", "MiB"),
+        *("all-gather", "1", "4.00", "ms", "4.00", "ms", "4.00", "MiB"),
         *("0.98", "0.73"),
     ]
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from stepscope.report.page import table, wrapped
 from stepscope.report.words.names import us
 from stepscope.unavailable import Unavailable
+from stepscope.units import bytes_text
 
 if TYPE_CHECKING:
     from stepscope.report.document import Document
@@ -35,7 +36,7 @@ def exchanges(document: Document, width: int) -> list[Line]:
             f"{one.count:,}",
             us(one.mean_us * one.count),
             us(one.exposed_us),
-            _UNKNOWN if one.bytes is None else f"{one.bytes / 2**20:,.1f} MiB",
+            _UNKNOWN if one.bytes is None else bytes_text(one.bytes),
             _rate(one.gib_per_s),
             _rate(one.bus_gib_per_s),
         )
