@@ -21,23 +21,32 @@ from stepscope.thresholds import THRESHOLDS
 
 
 @pytest.mark.parametrize(
-    ("names", "compiled", "updates"),
+    ("names", "expected"),
     [
-        (["aten::mm"], False, False),
-        (["aten::mm", "Optimizer.step#SGD.step"], False, True),
-        (["aten::mm", "Torch-Compiled Region: 0/0"], True, False),
-        (["aten::mm", "CompiledFunctionBackward"], True, False),
+        (["aten::mm"], ProgramTraits(updates=False)),
+        (["aten::mm", "Optimizer.step#SGD.step"], ProgramTraits()),
+        (
+            ["aten::mm", "Torch-Compiled Region: 0/0"],
+            ProgramTraits(compiled=True, updates=False),
+        ),
+        (
+            ["aten::mm", "CompiledFunctionBackward"],
+            ProgramTraits(compiled=True, updates=False),
+        ),
+        (
+            ["aten::mm", "gpu_model_runner: forward"],
+            ProgramTraits(engine=True, updates=False),
+        ),
         # Without any op nothing is known of updates.
-        (["cuLaunchKernel"], False, True),
+        (["cuLaunchKernel"], ProgramTraits()),
     ],
 )
 def test_names_show_what_kind_of_program_it_is(
-    names: list[str], *, compiled: bool, updates: bool
+    names: list[str], expected: ProgramTraits
 ) -> None:
     lines = [("main", name, 10 * at, 5) for at, name in enumerate(names)]
     profile = blueprint.profile(blueprint.trace(lines))
-    found = traits_of(signals_of_profile(profile, THRESHOLDS))
-    assert (found.compiled, found.updates) == (compiled, updates)
+    assert traits_of(signals_of_profile(profile, THRESHOLDS)) == expected
 
 
 @pytest.mark.parametrize("actions", [fuse_runs.ACTIONS, launch_small.ACTIONS])
@@ -49,6 +58,17 @@ def test_optimizers_are_advised_where_weights_are_updated(
     told = [one for one in fitting(actions, signals) if one.framework == "PyTorch"]
     assert len(told) == 1
     assert ("AdamW" in (told[0].code or "")) is updates
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_a_serving_engine_replays_its_own_graphs(
+    signals_of: Any, shares: Any, *, compiled: bool
+) -> None:
+    """Nobody wraps the model of a served engine into a compiler's call."""
+    traits = {program_traits: ProgramTraits(compiled=compiled, engine=True)}
+    finding = evaluate(signals_of(shares(launch=2.0), traits), THRESHOLDS)
+    (told,) = [one for one in finding.actions if one.framework == "PyTorch"]
+    assert "--enforce-eager" in (told.code or "")
 
 
 @pytest.mark.parametrize("compiled", [True, False])

@@ -486,6 +486,8 @@ class Naming(Frozen, frozen=True):
             told = []
             if first >= 0 and last >= 0 and self.marks[[first, last]].all():
                 return _FROM_STEP_TO_STEP
+            if first == last and first >= 0:
+                return Name(f"between calls of {self.names[first]}")
             if first >= 0:
                 told.append(f"after {self.names[first]}")
             if last >= 0:

@@ -116,6 +116,14 @@ _ACTIONS: Final = (
         code="train_step = jax.jit(train_step)",
     ),
     Action(
+        cause="engine",
+        framework="PyTorch",
+        text="A serving engine is at work: let it replay the graphs that it captures at "
+        "its start, instead of launching kernel by kernel.",
+        code="vllm serve …  # without --enforce-eager · "
+        "sglang.launch_server …  # without --disable-cuda-graph",
+    ),
+    Action(
         cause="uncompiled",
         framework="PyTorch",
         text="Compile the step and replay it as one graph.",
@@ -321,7 +329,9 @@ def _actions(because: tuple[str, ...], traits: ProgramTraits) -> tuple[Action, .
             return tuple(action for action in _ACTIONS if action.cause == alone)
     causes = {"any", *because}
     if "one_program" not in because:
-        causes |= {"several_calls", "compiled" if traits.compiled else "uncompiled"}
+        of_torch = "compiled" if traits.compiled else "uncompiled"
+        # An engine compiles and captures by itself, as far as its options let it.
+        causes |= {"several_calls", "engine" if traits.engine else of_torch}
     return tuple(action for action in _ACTIONS if action.cause in causes)
 
 

@@ -22,22 +22,24 @@ __all__ = ["ProgramTraits", "fitting", "program_traits", "traits_of"]
 _COMPILED: Final = r"^Torch-Compiled Region|^## Call CompiledFxGraph|^CompiledFunction"
 
 
-class ProgramTraits(Frozen, frozen=True):
+class ProgramTraits(Frozen, frozen=True, eq=True):
     """What is seen of the program itself.
 
     Attributes:
         compiled: Whether parts of it ran as PyTorch's compiler made them.
         updates: Whether it updates weights; True where nothing can be said.
+        engine: Whether a serving engine runs its model.
     """
 
     compiled: bool = False
     updates: bool = True
+    engine: bool = False
 
 
 @signal(event_kinds)
 def program_traits(profile: ProfileData, _: Thresholds) -> ProgramTraits:
     """Look at the names of what ran on any host."""
-    compiled = updates = told = False
+    compiled = updates = told = engine = False
     for host in profile.hosts:
         kinds = profile.derived(host, event_kinds)
         events = profile.table(host, "events")
@@ -52,7 +54,8 @@ def program_traits(profile: ProfileData, _: Thresholds) -> ProgramTraits:
         named = types["name"].str.contains(_COMPILED).fill_null(value=False).to_numpy()
         compiled |= bool(len(picked(handles(events, "type"), named)))
         updates |= bool(kinds.has(EventFlag.OPTIMIZER).any())
-    return ProgramTraits(compiled=compiled, updates=updates or not told)
+        engine |= bool(kinds.has(EventFlag.ENGINE_ITERATION).any())
+    return ProgramTraits(compiled=compiled, updates=updates or not told, engine=engine)
 
 
 def traits_of(signals: Signals) -> ProgramTraits:
