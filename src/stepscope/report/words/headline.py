@@ -49,6 +49,9 @@ def _of_time(lead: Lead) -> str:
         return f"There is no step time to explain.{reason}"
     size = percent(lead.percent)
     whole = "the step" if lead.steps else "the recording"
+    if lead.owner == "between":
+        # No part of a step lies between steps.
+        whole = "the time"
     if lead.kind == "device":
         return f"Compute-bound: the device is busy {size} of {whole}."
     what = OWNER_WORDS[lead.owner]

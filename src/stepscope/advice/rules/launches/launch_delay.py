@@ -118,8 +118,8 @@ _ACTIONS: Final = (
     Action(
         cause="engine",
         framework="PyTorch",
-        text="A serving engine is at work: let it replay the graphs that it captures at "
-        "its start, instead of launching kernel by kernel.",
+        text="A serving engine is at work: let it replay the graphs that it captures "
+        "at its start, instead of launching kernel by kernel.",
         code="vllm serve …  # without --enforce-eager · "
         "sglang.launch_server …  # without --disable-cuda-graph",
     ),
