@@ -87,6 +87,18 @@ def test_recordings_of_one_process_are_runs_and_no_hosts(tmp_path: Path) -> None
     assert len(stepscope.open(tmp_path / "mnist").hosts) == 2
 
 
+def test_so_are_those_of_a_worker_that_the_program_named(tmp_path: Path) -> None:
+    """Two windows of one process were taken for ranks, 1.66 s apart."""
+    for at in (WRITTEN_S, WRITTEN_S + 2):
+        for worker in ("worker0", "worker1"):
+            record(tmp_path / "mnist", worker, unix_s=at)
+    assert [(name, len(files)) for name, _, files in runs_in(tmp_path)] == [
+        ("mnist", 2),
+        ("mnist@2026_11_20_09_22_30_000", 2),
+    ]
+    assert stepscope.open(tmp_path / "mnist").hosts == ("worker0", "worker1")
+
+
 def test_they_stand_beside_runs_of_the_other_layout(tmp_path: Path) -> None:
     put(tmp_path, "2026_11_20_23_00_00", "vm", bytes(blueprint.a1().data))
     record(tmp_path / "resnet", "vm_1", unix_s=NEXT_DAY_S)

@@ -1,8 +1,8 @@
 """Runs of workers that wrote their traces into directories of the program's choice.
 
 Such a directory is a run, and each of its files is a host; see `rundir`. Where one
-process wrote several files, as PyTorch's schedule does every few steps, they are
-recordings one after the other: the newest of each process are the run, and those before
+worker wrote several files, as PyTorch's schedule does every few steps, they are
+recordings one after the other: the newest of each worker are the run, and those before
 them are older runs.
 """
 
@@ -26,8 +26,9 @@ __all__ = ["named_after_files", "with_worker_runs"]
 _SUFFIX: Final = ".pt.trace.json"
 #: Milliseconds or, since late 2023, nanoseconds since 1970: years 2001 to 2286.
 _TIME: Final = Pattern(r"\.(?:(?P<ms>\d{13})|(?P<ns>\d{19}))\.pt\.trace\.json")
-#: PyTorch names a worker by its host and its process, unless the program names it.
-_OF_PROCESS: Final = Pattern(r"(?P<process>.+_\d+)\.(?:\d{13}|\d{19})\.pt\.trace\.json")
+#: PyTorch names a worker by its host and its process, unless the program names it, and
+#: writes behind it when the file was written.
+_OF_WORKER: Final = Pattern(r"(?P<worker>.+)\.(?:\d{13}|\d{19})\.pt\.trace\.json")
 _MS_PER_S: Final = 1e3
 _NS_PER_S: Final = 1e9
 
@@ -98,16 +99,16 @@ def _stem(file: Path) -> str:
 
 
 def _one_after_the_other(files: Iterable[Path]) -> list[list[Path]]:
-    """Return recordings of a directory, newest first: of each process one file at most.
+    """Return recordings of a directory, newest first: of each worker one file at most.
 
-    Files that do not say which process wrote them are workers of the newest one.
+    Files that do not say when they were written are workers of the newest one.
     """
-    of_process: dict[str, list[Path]] = {}
+    of_worker: dict[str, list[Path]] = {}
     for file in files:
-        found = _OF_PROCESS.match(file.name)
-        process = _stem(file) if found is None else found["process"]
-        of_process.setdefault(process, []).append(file)
-    each = [sorted(one, reverse=True) for one in of_process.values()]
+        found = _OF_WORKER.match(file.name)
+        worker = _stem(file) if found is None else found["worker"]
+        of_worker.setdefault(worker, []).append(file)
+    each = [sorted(one, reverse=True) for one in of_worker.values()]
     return [
         [one[back] for one in each if back < len(one)]
         for back in range(max(map(len, each)))
