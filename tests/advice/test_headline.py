@@ -42,6 +42,17 @@ def test_waiting_for_a_worker_that_a_finding_names_is_explained(
     assert lead(found, signals, THRESHOLDS).kind == kind
 
 
+@pytest.mark.parametrize(("ms", "kind"), [(5.1, "finding"), (4.9, "host")])
+def test_a_note_about_most_of_the_time_is_said_before_what_the_step_is(
+    signals_of: Any, shares: Any, ms: float, kind: str
+) -> None:
+    """Half of a real recording compiled, and the work on the host was said first."""
+    note = failing("capture.window", 10 * ms, owners=("compile",), place="any")
+    found = (replace(note, severity="info", stage=0, devices=("vm",)),)
+    signals = signals_of(shares(device=None, compile=ms))
+    assert lead(found, signals, THRESHOLDS).kind == kind
+
+
 @pytest.mark.parametrize(("share", "kind"), [(9.9, "host"), (10.1, "finding")])
 def test_what_holds_little_of_a_program_without_a_framework_is_not_said_first(
     signals_of: Any, shares: Any, share: float, kind: str

@@ -180,7 +180,30 @@ def _chosen(
         return idle[0]
     if first is not None and not _is_minor(first, shares, thresholds, plain=plain):
         return _of_finding(first, found)
-    return _of_step(shares, thresholds)
+    step = _of_step(shares, thresholds)
+    noted = _noted(findings, step.percent or 0.0, thresholds)
+    return step if noted is None else _of_finding(noted, found)
+
+
+def _noted(
+    findings: Sequence[Finding], percent: float, thresholds: Thresholds
+) -> Finding | None:
+    """Return the note about most idle time, where that is more than so much.
+
+    Warm-up that was recorded is no fault, and yet most of what the recording holds.
+    """
+    least = max(percent, thresholds.idle_owner.value)
+    notes = [
+        one
+        for one in findings
+        if one.status == "fail"
+        and one.severity == "info"
+        and not one.explained_by
+        and one.owners
+        and set(one.owners) <= set(IDLE_OWNERS)
+        and (one.share_percent or 0.0) >= least
+    ]
+    return max(notes, key=lambda one: one.share_percent or 0.0, default=None)
 
 
 def _costs_more(finding: Finding | None, idle_ms: float) -> bool:
