@@ -17,6 +17,7 @@ from stepscope import remedies, tracer_remedies
 from stepscope.analysis.results.remedied import remedied
 from stepscope.analysis.tools import TOOLS
 from stepscope.cli.main import main
+from stepscope.derive.frameworks import seen
 from stepscope.derive.host.tracers import tracers
 from stepscope.session import open_profile
 from stepscope.tracer_remedies import (
@@ -274,3 +275,40 @@ def test_a_program_of_one_framework_hears_of_no_other(
     others = {"TensorFlow", "JAX", "PyTorch", "tf.data"} - {framework}
     assert not [name for name in others if name in told]
     assert remedy_for(remedy, ["TensorFlow", "JAX"]) == remedy
+
+
+def test_a_program_of_one_framework_is_not_asked_for_what_was_in_force() -> None:
+    """TensorFlow's own sentence asked for host tracer level 2 where it had been on."""
+    for remedy in (
+        tracer_remedies.RECORD_ALLOCATIONS,
+        tracer_remedies.RECORD_PIPELINE,
+    ):
+        told = remedy_for(remedy_beside(remedy, ALL_ON), ["TensorFlow"])
+        assert not ASKS.search(told)
+        lacking = remedy_beside(remedy, Tracers(host=1))
+        assert ASKS.search(remedy_for(lacking, ["TensorFlow"]))
+
+
+#: What only programs of these frameworks have.
+OF = {
+    "PyTorch": ("PyTorch", "DataLoader", "profile_memory", "torch"),
+    "JAX": ("JAX", "jax"),
+    "TensorFlow": ("TensorFlow", "tf."),
+}
+
+
+@pytest.mark.parametrize("name", ["torch_cpu", "tf_keras_fit", "jax_marked"])
+def test_no_tool_asks_for_what_another_framework_has(
+    repository: Path, name: str
+) -> None:
+    """Tools asked programs of PyTorch for tf.data and for JAX's memory profile."""
+    profile = open_profile(repository / "tests" / "data" / name)
+    (framework,) = seen(profile)
+    others = [word for it, words in OF.items() if it != framework for word in words]
+    found = [
+        answer if isinstance(answer, Unavailable) else getattr(answer, "missing", ())
+        for answer in (profile.tool(tool.name) for tool in TOOLS)
+    ]
+    said = set(re.findall(r"remedy='([^']*)'", str(found)))
+    assert said
+    assert [it for it in said if any(word in it for word in others)] == []

@@ -14,13 +14,18 @@ import msgspec
 __all__ = [
     "ALLOW_DEVICE_TRACER",
     "CAUSES_OF_SILENT_DEVICES",
+    "COMPILE_FOR_LINES",
     "COPY_AGAIN",
     "COUNT_MATRIX_INSTRUCTIONS",
+    "DESCRIBE_MODEL",
     "NAME_RANGES",
     "OTHER_DEVICE_TRACER",
     "OTHER_MACHINE",
+    "RECORD_HLO",
+    "RECORD_OP_MEMORY",
     "RECORD_WITH_STEPSCOPE",
     "REMEDIES",
+    "WRITE_MEMORY",
     "Remedy",
 ]
 
@@ -28,9 +33,15 @@ ALLOW_DEVICE_TRACER: Final = (
     "Give the process the right to trace the GPU (docs/errors/no_device_activity.md), "
     "and record again with the device tracer on."
 )
+COMPILE_FOR_LINES: Final = (
+    "Compile the step (`jit_compile=True`, `jax.jit`) to see source lines."
+)
 COPY_AGAIN: Final = "Copy the whole file again, or record again."
 COUNT_MATRIX_INSTRUCTIONS: Final = (
     "Measure the kernels with a counter of matrix instructions."
+)
+DESCRIBE_MODEL: Final = (
+    "Record with stepscope, which describes Keras models and PyTorch modules."
 )
 NAME_RANGES: Final = (
     "Name ranges of the program: `with ss.Trace('load'):`, or the annotation of the "
@@ -39,7 +50,18 @@ NAME_RANGES: Final = (
 OTHER_MACHINE: Final = (
     "Record on a machine whose operating system tells it: Linux, outside of sandboxes."
 )
+RECORD_HLO: Final = (
+    "Record a program that XLA compiles (JAX, or tf.function with jit_compile=True) "
+    "with enable_hlo_proto on."
+)
+RECORD_OP_MEMORY: Final = (
+    "Record memory with the profiler of the framework where it can "
+    "(`profile_memory=True`)."
+)
 RECORD_WITH_STEPSCOPE: Final = "Record with stepscope: `stepscope run -- python …`."
+WRITE_MEMORY: Final = (
+    "Write a memory snapshot (PyTorch) or a device memory profile (JAX), and open it."
+)
 OTHER_DEVICE_TRACER: Final = (
     "Record with a device tracer that writes this, such as that of another release of "
     "the framework."
@@ -62,6 +84,17 @@ class Remedy(msgspec.Struct, frozen=True, kw_only=True):
 #: reserves for administrators. Older drivers refuse activity tracing with the same
 #: error (docs/errors/no_device_activity.md).
 _DRIVER_OPTION: Final = "options nvidia NVreg_RestrictProfilingToAdminUsers=0"
+#: Runs a program as the same user, with one right more.
+_FOR_A_PROCESS: Final = (
+    'sudo -E env "PATH=$PATH" setpriv --inh-caps=+perfmon --ambient-caps=+perfmon '
+    "--reuid=$(id -u) --regid=$(id -g) --init-groups stepscope run -- python train.py"
+)
+#: The patch takes the place of a security context that the container has.
+_FOR_A_POD: Final = (
+    'kubectl patch deployment NAME --type=json --patch=\'[{"op": "add", "path": '
+    '"/spec/template/spec/containers/0/securityContext", "value": '
+    '{"capabilities": {"add": ["PERFMON"]}}}]\''
+)
 
 REMEDIES: Final[dict[str, Remedy]] = {
     "NO_DEVICE_PLANE": Remedy(
@@ -80,11 +113,14 @@ REMEDIES: Final[dict[str, Remedy]] = {
         ),
     ),
     "cupti_privilege": Remedy(
-        sentence="Let ordinary users trace (reload the driver afterwards), or give the "
-        "container the capability SYS_ADMIN.",
+        sentence="Give the right to profile to one process, or to its container or "
+        "pod, or let every user profile (reload the driver afterwards). Drivers "
+        "before 565 ask for SYS_ADMIN where PERFMON stands here.",
         commands=(
+            _FOR_A_PROCESS,
+            "docker run --cap-add=PERFMON …",
+            _FOR_A_POD,
             f"echo '{_DRIVER_OPTION}' | sudo tee /etc/modprobe.d/nvidia-profiling.conf",
-            "docker run --cap-add=SYS_ADMIN …",
         ),
     ),
     "cupti_busy": Remedy(

@@ -14,6 +14,13 @@ import msgspec
 
 from stepscope.frozen import Frozen
 from stepscope.nsight_remedies import NSIGHT, nsight_remedy
+from stepscope.remedies import (
+    COMPILE_FOR_LINES,
+    DESCRIBE_MODEL,
+    RECORD_HLO,
+    RECORD_OP_MEMORY,
+    WRITE_MEMORY,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -40,7 +47,9 @@ __all__ = [
     "RECORD_UNKNOWN_TIME",
     "RECORD_WHOLE_PIPELINE",
     "Tracers",
+    "asks_for_nothing",
     "asks_for_tracers",
+    "depends_on_framework",
     "remedy_beside",
     "remedy_for",
 ]
@@ -306,12 +315,33 @@ RECORD_UNKNOWN_TIME: Final = _TEXTS["RECORD_UNKNOWN_TIME"]
 RECORD_WHOLE_PIPELINE: Final = _TEXTS["RECORD_WHOLE_PIPELINE"]
 
 
-#: Framework → name of a remedy → what it is where the program uses that one alone.
-_OF_FRAMEWORK: Final = {
+_NOTHING: Final = "Nothing is to be done: "
+_LINES_OF_JAX: Final = (
+    "Record with the Python tracer on (`python_tracer_level=1`), or compile the step "
+    "(`jax.jit`)."
+)
+_LINES_OF_TENSORFLOW: Final = (
+    "Record with the Python tracer on (`python_tracer_level=1`), or compile the step "
+    "(`jit_compile=True`)."
+)
+_NO_STAGES: Final = (
+    "The input pipeline analyzer shows how long the program waits for its input, which "
+    "has no stages."
+)
+#: Framework ("Python" is none) → a remedy → what it is where the program uses that one
+#: alone; of two the second is said where the tracers that are asked for were in force.
+_OF_FRAMEWORK: Final[dict[str, dict[str, str | tuple[str, str]]]] = {
     "PyTorch": {
         "RECORD_ALLOCATIONS": "Record with `profile_memory=True`.",
         "RECORD_SHAPES": "Record with `record_shapes=True`.",
         "RECORD_PIPELINE": "Read the input through a `DataLoader` while recording.",
+        "RECORD_PIPELINE_STAGES": _NO_STAGES,
+        RECORD_HLO: f"{_NOTHING}PyTorch compiles no programs for XLA.",
+        "RECORD_LINES": "Record with the Python tracer on (`with_stack=True`).",
+        COMPILE_FOR_LINES: f"{_NOTHING}the model views have lines of PyTorch's ops.",
+        RECORD_OP_MEMORY: "Record with `profile_memory=True`.",
+        WRITE_MEMORY: "Write a memory snapshot "
+        "(`torch.cuda.memory._dump_snapshot('memory.pickle')`), and open it.",
     },
     "JAX": {
         "RECORD_ALLOCATIONS": "Record on an AMD GPU or a TPU, whose allocators report, "
@@ -319,14 +349,50 @@ _OF_FRAMEWORK: Final = {
         "it.",
         "RECORD_SHAPES": "Record the HLO of compiled programs, which holds the shapes "
         "of all ops.",
+        "RECORD_PIPELINE_STAGES": _NO_STAGES,
+        RECORD_HLO: "Record while a compiled program runs, with enable_hlo_proto on.",
+        "RECORD_LINES": (
+            _LINES_OF_JAX,
+            "Compile the step (`jax.jit`): programs tell the line of each op.",
+        ),
+        COMPILE_FOR_LINES: "Compile the step (`jax.jit`) to see source lines.",
+        RECORD_OP_MEMORY: "Look at the memory profile: no allocation tells its op.",
+        WRITE_MEMORY: "Write `jax.profiler.save_device_memory_profile('memory.prof')`, "
+        "and open it.",
     },
     "TensorFlow": {
-        "RECORD_ALLOCATIONS": "Record with host tracer level 2 while the program "
-        "allocates: TensorFlow's allocators report then.",
+        "RECORD_ALLOCATIONS": (
+            "Record with host tracer level 2 while the program allocates.",
+            "Record while the program allocates.",
+        ),
         "RECORD_SHAPES": "Record the HLO of compiled programs, which holds the shapes "
         "of all ops.",
-        "RECORD_PIPELINE": "Read the input through tf.data while recording, with host "
-        "tracer level 2.",
+        "RECORD_PIPELINE": (
+            "Read the input through tf.data while recording, with host tracer level 2.",
+            "Read the input through tf.data while recording.",
+        ),
+        "RECORD_LINES": (
+            _LINES_OF_TENSORFLOW,
+            "Compile the step (`jit_compile=True`): programs tell the line of each op.",
+        ),
+        COMPILE_FOR_LINES: "Compile the step (`jit_compile=True`) to see source lines.",
+        RECORD_OP_MEMORY: "Look at the memory profile: no allocation tells its op.",
+        WRITE_MEMORY: f"{_NOTHING}TensorFlow writes no such file.",
+        RECORD_HLO: "Compile a function for XLA (`tf.function(jit_compile=True)`), and "
+        "record with enable_hlo_proto on.",
+    },
+    "Python": {
+        "RECORD_ALLOCATIONS": f"{_NOTHING}allocators of frameworks report, "
+        "and the program uses none.",
+        "RECORD_EXECUTIONS": "Record some steps of the program.",
+        "RECORD_PIPELINE": "Put an annotation around the fetch of a batch: "
+        "`with ss.Trace('load_batch'):`.",
+        "RECORD_SHAPES": f"{_NOTHING}ops of frameworks have shapes, and "
+        "the program uses none.",
+        DESCRIBE_MODEL: f"{_NOTHING}models of frameworks are described, "
+        "and the program uses none.",
+        "RECORD_PIPELINE_STAGES": _NO_STAGES,
+        RECORD_HLO: f"{_NOTHING}the program compiles nothing for XLA.",
     },
 }
 
@@ -336,7 +402,7 @@ def remedy_for(remedy: str, frameworks: Collection[str]) -> str:
 
     Args:
         remedy: A sentence; one that is the same for all frameworks comes back as it is.
-        frameworks: The frameworks that the program uses.
+        frameworks: The frameworks that the program uses; "Python" where it uses none.
     """
     if len(frameworks) != 1:
         return remedy
@@ -344,14 +410,33 @@ def remedy_for(remedy: str, frameworks: Collection[str]) -> str:
     return _BY_TEXT_OF.get(framework, {}).get(remedy, remedy)
 
 
-def _forms(name: str) -> set[str]:
-    """Return what a remedy of frameworks may say, whatever was in force."""
+def depends_on_framework(remedy: str) -> bool:
+    """Return whether a remedy is another one in a program of one framework."""
+    return any(remedy in texts for texts in _BY_TEXT_OF.values())
+
+
+def asks_for_nothing(remedy: str) -> bool:
+    """Return whether what is missing is nothing that the program could have."""
+    return remedy.startswith(_NOTHING)
+
+
+def _forms(remedy: str, own: str | tuple[str, str]) -> dict[str, str]:
+    """Return by what a remedy may say, whatever was in force, what is said instead."""
+    lacking, in_force = (own, own) if isinstance(own, str) else own
+    asking = _ASKING.get(remedy)
+    if asking is None:
+        return {remedy: lacking}
     levels = (None, 1, 2, 3)
-    return {_ASKING[name].beside(Tracers(host=level)) for level in levels}
+    said = {asking.beside(Tracers(host=level)) for level in levels}
+    return dict.fromkeys(said, lacking) | {asking.otherwise: in_force}
 
 
 _BY_TEXT_OF: Final = {
-    framework: {text: own for name, own in remedies.items() for text in _forms(name)}
+    framework: {
+        text: instead
+        for remedy, own in remedies.items()
+        for text, instead in _forms(remedy, own).items()
+    }
     for framework, remedies in _OF_FRAMEWORK.items()
 }
 

@@ -83,3 +83,25 @@ def test_no_bar_is_drawn_where_nobody_looks(capfd: pytest.CaptureFixture[str]) -
         shown.stage("Reading")
         time.sleep(1.2)
     assert capfd.readouterr().err == ""
+
+
+RECORDING = """
+import time
+from stepscope.cli.capture import HostsTable
+from stepscope.cli.progress import recording_bar
+from stepscope.remote.outcome import HostOutcome
+table = HostsTable(["a:1", "b:2"])
+with recording_bar(0.3):
+    time.sleep(1)
+    table.add(HostOutcome("a:1", "ok", "", 1234, 1, 0.5))
+print("done")
+"""
+
+
+@pytest.mark.slow
+def test_a_recording_shows_how_far_it_is_and_rows_as_they_come() -> None:
+    drawn = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", on_a_terminal(RECORDING))
+    assert "recording ━" in drawn
+    assert "collecting" in drawn
+    assert "  a:1   ok               1,234      1      0.5\r\n" in drawn
+    assert drawn.rstrip().endswith("done")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
+import stepscope as ss
 from stepscope.cli import doctor
 from stepscope.cli.main import main
 from stepscope.doctor.check import Check
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 GIB = 2**30
 NO_RIGHTS = "Name:\tpython\nCapEff:\t0000000000000000\n"
 ADMIN = "Name:\tpython\nCapEff:\t0000000000200000\n"
+PERFMON = "Name:\tpython\nCapEff:\t0000004000000000\n"
 VERSION = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar 5\n"
 
 
@@ -62,6 +65,8 @@ def healthy(tmp_path: Path) -> Machine:
         "proc/driver/nvidia/version": VERSION,
         "proc/driver/nvidia/params": "RmProfilingAdminOnly: 0\n",
         "proc/self/status": NO_RIGHTS,
+        "proc/sys/kernel/perf_event_paranoid": "2\n",
+        "proc/77/comm": "python\n",
         "sys/devices/system/clocksource/clocksource0/current_clocksource": "tsc\n",
         "site/nvidia/cuda_cupti/lib/libcupti.so.12": "",
     }
@@ -77,6 +82,8 @@ def healthy(tmp_path: Path) -> Machine:
         which=lambda name: f"/usr/bin/{name}",
         free_bytes=lambda _: 50 * GIB,
         is_free=lambda _: True,
+        packages_at=root / "site",
+        servers=tuple,
     )
 
 
@@ -159,6 +166,34 @@ BROKEN = {
         "warn",
         "SYS_ADMIN",
         "nvidia-profiling.conf",
+    ),
+    "DCGM runs": (
+        with_file("proc/77/comm", "nv-hostengine\n"),
+        ("CUPTI", "other profilers"),
+        "warn",
+        "nv-hostengine (process 77)",
+        "dcgmi profile --pause",
+    ),
+    "a kernel driver that does not show": (
+        with_file("proc/driver/nvidia/version", None),
+        ("NVIDIA", "kernel driver"),
+        "warn",
+        "does not show",
+        "docker run --gpus all",
+    ),
+    "cores may not be sampled": (
+        with_file("proc/sys/kernel/perf_event_paranoid", "4\n"),
+        ("tools", "samples of cores by nsys"),
+        "warn",
+        "perf_event_paranoid is 4",
+        "sudo sysctl kernel.perf_event_paranoid=2",
+    ),
+    "no gRPC beside TensorFlow": (
+        with_fields(packages={"tensorflow": "2.21.0"}),
+        ("frameworks", "gRPC"),
+        "warn",
+        "TensorFlow is recorded at its own levels",
+        "pip install 'stepscope[grpc]'",
     ),
     "no CUDA driver": (
         with_fields(load=loads("libcuda")),
@@ -272,6 +307,78 @@ def test_what_is_broken_is_said_with_what_mends_it(
     assert any(command in text for text in (*one.commands, one.remedy)), one
 
 
+def test_a_library_that_is_missing_comes_with_a_package(
+    healthy: Machine, tmp_path: Path
+) -> None:
+    """The package of the frameworks' CUDA version, and the folder that it makes."""
+    with_file("site/nvidia/cuda_cupti/lib/libcupti.so.12", None)(healthy)
+    install, path = looked(healthy, tmp_path)["CUPTI", "library"].commands
+    assert install == "pip install --force-reinstall nvidia-cuda-cupti-cu12"
+    folder = healthy.packages_at / "nvidia/cuda_cupti/lib"
+    assert path == f'export LD_LIBRARY_PATH="{folder}:$LD_LIBRARY_PATH"'
+    newer = with_packages(**{"jax-cuda13-plugin": "0.11.2"})(healthy)
+    install, path = looked(newer, tmp_path)["CUPTI", "library"].commands
+    assert install == "pip install --force-reinstall nvidia-cuda-cupti"
+    assert "/nvidia/cu13/lib:" in path
+
+
+def test_a_library_of_a_toolkit_has_to_be_on_the_loaders_path(
+    healthy: Machine, tmp_path: Path
+) -> None:
+    with_file("site/nvidia/cuda_cupti/lib/libcupti.so.12", None)(healthy)
+    name = "usr/local/cuda-12.6/extras/CUPTI/lib64/libcupti.so.12"
+    with_file(name, "")(healthy)
+    found = looked(healthy, tmp_path)["CUPTI", "library"]
+    assert found.state == "ok"
+
+    def by_path_alone(name: str) -> Library:
+        if name == "libcupti.so.12":
+            raise OSError(name)
+        return loads()(name)
+
+    hidden = msgspec.structs.replace(healthy, load=by_path_alone)
+    found = looked(hidden, tmp_path)["CUPTI", "library"]
+    assert found.state == "warn"
+    folder = (healthy.root / name).parent
+    assert found.commands == (f'export LD_LIBRARY_PATH="{folder}:$LD_LIBRARY_PATH"',)
+
+
+@pytest.mark.parametrize(
+    ("driver", "right", "other"),
+    [("550.54.15", "SYS_ADMIN", "PERFMON"), ("570.86.10", "PERFMON", "SYS_ADMIN")],
+)
+def test_the_least_right_is_asked_for_first(
+    healthy: Machine, tmp_path: Path, driver: str, right: str, other: str
+) -> None:
+    """One process, then a container, a pod, and at last every user."""
+    with_file("proc/driver/nvidia/params", "RmProfilingAdminOnly: 1\n")(healthy)
+    shown = VERSION.replace("550.54.15", driver)
+    with_file("proc/driver/nvidia/version", shown)(healthy)
+    found = looked(healthy, tmp_path)["NVIDIA", "permission to profile"]
+    assert right in found.fact
+    words = ["setpriv", "docker run", "kubectl", "modprobe.d"]
+    for command, word in zip(found.commands, words, strict=True):
+        assert word in command
+        assert other not in command
+    assert f"--ambient-caps=+{right.lower()} " in found.commands[0]
+    assert found.commands[1] == f"docker run --cap-add={right} …"
+    patch = shlex.split(found.commands[2])[-1].removeprefix("--patch=")
+    (change,) = json.loads(patch)
+    assert change["value"] == {"capabilities": {"add": [right]}}
+
+
+def test_programs_that_can_be_recorded_are_named(
+    healthy: Machine, tmp_path: Path
+) -> None:
+    where = "here and now", "programs that listen"
+    assert looked(healthy, tmp_path)[where].state == "skip"
+    listening = [f"{number} (train.py) at 127.0.0.1:{number}" for number in range(7)]
+    found = looked(with_fields(servers=lambda: listening)(healthy), tmp_path)[where]
+    assert found.state == "ok"
+    assert found.fact.startswith("0 (train.py) at 127.0.0.1:0, 1 (train.py)")
+    assert found.fact.endswith("4 (train.py) at 127.0.0.1:4 and 2 more.")
+
+
 def test_versions_that_fit_are_said_to(healthy: Machine, tmp_path: Path) -> None:
     fitting = with_packages(
         jax="0.10.2",
@@ -296,7 +403,14 @@ def test_an_administrator_may_profile_where_only_they_may(
 ) -> None:
     with_file("proc/driver/nvidia/params", "RmProfilingAdminOnly: 1\n")(healthy)
     with_file("proc/self/status", ADMIN)(healthy)
-    assert looked(healthy, tmp_path)["NVIDIA", "permission to profile"].state == "ok"
+    where = "NVIDIA", "permission to profile"
+    assert looked(healthy, tmp_path)[where].state == "ok"
+    # Only newer drivers take the smaller right.
+    with_file("proc/self/status", PERFMON)(healthy)
+    assert looked(healthy, tmp_path)[where].state == "warn"
+    newer = VERSION.replace("550.54.15", "565.57.01")
+    with_file("proc/driver/nvidia/version", newer)(healthy)
+    assert looked(healthy, tmp_path)[where].state == "ok"
 
 
 def test_a_machine_without_a_gpu_is_asked_nothing_about_one(
@@ -346,6 +460,29 @@ def test_of_a_recording_each_table_is_there_or_has_a_reason(repository: Path) ->
     assert silent["state"] == "warn"
     assert silent["remedy"]
     assert "0 rows" not in silent["fact"]
+
+
+def test_a_remedy_fits_the_program_and_what_was_in_force(tmp_path: Path) -> None:
+    """A program without a framework was told to record TensorFlow's allocators."""
+    with ss.Profile(tmp_path):
+        for number in range(3):
+            with ss.StepTrace(number):
+                sum(range(1000))
+    told = CliRunner().invoke(main, ["doctor", str(tmp_path), "--format", "json"])
+    found = {one["name"]: one for one in json.loads(told.stdout)["checks"]}
+    for name in ("allocations", "hlo_ops", "parameters"):
+        assert (found[name]["state"], found[name]["remedy"]) == ("skip", None)
+    said = " ".join(one["remedy"] or "" for one in found.values())
+    for framework in ("TensorFlow", "tf.data", "DataLoader", "Keras", "tf.function"):
+        assert framework not in said
+
+
+def test_after_commands_the_doctor_is_asked_again() -> None:
+    one = Check(group="a", name="b", state="fail", fact="c.", remedy="D.")
+    again = "Afterwards, stepscope doctor says whether it helped."
+    assert again not in list(doctor.lines([one]))
+    mended = msgspec.structs.replace(one, commands=("nvidia-smi",))
+    assert list(doctor.lines([mended]))[-3] == again
 
 
 def test_checks_with_one_remedy_for_one_reason_are_one_line() -> None:

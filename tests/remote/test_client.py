@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -16,7 +18,7 @@ from click.testing import CliRunner
 import stepscope as ss
 from stepscope.cli.main import main
 from stepscope.errors import BadUsage
-from stepscope.remote import client, server
+from stepscope.remote import calling, client, server
 from stepscope.remote.messages import (
     ProfileRequest,
     ProfileResponse,
@@ -157,6 +159,69 @@ def test_what_is_no_profile_is_not_stored(
     assert len(list(tmp_path.rglob("*.xplane.pb"))) == 1
 
 
+def test_a_worker_that_hangs_or_is_late_does_not_cost_the_others(
+    answering: Answering, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last one answers well after the time of the recording, and in time still."""
+    monkeypatch.setattr(calling, "_BEYOND_S", 2.0)
+    over = threading.Event()
+
+    def hangs(data: bytes, context: Any) -> bytes:
+        over.wait(30)
+        return whole(data, context)
+
+    def late(data: bytes, context: Any) -> bytes:
+        time.sleep(1)
+        return whole(data, context)
+
+    hosts = [answering(whole), answering(hangs), answering(late)]
+    try:
+        outcome = client.trace(
+            hosts, tmp_path, 10, num_tracing_attempts=1, allow_partial=True
+        )
+    finally:
+        over.set()
+    assert [one.state for one in outcome.all] == ["ok", "error", "ok"]
+    assert outcome.all[1].text.startswith("it did not answer in time")
+    assert len(list(tmp_path.rglob("*.xplane.pb"))) == 2
+
+
+#: Steps without end, in a program that is killed.
+ENDLESS = """
+import stepscope as ss
+
+print(ss.server.start(0).address, flush=True)
+while True:
+    with ss.StepTrace(0):
+        sum(range(1000))
+"""
+
+
+@pytest.mark.slow
+def test_a_worker_that_dies_while_it_is_recorded_is_said_to(
+    answering: Answering, tmp_path: Path
+) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", ENDLESS], stdout=subprocess.PIPE, text=True
+    ) as program:
+        assert program.stdout is not None
+        address = program.stdout.readline().strip()
+        killer = threading.Timer(1.5, program.kill)
+        killer.start()
+        outcome = client.trace(
+            [address, answering(whole)],
+            tmp_path,
+            60_000,
+            num_tracing_attempts=1,
+            allow_partial=True,
+        )
+    dead, other = outcome.all
+    assert (dead.state, other.state) == ("error", "ok")
+    assert dead.text.startswith("no profiler server answers there")
+    # It is known at once, and not when the time of the recording is over.
+    assert dead.seconds < 30
+
+
 def test_a_file_among_other_results_is_the_profile(
     answering: Answering, tmp_path: Path
 ) -> None:
@@ -254,8 +319,16 @@ def invoke(*arguments: object) -> Any:
 def test_the_command_records_and_reports(ours: server.Server, tmp_path: Path) -> None:
     done = invoke("capture", ours.address, "--ms", 100, "--logdir", tmp_path)
     assert done.exit_code == 0, done.output
-    assert f"{ours.address}: " in done.stderr
+    (row,) = rows_of(done.stderr, ours.address)
+    assert row[1] == "ok"
+    assert int(row[2].replace(",", "")) > 0
     assert done.stdout.startswith("stepscope · ")
+
+
+def rows_of(said: str, host: str) -> list[list[str]]:
+    """The cells of a host's rows in the table, up to the remark."""
+    lines = [one for one in said.splitlines() if one.startswith(f"  {host} ")]
+    return [one.split(maxsplit=5) for one in lines]
 
 
 @pytest.mark.slow
@@ -279,17 +352,36 @@ def test_the_command_says_what_is_missing(ours: server.Server, tmp_path: Path) -
     done = invoke(*wanted, *choices)
     assert done.exit_code == 1
     assert "1 of 2 hosts were recorded" in done.stderr
-    assert f"{NOBODY}: no profiler server answers there" in done.stderr
+    (row,) = rows_of(done.stderr, NOBODY)
+    assert row[1:4] == ["error", "–", "1"]
+    assert row[5].startswith("no profiler server answers there (connection refused). ")
     assert invoke(*wanted, *choices, "--allow-partial").exit_code == 0
+
+
+def test_where_nobody_was_recorded_each_host_is_said_once(tmp_path: Path) -> None:
+    """The reason stood in the host's own line, and again in the last one."""
+    wanted = ("capture", NOBODY, "127.0.0.1:10", "--ms", 50, "--attempts", 1)
+    done = invoke(*wanted, "--logdir", tmp_path)
+    assert done.exit_code == 2
+    assert done.stderr.count("no profiler server answers there") == 2
+    assert done.stderr.endswith("stepscope: no host was recorded\n")
+    told = invoke(*wanted, "--logdir", tmp_path, "--format", "json")
+    assert told.exit_code == 2
+    found = json.loads(told.stdout)
+    assert found["path"] is None
+    assert [one["state"] for one in found["hosts"]] == ["error", "error"]
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
+        ((NOBODY, "--ms", 0), "--ms"),
+        ((NOBODY, "--steps", 0), "--steps"),
+        ((NOBODY, "--host-tracer-level", 9), "--host-tracer-level"),
         ((), "no address was given"),
         (("vm",), "is no address"),
         (("--attach", 2**22 + 1), "there is no process"),
-        (("vm:1", "--host-tracer-level", 9), "does not exist"),
     ],
 )
 def test_bad_usage_is_one_line(arguments: tuple[object, ...], said: str) -> None:

@@ -30,6 +30,7 @@ from stepscope.remote.messages import (
     encode,
 )
 from stepscope.remote.transport import ANALYSIS, SERVICE
+from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -103,6 +104,19 @@ def test_so_many_whole_steps_are_recorded(ours: server.Server, tmp_path: Path) -
     assert len(numbers) >= 4
     assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
     assert outcome.all[0].seconds < 60
+
+
+def test_a_thread_of_the_server_is_none_of_the_program(
+    ours: server.Server, tmp_path: Path
+) -> None:
+    """gRPC's thread waits for calls all the time: no step waits for it."""
+    outcome = ss.client.trace(ours.address, tmp_path, 300)
+    profile = ss.open(outcome.directory)
+    types = profile.table(profile.hosts[0], "event_types")
+    assert not isinstance(types, Unavailable)
+    functions = [name for name in types["name"].to_list() if name.startswith("$")]
+    assert functions
+    assert [name for name in functions if " _serve" in name] == []
 
 
 def test_without_steps_the_time_ends_it(ours: server.Server, tmp_path: Path) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,6 +13,7 @@ import msgspec
 
 from stepscope.capture.ground.options import ProfilerOptions
 from stepscope.capture.launching.harmless import say
+from stepscope.cli.progress import recording_bar
 from stepscope.errors import BadUsage
 from stepscope.remote import client, registry
 from stepscope.remote.addresses import addresses as parsed
@@ -19,10 +23,14 @@ if TYPE_CHECKING:
 
     from stepscope.remote.outcome import HostOutcome, Outcome
 
-__all__ = ["answer"]
+__all__ = ["HostsTable", "answer"]
 
 #: Exit status where a host was not recorded.
 _INCOMPLETE: Final = 1
+#: Exit status where none was.
+_NOTHING: Final = 2
+_NOBODY: Final = "no host was recorded"
+_HOST: Final = "host"
 _NS_PER_MS: Final = 1_000_000
 #: How long is recorded by default, without steps and at most with them.
 _USUAL_MS: Final = 2_000
@@ -48,7 +56,8 @@ def answer(
     """Record, say what became of each host, and report.
 
     Returns:
-        0, or 1 where a host was not recorded and `allow_partial` is false.
+        0; 1 where a host was not recorded and `allow_partial` is false; 2 where none
+        was.
     """
     attached = [one for process in attach for one in registry.reached_by(process)]
     wanted = parsed([*addresses, *(one.address for one in attached)])
@@ -59,22 +68,34 @@ def answer(
     if duration_ms is None:
         duration_ms = _USUAL_MS if steps is None else _LONGEST_MS
     for_steps = "" if steps is None else f"{steps} steps, at most "
-    say(f"recording {', '.join(wanted)} for {for_steps}{duration_ms / 1000:g} s")
-    outcome = client.trace(
-        wanted,
-        logdir,
-        duration_ms,
-        num_tracing_attempts=attempts,
-        options=options,
-        # What the others recorded is told even where one failed.
-        allow_partial=True,
-        token=token,
-        root_certificate=None
-        if certificate is None
-        else Path(certificate).read_bytes(),
-        on_progress=None if form == "json" else lambda one: say(_line(one)),
-        steps=steps,
-    )
+    hosts = "1 host" if len(wanted) == 1 else f"{len(wanted)} hosts"
+    say(f"recording {hosts} for {for_steps}{duration_ms / 1000:g} s")
+    tells = form != "json"
+    table = HostsTable(wanted) if tells else None
+    expected_s = None if steps else (duration_ms + delay_ms) / 1000
+    try:
+        with recording_bar(expected_s) if tells else contextlib.nullcontext():
+            outcome = client.trace(
+                wanted,
+                logdir,
+                duration_ms,
+                num_tracing_attempts=attempts,
+                options=options,
+                # What the others recorded is told even where one failed.
+                allow_partial=True,
+                token=token,
+                root_certificate=None
+                if certificate is None
+                else Path(certificate).read_bytes(),
+                on_progress=None if table is None else table.add,
+                steps=steps,
+            )
+    except client.CaptureFailed as failed:
+        # The table has said of each why not.
+        say(_NOBODY)
+        if table is None:
+            click.echo(_json(failed.outcome))
+        return _NOTHING
     complete = not outcome.problems()
     if form == "json":
         click.echo(_json(outcome))
@@ -90,6 +111,48 @@ def answer(
     return 0 if complete or allow_partial else _INCOMPLETE
 
 
+class HostsTable:
+    """Writes a row for each host when its outcome comes, on standard error."""
+
+    def __init__(self, addresses: Sequence[str]) -> None:
+        """Write the head; addresses are those of the rows to come."""
+        self._width = max(len(one) for one in (_HOST, *addresses))
+        self._lock = threading.Lock()
+        self._write(_HOST, "outcome", "bytes", "asked", "seconds", "")
+
+    def add(self, one: HostOutcome) -> None:
+        """Write the row of a host; from any thread."""
+        self._write(
+            one.address,
+            one.state,
+            f"{one.bytes:,}" if one.state == "ok" else "–",
+            f"{one.attempts}",
+            f"{one.seconds:.1f}",
+            _clock(one) if one.state == "ok" else one.text,
+        )
+
+    def _write(  # noqa: PLR0917 - the columns
+        self, host: str, state: str, size: str, asked: str, seconds: str, remark: str
+    ) -> None:
+        line = f"  {host:<{self._width}}  {state:<7}  {size:>13}  {asked:>5}  "
+        line += f"{seconds:>7}  {' '.join(remark.split())}"
+        with self._lock, contextlib.suppress(OSError, ValueError, AttributeError):
+            sys.stderr.write(f"{line.rstrip()}\n")
+
+
+def _clock(one: HostOutcome) -> str:
+    """Say by how much a host's clock differs, where that is more than the doubt."""
+    doubt = one.clock_doubt_ns
+    if one.clock_offset_ns is None or doubt is None:
+        return ""
+    if abs(one.clock_offset_ns) <= doubt:
+        return ""
+    return (
+        f"its clock differs by {one.clock_offset_ns / _NS_PER_MS:+.3f} ms "
+        f"(± {doubt / _NS_PER_MS:.3f} ms)"
+    )
+
+
 def _their_token(attached: Sequence[registry.Listening]) -> str | None:
     tokens = {one.token for one in attached}
     if len(tokens) > 1:
@@ -99,26 +162,11 @@ def _their_token(attached: Sequence[registry.Listening]) -> str | None:
     return tokens.pop()
 
 
-def _line(one: HostOutcome) -> str:
-    if one.state != "ok":
-        return f"{one.address}: {one.text}"
-    line = f"{one.address}: {one.bytes:,} bytes in {one.seconds:.1f} s"
-    doubt = one.clock_doubt_ns
-    if one.clock_offset_ns is not None and doubt is not None:
-        ahead = abs(one.clock_offset_ns) > doubt
-        if ahead:
-            line += (
-                f"; its clock differs by {one.clock_offset_ns / _NS_PER_MS:+.3f} ms "
-                f"(± {doubt / _NS_PER_MS:.3f} ms)"
-            )
-    return line
-
-
 def _json(outcome: Outcome) -> str:
     told = {
         "schema": 1,
         "run": outcome.run,
-        "path": str(outcome.directory),
+        "path": str(outcome.directory) if outcome.hosts else None,
         "hosts": [one._asdict() for one in outcome.all],
     }
     return msgspec.json.encode(told).decode()

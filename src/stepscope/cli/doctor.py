@@ -37,12 +37,16 @@ _SCHEMA: Final = 1
 _WIDTH: Final = 96
 #: Steps of a program that are measured without a recording, and within one.
 _STEPS: Final = 20
+_AGAIN: Final = "Afterwards, stepscope doctor says whether it helped."
 _MARKS: Final = {"ok": "ok  ", "warn": "warn", "fail": "FAIL", "skip": "–   "}
 
 
 def answer(path: str | None, *, logdir: str, form: str) -> int:
     """Look, and print what was found; return 1 where a check fails."""
-    found = checks(Machine.here(), Path(logdir)) if path is None else _recording(path)
+    if path is None:
+        found = checks(Machine.here(servers=_servers), Path(logdir))
+    else:
+        found = _recording(path)
     _print(found, form=form, err=False)
     return int(any(one.state == "fail" for one in found))
 
@@ -104,13 +108,22 @@ def _print(found: Sequence[Check], *, form: str, err: bool) -> None:
         click.echo("\n".join(lines(found)), err=err)
 
 
+def _servers() -> list[str]:
+    """Return the programs of this user that can be recorded now."""
+    from stepscope.remote.registry import listening  # noqa: PLC0415 - only to look
+
+    return [f"{one.process} ({one.program}) at {one.address}" for one in listening()]
+
+
 def _recording(path: str) -> tuple[Check, ...]:
-    from stepscope.doctor.recording import (  # noqa: PLC0415 - reads nothing otherwise
-        recording_checks,
+    from stepscope.analysis.results.remedied import (  # noqa: PLC0415 - reads nothing otherwise
+        remedied,
     )
+    from stepscope.doctor.recording import recording_checks  # noqa: PLC0415 - as above
     from stepscope.session import open_profile  # noqa: PLC0415 - as above
 
-    return recording_checks(open_profile(path))
+    profile = open_profile(path)
+    return recording_checks(profile, lambda why: remedied(profile, why).remedy)
 
 
 def _together(found: Iterable[Check]) -> Iterator[tuple[list[str], Check]]:
@@ -147,6 +160,9 @@ def lines(found: Sequence[Check]) -> Iterator[str]:
             for command in one.commands:
                 # A command is copied: it is never broken.
                 yield f"          {command}"
+        yield ""
+    if any(one.commands for one in found):
+        yield _AGAIN
         yield ""
     states = [one.state for one in found]
     yield (

@@ -1,4 +1,4 @@
-"""A progress bar for what takes longer than a second, on a terminal only."""
+"""Progress bars for what takes longer than a moment, on a terminal only."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ if TYPE_CHECKING:
 
     from rich.progress import Progress as Bar
 
-__all__ = ["Progress", "progress"]
+__all__ = ["Progress", "progress", "recording_bar"]
 
 #: Shorter work would only flicker.
 _PATIENCE_S: Final = 1.0
+#: So often the bar of a recording moves.
+_LOOK_S: Final = 0.2
 
 
 class Progress:
@@ -84,3 +86,49 @@ def progress(stages: int) -> Iterator[Progress]:
         timer.cancel()
         timer.join()
         shown.vanish()
+
+
+@contextlib.contextmanager
+def recording_bar(expected_s: float | None) -> Iterator[None]:
+    """Show how far a recording is while the block runs, on a terminal only.
+
+    Args:
+        expected_s: How long it takes; None where steps end it.
+    """
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console  # noqa: PLC0415 - only when something is drawn
+    from rich.progress import (  # noqa: PLC0415 - as above
+        BarColumn,
+        TextColumn,
+        TimeElapsedColumn,
+    )
+    from rich.progress import Progress as Bar  # noqa: PLC0415 - as above
+
+    over = threading.Event()
+    with Bar(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    ) as bar:
+        shown = bar.add_task("recording", total=expected_s)
+
+        def move() -> None:
+            while not over.wait(_LOOK_S):
+                task = bar.tasks[0]
+                elapsed_s = task.elapsed or 0.0
+                if expected_s is not None and elapsed_s > expected_s:
+                    bar.update(shown, description="collecting", total=None)
+                    return
+                bar.update(shown, completed=elapsed_s)
+
+        mover = threading.Thread(target=move, daemon=True)
+        mover.start()
+        try:
+            yield
+        finally:
+            over.set()
+            mover.join()

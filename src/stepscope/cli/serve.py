@@ -102,22 +102,25 @@ def _captures(
         )
 
     def record(wanted: Wanted, on_progress: Callable[[HostOutcome], None]) -> Outcome:
-        return client.trace(
-            wanted.addresses,
-            logdir,
-            wanted.duration_ms,
-            num_tracing_attempts=wanted.attempts,
-            options=ProfilerOptions(
-                delay_ms=wanted.delay_ms or None,
-                host_tracer_level=wanted.host_tracer_level,
-                device_tracer_level=wanted.device_tracer_level,
-                python_tracer_level=wanted.python_tracer_level,
-            ),
-            # The page says of each program what became of it.
-            allow_partial=True,
-            token=token,
-            on_progress=on_progress,
-        )
+        try:
+            return client.trace(
+                wanted.addresses,
+                logdir,
+                wanted.duration_ms,
+                num_tracing_attempts=wanted.attempts,
+                options=ProfilerOptions(
+                    delay_ms=wanted.delay_ms or None,
+                    host_tracer_level=wanted.host_tracer_level,
+                    device_tracer_level=wanted.device_tracer_level,
+                    python_tracer_level=wanted.python_tracer_level,
+                ),
+                # The page says of each program what became of it.
+                allow_partial=True,
+                token=token,
+                on_progress=on_progress,
+            )
+        except client.CaptureFailed as failed:
+            return failed.outcome
 
     return Capturing(addresses(given), record, lambda: store.listing(now=True))
 

@@ -41,9 +41,24 @@ def fact(group: str, name: str, text: str, *, state: State = "ok") -> Check:
 
 
 def mended_by(
-    remedy: str, group: str, name: str, text: str, *, state: State = "fail"
+    remedy: str,
+    group: str,
+    name: str,
+    text: str,
+    *,
+    state: State = "fail",
+    commands: tuple[str, ...] | None = None,
 ) -> Check:
-    """Return a check that a remedy of `remedies` mends: reports quote the same."""
+    """Return a check that a remedy of `remedies` mends: reports quote the same.
+
+    Args:
+        remedy: Its key.
+        group: What the check belongs to.
+        name: What was looked at.
+        text: What was found.
+        state: How bad it is.
+        commands: The lines to copy where this machine tells them exactly.
+    """
     known = REMEDIES[remedy]
     return Check(
         group=group,
@@ -51,5 +66,5 @@ def mended_by(
         state=state,
         fact=text,
         remedy=known.sentence,
-        commands=known.commands,
+        commands=known.commands if commands is None else commands,
     )

@@ -9,7 +9,8 @@ import os
 import shutil
 import socket
 import sys
-from collections.abc import Callable, Mapping
+import sysconfig
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,8 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
         which: Finds a program; None where there is none.
         free_bytes: Free space of the file system that holds a folder.
         is_free: Whether a program of this machine can listen at a port.
+        packages_at: Where `pip install` puts packages.
+        servers: Programs of this user that listen for profiler clients, in words.
     """
 
     root: Path
@@ -42,9 +45,11 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     which: Callable[[str], str | None]
     free_bytes: Callable[[Path], int]
     is_free: Callable[[int], bool]
+    packages_at: Path
+    servers: Callable[[], Sequence[str]]
 
     @classmethod
-    def here(cls) -> Machine:
+    def here(cls, *, servers: Callable[[], Sequence[str]] = tuple) -> Machine:
         """Return this machine, as this Python sees it."""
         packages: dict[str, str] = {}
         for found in importlib.metadata.distributions():
@@ -60,6 +65,8 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
             which=shutil.which,
             free_bytes=lambda folder: shutil.disk_usage(folder).free,
             is_free=_is_free,
+            packages_at=Path(sysconfig.get_path("platlib")),
+            servers=servers,
         )
 
     def text(self, path: str) -> str | None:

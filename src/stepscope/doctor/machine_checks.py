@@ -15,6 +15,9 @@ __all__ = ["capabilities", "machine_checks", "tool_checks"]
 _MACHINE: Final = "machine"
 _TOOLS: Final = "tools"
 _BITS: Final = {"SYS_PTRACE": 19, "SYS_ADMIN": 21, "PERFMON": 38}
+_PARANOID: Final = "proc/sys/kernel/perf_event_paranoid"
+#: Where the kernel lets a process sample itself.
+_MOST_PARANOID: Final = 2
 _STEADY: Final = ("tsc", "arch_sys_counter", "kvm-clock", "hyperv_clocksource_tsc_page")
 
 
@@ -48,7 +51,29 @@ def tool_checks(machine: Machine) -> list[Check]:
             found.append(fact(_TOOLS, name, "not on PATH", state="skip"))
         else:
             found.append(fact(_TOOLS, name, path))
+    if machine.which("nsys") is not None:
+        found.append(_samples_of_cores(machine))
     return found
+
+
+def _samples_of_cores(machine: Machine) -> Check:
+    """Look whether nsys may sample the processor's cores."""
+    name = "samples of cores by nsys"
+    text = (machine.text(_PARANOID) or "").strip()
+    if not text.lstrip("-").isdecimal():
+        return fact(_TOOLS, name, "The kernel does not say.", state="skip")
+    if int(text) <= _MOST_PARANOID or capabilities(machine) & {"PERFMON", "SYS_ADMIN"}:
+        return fact(_TOOLS, name, "The kernel lets this process take them.")
+    return Check(
+        group=_TOOLS,
+        name=name,
+        state="warn",
+        fact=f"The kernel refuses them (perf_event_paranoid is {text}): stepscope nsys "
+        "records no functions of the program.",
+        remedy=f"Let an administrator allow them, until the next start of the machine: "
+        f"{_MOST_PARANOID} is enough.",
+        commands=(f"sudo sysctl kernel.perf_event_paranoid={_MOST_PARANOID}",),
+    )
 
 
 def _container(machine: Machine) -> str | None:

@@ -1,4 +1,4 @@
-"""NVIDIA's driver and CUPTI: whether work on a GPU can be recorded."""
+"""NVIDIA's devices, driver, and who may read counters."""
 
 from __future__ import annotations
 
@@ -9,59 +9,51 @@ from typing import TYPE_CHECKING, Any, Final
 from stepscope.doctor.check import Check, fact, mended_by
 from stepscope.doctor.machine_checks import capabilities
 from stepscope.doctor.python_checks import cuda_major
+from stepscope.remedies import REMEDIES
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from stepscope.doctor.machine import Machine
 
-__all__ = ["cupti_checks", "nvidia_checks"]
+__all__ = ["NO_GPU", "nvidia_checks", "version_told"]
 
 _NVIDIA: Final = "NVIDIA"
-_CUPTI: Final = "CUPTI"
-_NO_GPU: Final = "This machine shows no NVIDIA GPU."
+NO_GPU: Final = "This machine shows no NVIDIA GPU."
 _DRIVER: Final = "libcuda.so.1"
 _MANAGEMENT: Final = "libnvidia-ml.so.1"
-#: What `cuptiGetVersion` says where no driver is usable.
-_NO_DRIVER: Final = 999
-_TOOLKITS: Final = (
-    "usr/local/cuda*/extras/CUPTI/lib64/libcupti.so*",
-    "usr/local/cuda*/targets/*/lib/libcupti.so*",
-)
-_WHEELS: Final = ("nvidia/cuda_cupti/lib/libcupti.so*", "nvidia/cu*/lib/libcupti.so*")
-_IN_NAME: Final = re.compile(r"libcupti\.so\.(\d+)")
+#: The first driver that lets whoever has PERFMON read counters.
+_WITH_PERFMON: Final = 565
 
 
 def nvidia_checks(machine: Machine) -> list[Check]:
     """Look at the devices, the driver, and who may read counters."""
     devices = machine.find("dev/nvidia[0-9]*")
     if not devices:
-        return [fact(_NVIDIA, "devices", _NO_GPU, state="skip")]
+        return [fact(_NVIDIA, "devices", NO_GPU, state="skip")]
     names = ", ".join(path.name for path in devices)
     found = [fact(_NVIDIA, "devices", f"/dev has {names}."), _kernel_driver(machine)]
     found += [_driver(machine), _management(machine), _permission(machine)]
     return found
 
 
-def cupti_checks(machine: Machine) -> list[Check]:
-    """Look for the library that records what runs on a GPU, and who holds it."""
-    if not machine.find("dev/nvidia[0-9]*"):
-        return [fact(_CUPTI, "library", _NO_GPU, state="skip")]
-    return [_library(machine), _subscriber(machine)]
+def _driver_version(machine: Machine) -> str | None:
+    """Return the version of the kernel's driver; None where it does not show."""
+    text = machine.text("proc/driver/nvidia/version") or ""
+    found = re.search(r"Kernel Module\s+(?:for \S+\s+)?(\d[\d.]*)", text)
+    return None if found is None else found[1]
 
 
 def _kernel_driver(machine: Machine) -> Check:
-    version = machine.text("proc/driver/nvidia/version") or ""
-    found = re.search(r"Kernel Module\s+(?:for \S+\s+)?(\d[\d.]*)", version)
-    if found is None:
+    version = _driver_version(machine)
+    if version is None:
         return Check(
             group=_NVIDIA,
             name="kernel driver",
             state="warn",
             fact="The kernel does not show its NVIDIA driver.",
             remedy="In a container, start it with the NVIDIA runtime (--gpus all).",
+            commands=("docker run --gpus all …",),
         )
-    return fact(_NVIDIA, "kernel driver", f"version {found[1]}")
+    return fact(_NVIDIA, "kernel driver", f"version {version}")
 
 
 def _driver(machine: Machine) -> Check:
@@ -76,7 +68,7 @@ def _driver(machine: Machine) -> Check:
             remedy="Install the driver's libraries, or start the container with them.",
             commands=("docker run --gpus all …",),
         )
-    number = _version(library.cuDriverGetVersion)
+    number = version_told(library.cuDriverGetVersion)
     if number is None:
         return fact(
             _NVIDIA, "CUDA driver", "It does not tell its version.", state="warn"
@@ -119,95 +111,31 @@ def _permission(machine: Machine) -> Check:
         )
     if not re.search(r"^RmProfilingAdminOnly:\s*1", parameters, re.MULTILINE):
         return fact(_NVIDIA, name, "Every user may read counters.")
-    if "SYS_ADMIN" in capabilities(machine):
+    right = _right(machine)
+    if capabilities(machine) & {"SYS_ADMIN", right}:
         return fact(_NVIDIA, name, "Only administrators may; this process is one.")
+    given = REMEDIES["cupti_privilege"].commands
     return mended_by(
         "cupti_privilege",
         _NVIDIA,
         name,
-        "Only administrators may read counters, and this process has no SYS_ADMIN.",
+        f"Only administrators may read counters, and this process has no {right}.",
         state="warn",
+        commands=tuple(
+            it.replace("PERFMON", right).replace("perfmon", right.lower())
+            for it in given
+        ),
     )
 
 
-def _library(machine: Machine) -> Check:
-    candidates = _candidates(machine)
-    wanted = cuda_major(machine)
-    if not candidates:
-        return mended_by(
-            "cupti_missing", _CUPTI, "library", "No libcupti was found on this machine."
-        )
-    majors = {path: _IN_NAME.search(path.name) for path in candidates}
-    fitting = [
-        path
-        for path, found in majors.items()
-        if wanted is None or (found is not None and int(found[1]) in _names(wanted))
-    ]
-    listed = ", ".join(str(path) for path in candidates[:3])
-    if not fitting:
-        return mended_by(
-            "cupti_missing",
-            _CUPTI,
-            "library",
-            f"The frameworks are built for CUDA {wanted}, and no libcupti here is of "
-            f"that version ({listed}).",
-        )
-    try:
-        library = machine.load(str(fitting[0]))
-    except OSError as error:
-        return mended_by(
-            "cupti_missing",
-            _CUPTI,
-            "library",
-            f"{fitting[0]} cannot be loaded: {error}.",
-        )
-    version = _version(library.cuptiGetVersion)
-    if version == _NO_DRIVER:
-        return Check(
-            group=_CUPTI,
-            name="library",
-            state="fail",
-            fact=f"{fitting[0]} finds no driver that it can use.",
-            remedy="Install a driver as new as this CUDA, or start the container with "
-            "the driver.",
-            commands=("nvidia-smi", "docker run --gpus all …"),
-        )
-    more = f", and {len(candidates) - 1} more" if len(candidates) > 1 else ""
-    return fact(_CUPTI, "library", f"{fitting[0]}, API version {version}{more}.")
+def _right(machine: Machine) -> str:
+    """Return the least capability that the driver takes for an administrator."""
+    version = (_driver_version(machine) or "").partition(".")[0]
+    is_new = version.isdecimal() and int(version) >= _WITH_PERFMON
+    return "PERFMON" if is_new else "SYS_ADMIN"
 
 
-def _names(cuda: int) -> tuple[int, ...]:
-    """Return the numbers that libcupti of a CUDA version carries in its name."""
-    by_year = {11: (2020, 2021, 2022), 12: (2022, 2023, 2024, 2025), 13: (2025, 2026)}
-    return (cuda, *by_year.get(cuda, ()))
-
-
-def _candidates(machine: Machine) -> list[Path]:
-    found = [path for pattern in _TOOLKITS for path in machine.find(pattern)]
-    for folder in machine.import_path:
-        found += [path for pattern in _WHEELS for path in sorted(folder.glob(pattern))]
-    for text in machine.environ.get("LD_LIBRARY_PATH", "").split(":"):
-        if text:
-            found += machine.find(f"{text.lstrip('/')}/libcupti.so*")
-    numbered = [path for path in found if _IN_NAME.search(path.name)]
-    return list(dict.fromkeys(numbered))
-
-
-def _subscriber(machine: Machine) -> Check:
-    name = "other profilers"
-    injected = machine.environ.get("CUDA_INJECTION64_PATH")
-    if injected:
-        return mended_by(
-            "cupti_busy",
-            _CUPTI,
-            name,
-            f"CUDA_INJECTION64_PATH={injected}: a tool is put into every CUDA program.",
-            state="warn",
-        )
-    return fact(_CUPTI, name, "None is put into CUDA programs from here.")
-
-
-def _version(function: Any) -> int | None:
+def version_told(function: Any) -> int | None:
     """Return what one of NVIDIA's functions writes to where it is pointed."""
     number = ctypes.c_int(0)
     return None if function(ctypes.byref(number)) else number.value

@@ -18,6 +18,8 @@ _HERE: Final = "here and now"
 #: A recording of some steps takes a few to some hundred megabytes.
 _LEAST_BYTES: Final = 2**30
 _GIB: Final = 2**30
+#: Programs that are named.
+_LISTED: Final = 5
 #: Ports that are used unless others are given, in documentation too, and by what.
 _PORTS: Final = {6007: "stepscope serve", 6009: "profiler servers"}
 _WITH_ANY_PORT: Final = {
@@ -27,8 +29,19 @@ _WITH_ANY_PORT: Final = {
 
 
 def place_checks(machine: Machine, logdir: Path) -> list[Check]:
-    """Look whether a log directory can be written to, and which ports are free."""
-    return [*_log_directory(machine, logdir), _ports(machine)]
+    """Look where recordings are written, which ports are free, and who listens."""
+    return [*_log_directory(machine, logdir), _ports(machine), _servers(machine)]
+
+
+def _servers(machine: Machine) -> Check:
+    """Say which programs can be recorded now."""
+    name = "programs that listen"
+    found = machine.servers()
+    if not found:
+        text = "No program of yours listens for profiler clients."
+        return fact(_HERE, name, text, state="skip")
+    more = f" and {len(found) - _LISTED} more" if len(found) > _LISTED else ""
+    return fact(_HERE, name, f"{', '.join(found[:_LISTED])}{more}.")
 
 
 def _ports(machine: Machine) -> Check:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import re
 import sys
 import sysconfig
 from typing import TYPE_CHECKING, Final
@@ -30,6 +31,8 @@ _CUDA_OF: Final = {
     **{f"nvidia-cuda-runtime-cu{major}": major for major in (11, 12, 13)},
     **{f"jax-cuda{major}-plugin": major for major in (11, 12, 13)},
 }
+#: JAX's code for GPUs and TPUs.
+_OF_JAX: Final = re.compile(r"jax-(?:cuda\d+|rocm\d+)-(?:plugin|pjrt)|libtpu")
 _NO_GPU_BUILDS: Final = {
     "tensorflow-cpu": "pip install 'tensorflow[and-cuda]'",
 }
@@ -84,7 +87,7 @@ def framework_checks(machine: Machine) -> list[Check]:
             found.append(fact(_FRAMEWORKS, title, "not installed", state="skip"))
             continue
         version = machine.packages[installed]
-        text = f"{installed} {version}"
+        text = ", ".join((f"{installed} {version}", *_parts(machine, installed)))
         gpu = bool(machine.find("dev/nvidia[0-9]*"))
         without = _without_gpu(installed, version) if gpu else None
         if without is None:
@@ -101,18 +104,32 @@ def framework_checks(machine: Machine) -> list[Check]:
                 )
             )
     if "grpcio" not in machine.packages:
+        of_tensorflow = any(it in machine.packages for it in _KNOWN[0][1])
+        also = ", and TensorFlow is recorded at its own levels" if of_tensorflow else ""
         found = [one for one in found if one.name != "gRPC"]
         found.append(
             Check(
                 group=_FRAMEWORKS,
                 name="gRPC",
                 state="warn",
-                fact="not installed: running programs cannot be recorded from outside.",
+                fact="not installed: running programs cannot be recorded from outside"
+                f"{also}.",
                 remedy="Install it.",
                 commands=("pip install 'stepscope[grpc]'",),
             )
         )
     return found
+
+
+def _parts(machine: Machine, name: str) -> list[str]:
+    """Return the packages that hold JAX's code, with their versions."""
+    if name != "jax":
+        return []
+    return [
+        f"{it} {version}"
+        for it, version in sorted(machine.packages.items())
+        if it == "jaxlib" or _OF_JAX.fullmatch(it)
+    ]
 
 
 def cuda_major(machine: Machine) -> int | None:

@@ -6,9 +6,12 @@ from typing import TYPE_CHECKING, Final
 
 from stepscope.doctor.check import Check, State, fact
 from stepscope.trace.tables import TABLES
+from stepscope.tracer_remedies import asks_for_nothing
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from stepscope.derive.profile_data import ProfileData
 
 __all__ = ["recording_checks"]
@@ -17,8 +20,16 @@ _OF_DOUBTS: Final = "quality"
 _STATES: Final[dict[str, State]] = {"error": "fail", "warning": "warn", "info": "ok"}
 
 
-def recording_checks(profile: ProfileData) -> tuple[Check, ...]:
-    """Look at what was lost on each host, then at each of its tables."""
+def recording_checks(
+    profile: ProfileData, fitting: Callable[[Unavailable], str]
+) -> tuple[Check, ...]:
+    """Look at what was lost on each host, then at each of its tables.
+
+    Args:
+        profile: The recording.
+        fitting: Gives what to do about what is missing, beside what recorded it and
+            what the program uses.
+    """
     found = []
     for host in profile.hosts:
         found += [
@@ -39,13 +50,14 @@ def recording_checks(profile: ProfileData) -> tuple[Check, ...]:
                 rows = "1 row" if len(table) == 1 else f"{len(table):,} rows"
                 found.append(fact(host, name, rows))
                 continue
+            remedy = fitting(table)
             found.append(
                 Check(
                     group=host,
                     name=name,
-                    state="warn",
+                    state="skip" if asks_for_nothing(remedy) else "warn",
                     fact=table.reason,
-                    remedy=table.remedy,
+                    remedy=None if asks_for_nothing(remedy) else remedy,
                 )
             )
     return tuple(found)

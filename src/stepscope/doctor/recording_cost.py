@@ -29,6 +29,11 @@ _NO_STEPS: Final = (
     "whose steps are found (docs/run.md)."
 )
 
+#: Without steps the window opens by time.
+_NO_WINDOW: Final = (
+    f"{_NO_STEPS.removesuffix('.')}; without steps, let it run for half a minute."
+)
+
 
 class Trial(NamedTuple):
     """One recording of a program, made to see what it costs.
@@ -78,8 +83,8 @@ def cost_checks(trial: Trial) -> tuple[Check, ...]:
         return (_unmeasured(group, "recording", "nothing was recorded of it"),)
     if trial.first is None or trial.last is None:
         if trial.seconds is None:
-            text = "it ended before its window"
-            return (_unmeasured(group, "recording", text),)
+            text = "it ended before its window, and no steps were found"
+            return (_unmeasured(group, "recording", text, _NO_WINDOW),)
         a_second = bytes_text(trial.size / trial.seconds)
         return (
             fact(
@@ -148,13 +153,13 @@ def _slowdown(group: str, trial: Trial) -> Check:
     return Check(group=group, name="slowdown", state=state, fact=text, remedy=remedy)
 
 
-def _unmeasured(group: str, name: str, text: str) -> Check:
+def _unmeasured(group: str, name: str, text: str, remedy: str = _LET_IT_RUN) -> Check:
     return Check(
         group=group,
         name=name,
         state="warn",
         fact=f"{text}, so this is not known",
-        remedy=_LET_IT_RUN,
+        remedy=remedy,
     )
 
 

@@ -219,6 +219,8 @@ class Caller:
         text = details or code.name
         if code == codes.UNAUTHENTICATED:
             text = f"{details}. Give it with --token."
+            if self._metadata:
+                text = f"it refuses the token that it was sent: {text}"
         elif code == codes.UNIMPLEMENTED:
             text = "what listens there is no profiler server."
         elif code == codes.RESOURCE_EXHAUSTED and _TOO_LARGE in details.lower():
@@ -240,6 +242,8 @@ class Caller:
                 "the host's name as the certificate has it."
             )
             return text, False
+        if _REFUSED in said:
+            details = _REFUSED
         text = (
             f"no profiler server answers there ({details}). Start one in the "
             "program (ss.server.start, tf.profiler.experimental.server.start or "

@@ -40,7 +40,16 @@ _CERTIFICATE: Final = b"-----BEGIN CERTIFICATE-----"
 
 
 class CaptureFailed(StepscopeError):
-    """At least one host was not recorded."""
+    """At least one host was not recorded.
+
+    Attributes:
+        outcome: What became of each.
+    """
+
+    def __init__(self, outcome: Outcome) -> None:
+        """Say what went wrong on which host."""
+        super().__init__(outcome.problems())
+        self.outcome = outcome
 
 
 def trace(  # noqa: PLR0917 - TensorFlow's signature
@@ -148,7 +157,7 @@ def record(
         run=destination.run, directory=destination.place, all=tuple(found)
     )
     if not outcome.hosts or (outcome.problems() and not allow_partial):
-        raise CaptureFailed(outcome.problems())
+        raise CaptureFailed(outcome)
     return outcome
 
 

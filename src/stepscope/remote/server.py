@@ -44,7 +44,7 @@ from stepscope.remote.messages import (
     decode,
     encode,
 )
-from stepscope.remote.threads import DaemonThreads
+from stepscope.remote.threads import DaemonThreads, begin_as_ours
 from stepscope.remote.transport import (
     ANALYSIS,
     METADATA_KEY,
@@ -161,7 +161,7 @@ def start(
         remedy = "" if certificate is None else _CERTIFICATE
         raise BadUsage(_CANNOT.format(where, error) + remedy) from error
     server.address, server.token = f"{host}:{bound}", token
-    made.start()
+    begin_as_ours(made.start)
     registry.note(f"{_REACHED_BY.get(host, host)}:{bound}", token)
     # A call that is answered must not find half an interpreter.
     atexit.register(server.stop)

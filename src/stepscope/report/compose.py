@@ -33,7 +33,6 @@ from stepscope.report.words.headline import first_sentence
 from stepscope.report.words.measured import measured_sentence
 from stepscope.report.words.memory import peak_sentence
 from stepscope.thresholds import THRESHOLDS
-from stepscope.tracer_remedies import remedy_for
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -167,19 +166,7 @@ def _judged(profile: ProfileData, signals: Signals) -> Judgement:
 
 def _found(profile: ProfileData, signals: Signals) -> tuple[Finding, ...]:
     """Run every rule; remedies fit what recorded, and the program's framework."""
-    frameworks = seen(profile)
-    return tuple(
-        _fitted(remedied(profile, one), frameworks) for one in evaluate(signals)
-    )
-
-
-def _fitted(finding: Finding, frameworks: tuple[str, ...]) -> Finding:
-    why = finding.unavailable
-    if why is None or (remedy := remedy_for(why.remedy, frameworks)) == why.remedy:
-        return finding
-    return msgspec.structs.replace(
-        finding, unavailable=msgspec.structs.replace(why, remedy=remedy)
-    )
+    return tuple(remedied(profile, one) for one in evaluate(signals))
 
 
 def _headline(said: Lead, findings: tuple[Finding, ...]) -> Headline:

@@ -56,7 +56,8 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     python_tracer_level: _Level = 0
 
 
-#: Records what is wanted, and reports each program's outcome as it comes.
+#: Records what is wanted, and reports each program's outcome as it comes; one of which
+#: nothing was recorded is no error, since the page says of each program why not.
 Recorder = Callable[[Wanted, Callable[["HostOutcome"], None]], "Outcome"]
 
 
@@ -120,7 +121,8 @@ class Capturing:
 
     def _work(self, job: _Job) -> None:
         try:
-            job.run = self._record(job.wanted, job.hosts.append).run
+            outcome = self._record(job.wanted, job.hosts.append)
+            job.run = outcome.run if outcome.hosts else None
         except (StepscopeError, OSError) as error:
             job.problem = str(error)
         except Exception:  # noqa: BLE001 - the edge of a thread: the page must hear of it

@@ -33,7 +33,7 @@ from stepscope.analysis.options.framework_op_stats import Options
 from stepscope.analysis.results.null_columns import missing_columns, other_slices, share
 from stepscope.derive.ops.costs import host_op_costs, op_costs
 from stepscope.derive.ops.database import device_ops, host_ops
-from stepscope.remedies import COUNT_MATRIX_INSTRUCTIONS
+from stepscope.remedies import COMPILE_FOR_LINES, COUNT_MATRIX_INSTRUCTIONS
 from stepscope.thresholds import THRESHOLDS
 from stepscope.tracer_remedies import RECORD_OP_MODES
 from stepscope.unavailable import Missing, Unavailable
@@ -67,7 +67,7 @@ _NO_PROGRAM: Final = Unavailable(
     code="NO_HLO",
     reason="modules, source lines and what an instruction came from are part of "
     "the HLO of compiled programs, and the profile holds none.",
-    remedy="Compile the step (`jit_compile=True`, `jax.jit`) to see source lines.",
+    remedy=COMPILE_FOR_LINES,
 )
 _NO_UNITS: Final = Unavailable(
     code="NOT_RECORDED",

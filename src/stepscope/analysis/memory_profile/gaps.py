@@ -9,6 +9,7 @@ import polars as pl
 from stepscope.analysis.memory_profile.rows import LOST
 from stepscope.analysis.results.null_columns import missing_columns
 from stepscope.analysis.results.statistics import Statistics, statistics_of
+from stepscope.remedies import WRITE_MEMORY
 from stepscope.trace.quality import QualityNote
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import bytes_text
@@ -45,11 +46,8 @@ _NOT_RECORDED: Final = {
         "a deallocation ends, or what was alive.",
     }.items()
 }
-_SNAPSHOT: Final = (
-    "Write a memory snapshot (PyTorch) or a device memory profile (JAX), and open it."
-)
 _IN_SNAPSHOTS: Final = {
-    field: Unavailable(code="NOT_RECORDED", reason=reason, remedy=_SNAPSHOT)
+    field: Unavailable(code="NOT_RECORDED", reason=reason, remedy=WRITE_MEMORY)
     for field, reason in {
         "tensor_bytes": "No event tells freed blocks that wait for a stream from the "
         "rest of the heap.",

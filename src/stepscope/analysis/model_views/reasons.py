@@ -8,6 +8,7 @@ from stepscope.analysis.model_views.tree import NO_SOURCE
 from stepscope.analysis.ops.rows import NO_ACTIVITY, NO_OPS
 from stepscope.derive.device.attribution import activity_ops
 from stepscope.derive.ops.database import host_ops
+from stepscope.remedies import RECORD_OP_MEMORY
 from stepscope.tracer_remedies import RECORD_LAUNCHES, RECORD_LINES, RECORD_SHAPES
 from stepscope.unavailable import Missing, Unavailable
 
@@ -66,8 +67,7 @@ _MAYBE_TRAINED: Final = Unavailable(
 _NO_BYTES: Final = Unavailable(
     code="NO_ALLOCATOR_EVENTS",
     reason="no recorded allocation names an op of these nodes.",
-    remedy="Record memory with the profiler of the framework where it can "
-    "(`profile_memory=True`).",
+    remedy=RECORD_OP_MEMORY,
 )
 _NO_LINES: Final = Unavailable(
     code="HOST_LEVEL",

@@ -1,4 +1,4 @@
-"""What to do about what is missing, beside the tracers that ran already."""
+"""What to do about what is missing, beside what recorded it and what the program is."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
+from stepscope.derive.frameworks import seen
 from stepscope.derive.host.function_frames import function_frames
 from stepscope.derive.host.tracers import tracers
 from stepscope.derive.names.event_kinds import event_kinds
@@ -16,7 +17,9 @@ from stepscope.tracer_remedies import (
     RECORD_UNKNOWN_TIME,
     Tracers,
     asks_for_tracers,
+    depends_on_framework,
     remedy_beside,
+    remedy_for,
 )
 from stepscope.unavailable import Missing, Unavailable
 
@@ -31,7 +34,8 @@ _Told = TypeVar("_Told", bound=msgspec.Struct)
 def remedied(profile: ProfileData, told: _Told) -> _Told:
     """Return a result, or why there is none, with remedies that fit its recording.
 
-    Of several hosts a tracer counts as in force where it was on all of them.
+    Of several hosts a tracer counts as in force where it was on all of them. A program
+    of one framework hears of no other.
 
     Args:
         profile: The run.
@@ -56,6 +60,7 @@ def _depends(profile: ProfileData, remedy: str) -> bool:
     return (
         remedy == RECORD_WITH_STEPSCOPE
         or asks_for_tracers(remedy)
+        or depends_on_framework(remedy)
         or _recorder(profile) == NSIGHT
     )
 
@@ -65,7 +70,7 @@ def _remedy(profile: ProfileData, remedy: str) -> str:
         return OTHER_MACHINE if _is_of_stepscope(profile) else remedy
     if remedy == RECORD_UNKNOWN_TIME and _has_functions(profile):
         return ANNOTATE_UNKNOWN_TIME
-    return remedy_beside(remedy, _in_force(profile))
+    return remedy_for(remedy_beside(remedy, _in_force(profile)), seen(profile))
 
 
 def _is_of_stepscope(profile: ProfileData) -> bool:

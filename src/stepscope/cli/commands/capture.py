@@ -26,14 +26,14 @@ _DEFAULT_LOGDIR = "stepscope-logs"
     "duration_ms",
     default=None,
     show_default="2000; with --steps 60000",
-    type=int,
+    type=click.IntRange(1, 3_600_000),
     metavar="N",
     help="How long to record.",
 )
 @click.option(
     "--steps",
     default=None,
-    type=int,
+    type=click.IntRange(1, 1_000_000),
     metavar="N",
     help="End after N whole steps, at the latest after --ms (stepscope's servers).",
 )
@@ -64,6 +64,7 @@ _DEFAULT_LOGDIR = "stepscope-logs"
     "--host-tracer-level",
     default=2,
     show_default=True,
+    type=click.IntRange(0, 3),
     metavar="0-3",
     help="0 nothing of the framework's ops, 1 critical ones, 2 all, 3 verbose.",
 )
@@ -71,6 +72,7 @@ _DEFAULT_LOGDIR = "stepscope-logs"
     "--python-tracer-level",
     default=0,
     show_default=True,
+    type=click.IntRange(0, 1),
     metavar="0-1",
     help="1 records every call of a Python function.",
 )
@@ -78,6 +80,7 @@ _DEFAULT_LOGDIR = "stepscope-logs"
     "--device-tracer-level",
     default=1,
     show_default=True,
+    type=click.IntRange(0, 1),
     metavar="0-1",
     help="0 records nothing of devices.",
 )

@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.formats.lost import or_lost
+from stepscope.remedies import DESCRIBE_MODEL
 from stepscope.trace.parameters import PARAMETERS
 from stepscope.trace.reading.nullable import nullable
 from stepscope.unavailable import Unavailable
@@ -22,7 +23,7 @@ _TEXTS: Final = (ParameterStat.SCOPE, ParameterStat.SHAPE, ParameterStat.DTYPE)
 _NOT_DESCRIBED: Final = Unavailable(
     code="NOT_RECORDED",
     reason="The recording does not describe the variables of the model.",
-    remedy="Record with stepscope, which describes Keras models and PyTorch modules.",
+    remedy=DESCRIBE_MODEL,
 )
 
 

@@ -10,6 +10,7 @@ import polars as pl
 from stepscope.formats.hlo import parse_module
 from stepscope.formats.lost import or_lost
 from stepscope.frozen import Frozen
+from stepscope.remedies import RECORD_HLO
 from stepscope.trace.hlo_ops import HLO_OPS
 from stepscope.trace.stats import PLACE_BYTES, PLACE_TEXT
 from stepscope.unavailable import Unavailable
@@ -29,8 +30,7 @@ _PROTO_KEYS: Final = ("Hlo Proto", "HLO Proto")
 _NO_HLO: Final = Unavailable(
     code="NO_HLO",
     reason="The profile holds no HLO module.",
-    remedy="Record a program that XLA compiles (JAX, or tf.function with "
-    "jit_compile=True) with enable_hlo_proto on.",
+    remedy=RECORD_HLO,
 )
 
 

@@ -1,0 +1,88 @@
+"""Which frameworks a program uses."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from stepscope.derive.names.event_kinds import EventFlag, OpCategory, event_kinds
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from stepscope.derive.profile_data import ProfileData
+
+__all__ = ["PLAIN", "seen"]
+
+_NAMES: Final = {
+    OpCategory.TENSORFLOW: "TensorFlow",
+    OpCategory.JAX: "JAX",
+    OpCategory.TORCH: "PyTorch",
+}
+#: Collector of stepscope → its framework.
+_COLLECTORS: Final = {"tensorflow": "TensorFlow", "jax": "JAX", "torch": "PyTorch"}
+#: Framework → what the names of its own kernels hold.
+_IN_KERNELS: Final = {
+    "PyTorch": r"\bat::native::|\bc10::|\btriton_(?:poi|red|per)_fused",
+    "TensorFlow": r"\btensorflow::",
+}
+#: What a program without any framework is written in.
+_PLAIN: Final = "Python"
+#: What is seen of such a program.
+PLAIN: Final = (_PLAIN,)
+#: Smallest share of all distinct ops: some names look like another framework's by
+#: chance.
+_LEAST_SHARE: Final = 0.2
+
+
+def seen(profile: ProfileData) -> tuple[str, ...]:
+    """Return frameworks with a good part of all distinct ops, most frequent first.
+
+    Without ops, those that stepscope recorded; "Python" where it recorded none.
+    """
+    counts = dict.fromkeys(_NAMES.values(), 0)
+    for host in profile.hosts:
+        kinds = profile.derived(host, event_kinds)
+        if isinstance(kinds, Unavailable):
+            continue
+        if kinds.has(EventFlag.PJIT).any():
+            counts["JAX"] += len(kinds.category)
+        found = np.bincount(kinds.category, minlength=max(_NAMES) + 1)
+        for category, name in _NAMES.items():
+            counts[name] += int(found[category])
+    total = sum(counts.values())
+    ranked = sorted(counts, key=lambda name: -counts[name])
+    frequent = tuple(
+        name for name in ranked if total and counts[name] >= _LEAST_SHARE * total
+    )
+    return frequent or _of_kernels(profile) or _recorded(profile)
+
+
+def _of_kernels(profile: ProfileData) -> tuple[str, ...]:
+    """Return the frameworks that the names of kernels speak of, without any op."""
+    found = []
+    for host in profile.hosts:
+        types = profile.table(host, "event_types")
+        if isinstance(types, Unavailable):
+            continue
+        found += [
+            framework
+            for framework, pattern in _IN_KERNELS.items()
+            if types["name"].str.contains(pattern).any()
+        ]
+    return tuple(dict.fromkeys(found))
+
+
+def _recorded(profile: ProfileData) -> tuple[str, ...]:
+    collectors: set[str] = set()
+    for host in profile.hosts:
+        environment = profile.table(host, "environment")
+        if isinstance(environment, Unavailable) or not len(environment):
+            return ()
+        names = environment["collectors"][0]
+        if names is None:
+            # Another profiler recorded: what it left out is not known.
+            return ()
+        collectors.update(names.split(","))
+    known = tuple(name for key, name in _COLLECTORS.items() if key in collectors)
+    return known or (PLAIN if collectors else ())
