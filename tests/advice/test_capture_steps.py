@@ -135,3 +135,14 @@ def test_what_repeats_surely_and_is_no_step_is_not_called_unsure(
     text = headline(evaluate(signals, THRESHOLDS))
     assert "what repeats most, 1,000 times, is no step" in text
     assert "0.9" not in text
+
+
+@pytest.mark.parametrize(
+    ("found", "said"), [(0.597, "confidence of 0.59, and 0.6"), (0.52, "of 0.52, and")]
+)
+def test_a_confidence_that_is_too_small_is_not_rounded_to_what_is_needed(
+    signals_of: Any, found: float, said: str
+) -> None:
+    tried = (Tried("kernel gemm", 9, found),)
+    signals = signals_of({step_signals: {"vm": host(source=None, tried=tried)}})
+    assert said in headline(evaluate(signals, THRESHOLDS))

@@ -36,6 +36,10 @@ PPROF_SAMPLE_TYPE = b"\x0a\x04\x08\x01\x10\x02"
         (b"SQLite format 3\0" + b"\0" * 90, "sqlite"),
         (b'{"schemaVersion": 1, "traceEvents": []}', "kineto"),
         (b'[{"ph": "X", "cat": "Operator", "name": "aten::add"}]', "kineto"),
+        (b'{"schemaVersion": 1, "traceEvents": [{"cat": "cpu_op"}]}', "kineto"),
+        (b'{"schemaVersion": 1, "traceEvents": [{"cat": "Trace"}]}', "kineto"),
+        # Another program's categories under the version of PyTorch's schema.
+        (b'{"schemaVersion": 1, "traceEvents": [{"cat": "Line 21"}]}', "chrome_trace"),
         (b'{"displayTimeUnit": "ns", "traceEvents": [{"ph": "M"}]}', "chrome_trace"),
         (gzip.compress(b'{"traceEvents": [{"ph": "M"}]}', mtime=0), "chrome_trace"),
         (

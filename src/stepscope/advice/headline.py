@@ -38,6 +38,8 @@ _COMPUTE: Final = tuple(owner for owner in BUSY_OWNERS if owner.startswith("comp
 _BUSY: Final = "busy"
 #: Fewer judged steps do not show what is usual.
 _FEW: Final = 3
+#: So much of its share counts of work where no gain is known.
+_OF_WORK: Final = 0.5
 #: Waiting for other workers, and the findings that say for which.
 _PEER: Final = "peer"
 _LATE: Final = ("allreduce.arrival", "multi.stagger", "multi.input")
@@ -138,7 +140,9 @@ def _cost(finding: Finding, known_percent: float) -> tuple[bool, float, float]:
     gain = 0.0 if finding.saving_ms is None else finding.saving_ms.high
     share = finding.share_percent
     grave = _is_grave(finding) and (share is None or share >= known_percent)
-    return grave, gain, share or 0.0
+    idle = bool(finding.owners) and set(finding.owners) <= set(IDLE_OWNERS)
+    # What is idle may all go; work becomes shorter at most.
+    return grave, gain, (share or 0.0) * (1 if idle else _OF_WORK)
 
 
 def _is_grave(finding: Finding) -> bool:

@@ -10,7 +10,7 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["NO_CALL_GIVES_WORK", "gives_work", "idle_devices"]
+__all__ = ["IN_DOUBT", "NO_CALL_GIVES_WORK", "gives_work", "idle_devices"]
 
 #: What the names of calls that put work or memory on a device have in common, of any
 #: vendor.
@@ -19,6 +19,15 @@ _GIVES_WORK: Final = Pattern(
 )
 #: The evidence that calls of a runtime give, where none of them gives a device work.
 NO_CALL_GIVES_WORK: Final = "no recorded call gave it work"
+
+#: Why there is no work of a device of which nothing says whether it was used.
+IN_DOUBT: Final = Unavailable(
+    code="NO_DEVICE_PLANE",
+    reason="A device is listed, and neither its work nor a call to it was recorded: "
+    "the program ran on the CPU, or the device was not traced.",
+    remedy="If the program used the device, record its activities too "
+    "(ProfilerActivity.CUDA), and check that CUPTI or roctracer can be loaded.",
+)
 
 
 def gives_work(calls: Iterable[str]) -> bool:

@@ -239,12 +239,28 @@ def _is_nsight_compute(head: bytes) -> bool:
 _PROCESS: Final = Pattern(rb'"name"\s*:\s*"/(?:host|device):')
 
 
+#: Fields that only PyTorch writes, and categories of its events. Programs that convert
+#: into Chrome's format copy its version of the schema with categories of their own.
+_KINETO: Final = (b'"deviceProperties"', b'"baseTimeNanoseconds"')
+_KINETO_CATEGORY: Final = Pattern(
+    rb'"cat"\s*:\s*"(?:cpu_op|cpu_instant_event|user_annotation|python_function|Trace'
+    rb"|[Oo]perator|[Kk]ernel|Runtime|gpu_\w+|ac2g|fwdbwd"
+    rb'|(?:cuda|hip|xpu|mtia|privateuse1)_(?:runtime|driver))"'
+)
+_CATEGORY: Final = Pattern(rb'"cat"\s*:\s*"')
+
+
+def _is_kineto(text: bytes) -> bool:
+    if any(mark in text for mark in _KINETO) or _KINETO_CATEGORY.search(text):
+        return True
+    # Metadata may be so long that no event is in sight.
+    return b'"schemaVersion"' in text and not _CATEGORY.search(text)
+
+
 def _of_json(text: bytes) -> str | None:
     if b"speedscope" in text[:4096] and b'"$schema"' in text:
         return "speedscope"
-    marks = (b'"schemaVersion"', b'"deviceProperties"', b'"baseTimeNanoseconds"')
-    categories = rb'"cat"\s*:\s*"(cpu_op|Operator|kernel|Kernel|cuda_runtime|Runtime)"'
-    if any(mark in text for mark in marks) or re.search(categories, text):
+    if _is_kineto(text):
         return "kineto"
     if b'"traceEvents"' in text or re.search(rb'"ph"\s*:', text):
         of_profile = b'"process_name"' in text and _PROCESS.search(text)

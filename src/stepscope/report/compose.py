@@ -83,12 +83,14 @@ class Judgement(Frozen, frozen=True, eq=True):
         together: What the costliest findings gain together.
         silent_device: What points at a device whose work was not recorded; null where
             there is no such sign.
+        device_in_doubt: Whether nothing shows that the program used that device.
     """
 
     headline: Headline
     findings: tuple[Finding, ...]
     together: Together
     silent_device: str | None
+    device_in_doubt: bool
 
 
 def compose(profile: ProfileData, shown: Stages) -> Document:
@@ -115,6 +117,7 @@ def compose(profile: ProfileData, shown: Stages) -> Document:
         hardware=hardware(profile),
         quality=doubts(profile),
         silent_device=judged.silent_device,
+        device_in_doubt=judged.device_in_doubt,
         not_understood=_not_understood(profile),
         frameworks=seen(profile),
         annotations=top_annotations(profile, _ANNOTATIONS),
@@ -161,6 +164,7 @@ def _judged(profile: ProfileData, signals: Signals) -> Judgement:
         findings=found,
         together=together(found, signals, THRESHOLDS, first=said.finding),
         silent_device=signals.of(device_signals).sign,
+        device_in_doubt=signals.of(device_signals).in_doubt,
     )
 
 

@@ -152,6 +152,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
         quality: Doubts about the recording.
         silent_device: What points at a device whose work was not recorded; null where
             there is no such sign.
+        device_in_doubt: Whether nothing shows that the program used that device.
         not_understood: Why the work of a device is in no number although it was
             recorded; null where all of it is understood.
         frameworks: Frameworks that the ops come from; empty where none is recognised.
@@ -174,6 +175,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     hardware: Hardware
     quality: tuple[Doubt, ...]
     silent_device: str | None = None
+    device_in_doubt: bool = False
     not_understood: Unavailable | None = None
     frameworks: tuple[str, ...] = ()
     annotations: tuple[TopAnnotation, ...] = ()

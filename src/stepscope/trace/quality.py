@@ -9,7 +9,10 @@ import polars as pl
 
 from stepscope.trace.schema import NEVER, Column, TableSchema
 
-__all__ = ["QUALITY", "SEVERITIES", "QualityNote", "notes_frame"]
+__all__ = ["DEVICE_IN_DOUBT", "QUALITY", "SEVERITIES", "QualityNote", "notes_frame"]
+
+#: Kind of the doubt whether the program used a listed device that left no record.
+DEVICE_IN_DOUBT: Final = "device_in_doubt"
 
 SEVERITIES: Final = pl.Enum(["info", "warning", "error"])
 

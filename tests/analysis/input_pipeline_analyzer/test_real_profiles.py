@@ -71,25 +71,24 @@ def test_two_independent_workers_keep_their_own_verdicts(
 
 @pytest.mark.profiles
 @pytest.mark.parametrize(
-    ("item", "verdict", "own_us", "waited_us"),
+    ("item", "verdict", "loader_us"),
     [
-        ("resnet50_num_workers_0", "highly_input_bound", 415_791.0, None),
+        ("resnet50_num_workers_0", "highly_input_bound", 415_791.0),
         # The loader keeps up; the blocking copy of each batch does not.
-        ("resnet50_num_workers_4", "moderately_input_bound", None, 8_522.0),
+        # Its workers make the batches: what they do is not known.
+        ("resnet50_num_workers_4", "moderately_input_bound", None),
     ],
 )
 def test_a_loop_over_a_loader_and_its_remedy(
     item: str,
     verdict: str,
-    own_us: float | None,
-    waited_us: float | None,
+    loader_us: float | None,
     shared_profile: Callable[[str], Path],
 ) -> None:
     result = analysed(ss.open(shared_profile(f"kineto/{item}")))
     assert result.verdict == verdict
-    assert result.host_breakdown_us["preprocessing"] == own_us
-    waits = {one.category: one.self_time_us for one in result.next_steps}
-    assert waits.get("loader_workers") == waited_us
+    loader = result.host_breakdown_us["preprocessing"]
+    assert loader == (None if loader_us is None else pytest.approx(loader_us))
     assert result.host_breakdown_us["enqueue"] > 0.0
 
 

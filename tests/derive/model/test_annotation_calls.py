@@ -166,7 +166,7 @@ def test_self_times_of_a_thread_add_up_to_the_time_in_any_range(
 
 
 def test_work_is_charged_to_the_range_around_its_launch_call(tmp_path: Path) -> None:
-    """A backward pass on another thread: in that thread's range, or in none."""
+    """Work of another thread: in a range of that thread, else in the one that waits."""
     other = {"tid": 77}
     trace = recorded(
         tmp_path,
@@ -189,7 +189,48 @@ def test_work_is_charged_to_the_range_around_its_launch_call(tmp_path: Path) -> 
     assert not isinstance(calls.of_activity, Unavailable)
     of_calls = paths(calls)
     charged = [of_calls[at] if at >= 0 else None for at in calls.of_activity.tolist()]
-    assert charged == ["forward > layer", "forward", None, "hook", None]
+    assert charged == ["forward > layer", "forward", "backward", "hook", None]
+
+
+def lent(tmp_path: Path, *others: dict[str, Any]) -> list[str | None]:
+    """Ranges of nine launches of thread 77 in `backward`, which lasts 100 µs."""
+    launches = [
+        {**call("cudaLaunchKernel", 5 + 10 * at, 5, correlation=at), "tid": 77}
+        for at in range(9)
+    ]
+    kernels = [kernel("k", 500 + 10 * at, 10, correlation=at) for at in range(9)]
+    own = [call("cudaLaunchKernel", 101, 5, correlation=9)]
+    kernels.append(kernel("k", 600, 10, correlation=9))
+    backward = named("backward", 0, 100)
+    after = named("after", 100, 50)
+    calls = found(
+        recorded(tmp_path, backward, after, *launches, *own, *kernels, *others)
+    )
+    assert not isinstance(calls.of_activity, Unavailable)
+    of_calls = paths(calls)
+    return [of_calls[at] if at >= 0 else None for at in calls.of_activity.tolist()]
+
+
+def test_what_a_thread_launches_is_of_the_range_that_waits_for_it(
+    tmp_path: Path,
+) -> None:
+    inside = complete("$train.py(3): backward", 0, 100, cat="python_function")
+    assert lent(tmp_path, inside) == ["backward"] * 9 + ["after"]
+    # An op that lies between two launches is no work beside them.
+    assert lent(tmp_path, complete("aten::ones_like", 1, 2)) == (
+        ["backward"] * 9 + ["after"]
+    )
+
+
+def test_work_of_a_thread_beside_a_range_that_works_itself_is_not_its(
+    tmp_path: Path,
+) -> None:
+    assert lent(tmp_path, complete("aten::mm", 40, 30)) == [None] * 9 + ["after"]
+
+
+def test_of_two_ranges_that_may_wait_none_is_charged(tmp_path: Path) -> None:
+    beside = named("serve", 0, 100, tid=99)
+    assert lent(tmp_path, beside) == [None] * 9 + ["after"]
 
 
 def test_without_launch_calls_nothing_is_charged_and_it_is_said_why() -> None:
@@ -206,6 +247,7 @@ def test_launches_of_other_threads_alone_are_not_zero_device_time() -> None:
     trace = blueprint.trace(
         [
             ("main", "compute", 0, 100),
+            ("main", "a/MatMul:MatMul", 1, 90),
             ("tf_Compute/1", "cuLaunchKernel", 5, 2, {"correlation_id": 1}),
             ("gpu:0/7", "k", 10, 5, {"correlation_id": 1}),
         ]

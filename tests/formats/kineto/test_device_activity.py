@@ -296,7 +296,7 @@ def test_devices_that_differ_in_number_stay_unmatched(trace_of: Build) -> None:
 
 def test_absent_devices_have_a_reason(trace_of: Build) -> None:
     nothing = trace_of([op("aten::mm", 0, 5)])
-    listed = trace_of([op("aten::mm", 0, 5)], deviceProperties=[{"id": 0}])
+    listed = trace_of([call("cudaMalloc", 0, 5)], deviceProperties=[{"id": 0}])
     codes = {
         name: table.code
         for name in ("device_activity", "geometries", "launches", "devices")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.support.results.pages import document_of, page
 from tests.support.traces.kineto import PID, call, check_all, complete, frame
 
 from stepscope.advice.signals.device import device_signals
@@ -36,6 +37,7 @@ HOSTS = [memory(at) for at in range(100, 110)]
 
 @pytest.mark.parametrize(
     ("events", "used"),
+    # None: nothing shows it.
     [
         # Recorded calls say by what they ask for whether a device was used.
         ([call("cudaGetDeviceProperties", 10, 5), call("cudaFree", 20, 5)], False),
@@ -45,15 +47,26 @@ HOSTS = [memory(at) for at in range(100, 110)]
         ([call("cudaMallocHost", 10, 5)], False),
         # Without any, where tensors lie says it, if there are enough of them.
         (HOSTS, False),
-        (HOSTS[1:], True),
+        (HOSTS[1:], None),
         ([*HOSTS, memory(200, 1)], True),
+        ([memory(200, 1)], True),
         # Calls outweigh memory: a step may ask for none on its device.
         ([call("cuLaunchKernel", 10, 5, correlation=3), *HOSTS], True),
-        ([], True),
+        # So do ops that only a device, or only a CPU has.
+        ([complete("aten::cudnn_convolution", 0, 9)], True),
+        ([complete("aten::mkldnn_convolution", 0, 9)], False),
+        (
+            [
+                complete("aten::mkldnn_convolution", 0, 9),
+                complete("aten::_pin_memory", 9, 9),
+            ],
+            True,
+        ),
+        ([], None),
     ],
 )
-def test_a_listed_device_was_used_unless_something_proves_that_it_was_not(
-    trace_of: Build, events: list[Any], *, used: bool
+def test_a_listed_device_was_used_or_not_or_it_stays_in_doubt(
+    trace_of: Build, events: list[Any], *, used: bool | None
 ) -> None:
     """PyTorch lists every device of the machine, whatever the program ran on."""
     trace = trace_of([complete("aten::mm", 0, 900), *events], **LISTED)
@@ -63,9 +76,34 @@ def test_a_listed_device_was_used_unless_something_proves_that_it_was_not(
     assert isinstance(missing, Unavailable)
     assert missing.code == ("NO_DEVICE_EVENTS" if used else "NO_DEVICE_PLANE")
     assert ("ran on the CPU" in missing.reason) is not used
+    notes = [note.kind for note in trace.quality_notes()]
+    assert ("device_in_doubt" in notes) is (used is None)
     profile = ProfileData("run", {"vm": trace})
     found = device_signals.compute(profile, THRESHOLDS)
-    assert found.recorded == ("silent" if used else "host_only")
+    assert found.recorded == ("host_only" if used is False else "silent")
+    assert found.in_doubt is (used is None)
+    assert (found.sign is None) is (used is False)
+
+
+def test_in_doubt_nobody_says_that_the_device_was_used(trace_of: Build) -> None:
+    """A program on the CPU of a machine with a GPU, recorded without calls: 0.9 ms."""
+    marks = [
+        complete(f"ProfilerStep#{step}", 1000 * step, 1000, cat="user_annotation")
+        for step in range(4)
+    ]
+    ops = [complete("aten::mm", 1000 * step + 50, 900) for step in range(4)]
+    trace = trace_of([*marks, *ops], **LISTED)
+    document = document_of(trace)
+    assert document.headline.text == (
+        "A device is listed, and none of its work was recorded: if the program used "
+        "it, what follows is the host's side only."
+    )
+    (line, *_) = document.overview.account
+    assert (line.owner, line.percent) == ("host_compute", pytest.approx(90.0))
+    text = " ".join(page(trace).split())
+    assert "The program used a device" not in text
+    assert "A device was used" not in text
+    assert "If the program used it" in text
 
 
 def test_calls_that_give_no_work_are_no_launches(trace_of: Build) -> None:

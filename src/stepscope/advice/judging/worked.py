@@ -144,7 +144,7 @@ def judge_kernels(
         "note": "short" if short and share >= warn.value else None,
         "confidence": min(signals.of(record_grade), 1 - unknown / 100),
         "value": share,
-        "share_percent": 100 * time / work.step_ps if work.stepped else None,
+        "share_percent": 100 * time / work.step_ps if work.step_ps else None,
         "ms_per_step": ms,
         "threshold": warn,
         "steps_clean": work.steps if work.stepped else None,

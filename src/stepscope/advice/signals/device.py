@@ -15,6 +15,7 @@ import polars as pl
 
 from stepscope.advice.signals.signal import signal
 from stepscope.derive.account.owned_time import account
+from stepscope.trace.quality import DEVICE_IN_DOUBT
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -31,8 +32,8 @@ __all__ = [
 ]
 
 #: What a profile says about accelerators, in this order: their work was recorded; the
-#: program used one but its work was not recorded; nothing points at one and ops ran on
-#: the host; there is no sign either way.
+#: program used one, or may have, but its work was not recorded; nothing points at one
+#: and ops ran on the host; there is no sign either way.
 Recorded = Literal["recorded", "silent", "host_only", "unknown"]
 #: Allocators of device memory carry the device in their name.
 _DEVICE_MEMORY: Final = r"(?i)\b(gpu|cuda|rocm|hip)(_|:|\b)|^(GPU|CUDA)"
@@ -47,6 +48,8 @@ class DeviceSignals(msgspec.Struct, frozen=True, kw_only=True):
         recorded: Whether a device was used, and whether its work was recorded.
         sign: What points at a device whose work was not recorded; null where nothing
             does.
+        in_doubt: Whether nothing shows that the program used that device: it is listed,
+            and that is all.
         compute_capability: Compute capability of each device that did work; null where
             it was not recorded.
         reason: Why device work is absent; null where it is recorded.
@@ -54,6 +57,7 @@ class DeviceSignals(msgspec.Struct, frozen=True, kw_only=True):
 
     recorded: Recorded
     sign: str | None = None
+    in_doubt: bool = False
     compute_capability: tuple[tuple[int, int] | None, ...] = ()
     reason: Unavailable | None = None
 
@@ -83,12 +87,16 @@ def device_signals(profile: ProfileData, _: Thresholds) -> DeviceSignals:
         return DeviceSignals(
             recorded="recorded", compute_capability=tuple(dict.fromkeys(capabilities))
         )
-    sign = next(
-        (sign for host in profile.hosts if (sign := _sign(profile, host))), None
-    )
     reason = next(iter(reasons), _NO_ACTIVITY)
-    if sign is not None:
-        return DeviceSignals(recorded="silent", sign=sign, reason=reason)
+    signs = [sign for host in profile.hosts if (sign := _sign(profile, host))]
+    if signs:
+        return DeviceSignals(recorded="silent", sign=signs[0], reason=reason)
+    for host in profile.hosts:
+        if _is_in_doubt(profile, host):
+            sign = _listed(profile, host)
+            return DeviceSignals(
+                recorded="silent", sign=sign, in_doubt=True, reason=reason
+            )
     ran = any(_ran_on_host(profile, host) for host in profile.hosts)
     return DeviceSignals(recorded="host_only" if ran else "unknown", reason=reason)
 
@@ -125,11 +133,10 @@ def _sign(profile: ProfileData, host: str) -> str | None:
     code = activity.code if isinstance(activity, Unavailable) else None
     if code == "UNKNOWN_DEVICE":
         return "its work is not understood"
-    devices = profile.table(host, "devices")
     # A file may list devices of which it proves that the program used none.
-    may_be_used = code != HOST_ONLY.code
-    if may_be_used and not isinstance(devices, Unavailable) and devices.height:
-        return f"{devices['plane'][0]} is listed"
+    listed = None if code == HOST_ONLY.code else _listed(profile, host)
+    if listed is not None:
+        return listed
     launches = profile.table(host, "launches")
     if not isinstance(launches, Unavailable) and launches.height:
         return f"the host made {launches.height:,} launch calls"
@@ -141,6 +148,19 @@ def _sign(profile: ProfileData, host: str) -> str | None:
         names.str.contains(_DEVICE_MEMORY) & ~names.str.contains(HOST_MEMORY)
     )
     return f"memory of {on_device[0]} was allocated" if len(on_device) else None
+
+
+def _listed(profile: ProfileData, host: str) -> str | None:
+    """Return that a device is listed."""
+    devices = profile.table(host, "devices")
+    if isinstance(devices, Unavailable) or not devices.height:
+        return None
+    return f"{devices['plane'][0]} is listed"
+
+
+def _is_in_doubt(profile: ProfileData, host: str) -> bool:
+    notes = profile.trace(host).quality_notes()
+    return any(note.kind == DEVICE_IN_DOUBT for note in notes)
 
 
 def _ran_on_host(profile: ProfileData, host: str) -> bool:

@@ -30,7 +30,7 @@ from stepscope.analysis.steps.measured_hosts import (
 )
 from stepscope.derive.account.owned_time import account
 from stepscope.derive.input_pipeline.calls import pipeline_calls
-from stepscope.derive.input_pipeline.input_ops import input_ops
+from stepscope.derive.input_pipeline.input_ops import WAITING_FOR_WORKERS, input_ops
 from stepscope.derive.step_time.input_between_steps import input_between_steps
 from stepscope.trace.quality import QualityNote
 from stepscope.unavailable import Missing, Unavailable
@@ -204,6 +204,7 @@ def result_of(
     has_steps = all(host.windows.has_steps for host in found)
     known = None if isinstance(between, Unavailable) else between
     sending = work.input_ops.filter(pl.col("category") == "enqueue")
+    waiting = work.input_ops.filter(pl.col("category") == WAITING_FOR_WORKERS)
     text = verdict_text(
         steps.verdict,
         steps.input_percent,
@@ -219,7 +220,8 @@ def result_of(
         **{name: getattr(work, name) for name in _OF_WORK},
         between_steps=known,
         next_steps=next_steps(
-            work.host_breakdown_us,
+            work.host_breakdown_us
+            | {WAITING_FOR_WORKERS: float(waiting["self_time_us"].sum())},
             outside_markers=known is not None and known.outside_markers,
             sends=int(sending["count"].sum()),
         ),

@@ -99,7 +99,8 @@ INPUT_OPS: Final = TableSchema(
             "",
             NEVER,
             "demanded_file_read, advanced_file_read, preprocessing, enqueue or "
-            "unclassified.",
+            "unclassified; waiting_for_workers where the call does no work but waits "
+            "for the loader's worker processes.",
         ),
         Column(
             "critical_time_ms",

@@ -12,6 +12,7 @@ from stepscope.analysis.steps.input_share import (
     NOT,
     UNKNOWN,
 )
+from stepscope.derive.input_pipeline.input_ops import WAITING_FOR_WORKERS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,6 +30,9 @@ _ADVICE: Final = {
     "interleave's cycle length, the reader's buffer.",
     "demanded_file_read": "Read in advance of the demand: add prefetch, interleave the "
     "files, or give the reader a buffer.",
+    WAITING_FOR_WORKERS: "Worker processes make the batches already, and they come "
+    "late: make each batch cheaper (fewer bytes, cheaper transformations, a faster "
+    "store), or give the making more workers and cores.",
     "unclassified": "Move the work into an input pipeline that records its stages, so "
     "that its parts can be told apart.",
 }
@@ -49,7 +53,8 @@ class NextStep(msgspec.Struct, frozen=True, kw_only=True):
     """One thing to try.
 
     Attributes:
-        category: The host-side category that it shortens, or `outside_markers`.
+        category: The host-side category that it shortens, `waiting_for_workers`, or
+            `outside_markers`.
         self_time_us: Self time of the category's ops in µs; null for `outside_markers`,
             which is no category.
         self_time_percent: The category's share of the self time of all input ops; null

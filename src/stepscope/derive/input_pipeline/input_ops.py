@@ -20,6 +20,7 @@ from stepscope.derive.input_pipeline.names import BEGINNING, read_name
 from stepscope.derive.intervals.nesting import nest_subset
 from stepscope.derive.names.event_kinds import EventFlag, OpCategory
 from stepscope.frozen import Frozen
+from stepscope.patterns import Pattern
 from stepscope.remedies import COPY_AGAIN
 from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.reading.stat_keys import StatKey
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 __all__ = [
     "INPUT_CATEGORIES",
     "INPUT_OP_ROWS",
+    "WAITING_FOR_WORKERS",
     "InputOps",
     "input_ops",
     "pipeline_category",
@@ -51,10 +53,14 @@ INPUT_CATEGORIES: Final = (
     "enqueue",
     "unclassified",
 )
+#: Category of a call that waits for the worker processes of a loader: no work, and so
+#: none of those above.
+WAITING_FOR_WORKERS: Final = "waiting_for_workers"
 #: Columns of `InputOps.rows`.
 INPUT_OP_ROWS: Final[dict[str, pl.DataType]] = {
     "name": pl.String(),
-    "category": pl.String(),  # one of `INPUT_CATEGORIES`
+    # One of `INPUT_CATEGORIES`, or `WAITING_FOR_WORKERS`.
+    "category": pl.String(),
     "source": pl.String(),  # how it was found: iterator, loader, stage, copy, infeed
     "count": pl.Int64(),
     "total_ps": pl.Int64(),  # of recursive calls only the outermost
@@ -88,6 +94,8 @@ _COPY_CALL: Final = r"^(?:cu|cuda|hip)MemcpyHtoD"
 _INFEED: Final = r"^InfeedEnqueue"
 #: A loop over a loader asks it for the next batch.
 _LOADER: Final = r"^enumerate\(\w+\)#.*__next__"
+#: Such a loop over a loader that leaves the batches to worker processes.
+_WAITS: Final = Pattern(r"MultiProcessing\w*\.__next__")
 #: Ranges of input libraries, which do more than fetch.
 _LIBRARY: Final = r"(?i)^(?:py)?grain(?:$|[ ._:])"
 _H2D: Final = ACTIVITY_KINDS.categories.to_list().index("h2d")
@@ -98,6 +106,12 @@ _NONE: Final = Unavailable(
     "recorded.",
     remedy="Read the input through an instrumented pipeline, or put an annotation "
     "named `load_batch` around the code that fetches it.",
+)
+_IN_WORKERS: Final = Unavailable(
+    code="NOT_RECORDED",
+    reason="The loader makes its batches in worker processes, and only the process "
+    "that waits for them was recorded.",
+    remedy="Record the workers too: `stepscope run -- python …`.",
 )
 _NAMELESS: Final = Unavailable(
     code="CORRUPT",
@@ -234,6 +248,8 @@ class _Found:
         total = totals_by(number, dur_ps, count=len(ops), where=outer).total
         pairs = combined([number, track])
         threads = np.bincount(number[pairs.first], minlength=len(ops))
+        if (ops["category"] == WAITING_FOR_WORKERS).any():
+            doubts = dict.fromkeys(INPUT_CATEGORIES[:3], _IN_WORKERS) | doubts
         summed = ops.with_columns(
             pl.Series("count", own.count),
             pl.Series("total_ps", total),
@@ -288,11 +304,15 @@ def _named(names: pl.Series, category: str | pl.Series) -> pl.DataFrame:
 def _categories(long_names: pl.Series) -> pl.Series:
     return pl.Series(
         [
-            pipeline_category(name) if name.startswith(BEGINNING) else "preprocessing"
+            pipeline_category(name) if name.startswith(BEGINNING) else _of_loader(name)
             for name in long_names.to_list()
         ],
         dtype=pl.String,
     )
+
+
+def _of_loader(name: str) -> str:
+    return WAITING_FOR_WORKERS if _WAITS.search(name) else "preprocessing"
 
 
 def _listed(
@@ -335,7 +355,10 @@ def _by_name(
     if len(at):
         iterator = iterator.scatter(at, _categories(names.gather(at)))
     fetching = pl.Series(
-        np.where(library | loader, "preprocessing", "unclassified").tolist(),
+        [
+            _of_loader(name) if known else "unclassified"
+            for name, known in zip(names, library | loader, strict=True)
+        ],
         dtype=pl.String,
     )
     enqueue = infeed.fill_null(value=False).to_numpy()

@@ -11,6 +11,7 @@ from stepscope._core.nesting import inherit
 from stepscope.derive.columns.arrays import codes, handles, ints, picked
 from stepscope.derive.host.values import int_values
 from stepscope.derive.intervals.nesting import nest_subset
+from stepscope.derive.model.lent_work import with_lent_work
 from stepscope.derive.model.places import chained
 from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.derive.steps.marker_events import STEP_RANGE
@@ -123,8 +124,8 @@ def annotation_calls(
 ) -> AnnotationCalls | Unavailable:
     """Find the calls, nest them, and charge device work to the call that launched it.
 
-    Work is charged by its launch call, so what another thread launches is charged to
-    the range of that thread, or to none.
+    Work is charged by its launch call. What another thread launches is charged to the
+    range of that thread, else to the one range that waits for it, else to none.
 
     Definition: docs/tools/model_views.md#time-per-annotation.
     """
@@ -145,7 +146,20 @@ def annotation_calls(
     library = np.ones(len(names), np.bool_)
     library[key_of_type[types[~kept[types]]]] = False
     of_event = _labelled(rows, event_nesting, len(events))
-    of_launch, of_activity = _launched(of_event, launches, device_activity, correlation)
+    launched: NDArray[np.int32] | Unavailable
+    if isinstance(launches, Unavailable):
+        launched = launches
+    else:
+        launched = with_lent_work(
+            of_event,
+            of_event[handles(launches, "event")],
+            tracks=tracks,
+            events=events,
+            kinds=event_kinds,
+            nesting=event_nesting,
+            launches=launches,
+        )
+    of_launch, of_activity = _launched(launched, device_activity, correlation)
     return AnnotationCalls(
         event=rows,
         parent=nested.parent,
@@ -247,16 +261,14 @@ def _labelled(
 
 
 def _launched(
-    of_event: NDArray[np.int32],
-    launches: pl.DataFrame | Unavailable,
+    of_launch: NDArray[np.int32] | Unavailable,
     device_activity: pl.DataFrame | Unavailable,
     correlation: Correlation | Unavailable,
 ) -> tuple[NDArray[np.int32] | Unavailable, NDArray[np.int32] | Unavailable]:
-    """Return the call around each launch call, and that of each activity's launch."""
-    if isinstance(launches, Unavailable) or isinstance(correlation, Unavailable):
-        why = _why_no_launches(device_activity, launches, correlation)
+    """Return the call of each launch call, and that of each activity's launch."""
+    if isinstance(of_launch, Unavailable) or isinstance(correlation, Unavailable):
+        why = _why_no_launches(device_activity, of_launch, correlation)
         return why, why
-    of_launch = of_event[handles(launches, "event")]
     of_activity = np.append(of_launch, np.int32(-1))[correlation.launch_of_activity]
     if (of_activity >= 0).any():
         return of_launch, of_activity

@@ -118,11 +118,13 @@ def silent_device(document: Document, width: int) -> list[Line]:
     sign = document.silent_device
     if sign is None:
         return []
+    used = f"The program used a device ({sign}), but no kernel was recorded: what "
+    if document.device_in_doubt:
+        used = f"A device is there ({sign}). If the program used it, what "
     lines = [
         line(Piece("! The device's work is not in this profile.", "bad")),
         *wrapped(
-            f"The program used a device ({sign}), but no kernel was recorded: what "
-            "follows is the host's side only. Usual causes, and what to do:",
+            f"{used}follows is the host's side only. Usual causes, and what to do:",
             width,
             indent=2,
         ),

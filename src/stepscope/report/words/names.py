@@ -93,7 +93,8 @@ FILL_WORDS: Final = {
 #: Column of a table → what its codes are called.
 CODE_WORDS: Final = {
     "bottleneck": CATEGORY_NAMES,
-    "category": INPUT_CATEGORY_NAMES,
+    "category": INPUT_CATEGORY_NAMES
+    | {"waiting_for_workers": "Waiting for worker processes"},
     "evidence": {"shapes": "shapes and bytes", "unknown": "not known"},
     "fill": FILL_WORDS,
     # What NVIDIA's rules are.

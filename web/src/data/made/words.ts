@@ -77,6 +77,7 @@ export const CODES: Record<string, Record<string, string>> = {
     "preprocessing": "Preprocessing",
     "enqueue": "Sending to the device",
     "unclassified": "Not classified",
+    "waiting_for_workers": "Waiting for worker processes",
   },
   "evidence": {
     "shapes": "shapes and bytes",

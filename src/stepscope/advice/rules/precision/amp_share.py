@@ -89,6 +89,7 @@ _WORDS: Final = Words(
             "Work that could run in 16 bit runs as TF32: {tf32_per_step} of kernel "
             "time a step."
         ),
+        "Work that could run in 16 bit does not: {share_percent} of the time.",
     ),
     texts={
         ("fail", None): (_SHARE, _COST),
@@ -247,14 +248,14 @@ def _measured(
 ) -> Finding:
     failed = status == "fail"
     unknown = _percent(found.eligible_unknown_ps, found.eligible_ps)
-    per_step, step = _per_step_ps(found), found.step_ps
+    per_step = _per_step_ps(found)
     return _ITEM.finding(
         status,
         severity=severity,
         note=note,
         confidence=min(signals.of(record_grade), 1 - unknown / 100),
         value=_share(found.eligible_narrow_ps, found.eligible_ps),
-        share_percent=None if step is None else _share(per_step or 0, step),
+        share_percent=_share_of_time(signals, found),
         ms_per_step=None if per_step is None else per_step / PS_PER_MS,
         threshold=thresholds.amp_warn,
         steps_clean=found.steps or None,
@@ -266,6 +267,17 @@ def _measured(
         saving_ms=_saving(signals, found, thresholds) if failed else None,
         actions=for_units(ACTIONS, signals) if failed else (),
     )
+
+
+def _share_of_time(signals: Signals, found: PrecisionSignals) -> float | None:
+    """Return the share of such work: in the steps, else in the whole recording."""
+    if found.step_ps is not None:
+        return _share(_per_step_ps(found) or 0, found.step_ps)
+    work = signals.of(kernel_work)
+    if isinstance(work, Unavailable) or work.label not in found.devices[:1]:
+        return None
+    known = found.eligible_ps - found.eligible_unknown_ps
+    return _share(known - found.eligible_narrow_ps, work.step_ps)
 
 
 def _per_step_ps(found: PrecisionSignals) -> int | None:

@@ -174,6 +174,14 @@ _WORDS: Final = Words(
         ("fail", "silent"): (
             ("A device was used, and none of its work was recorded.",),
         ),
+        ("fail", "in_doubt"): (
+            (
+                (
+                    "A device is listed, and none of its work was recorded: if the "
+                    "program used it, what follows is the host's side only."
+                ),
+            ),
+        ),
         ("fail", "unread"): (
             (
                 (
@@ -221,6 +229,7 @@ _WORDS: Final = Words(
         "damaged": "a damaged file",
         "devices": "most devices without records",
         "silent": "a device without records",
+        "in_doubt": "a device without records",
         "unread": "a device whose records are not understood",
         "clocks": "clocks that differ",
         "lost": "lost records",
@@ -255,7 +264,7 @@ _MOST: Final = 0.5
 #: Part of a recording that is its begin.
 _BEGIN: Final = 0.05
 #: Flaws that leave nothing of an account: they say more than any time in it.
-_WHOLE: Final = frozenset({"silent", "unread", "devices", "clocks"})
+_WHOLE: Final = frozenset({"silent", "in_doubt", "unread", "devices", "clocks"})
 #: Owners that must be known for time without an owner to be a flaw of the record.
 _OF_HOST: Final = ("host_compute", "profiler")
 _OF_DEVICE: Final = ("queued", "launch", "profiler")
@@ -351,7 +360,8 @@ def _counted(
     device = signals.of(device_signals)
     if device.recorded == "silent":
         unread = device.reason is not None and device.reason.code == "UNKNOWN_DEVICE"
-        flaws.append(_Flaw("unread" if unread else "silent", "critical"))
+        seen = "in_doubt" if device.in_doubt else "silent"
+        flaws.append(_Flaw("unread" if unread else seen, "critical"))
     if capture.copying and 2 * capture.computing < capture.devices:
         flaws.append(_Flaw("devices", "critical"))
     clocks = _clock_percent(found)
@@ -450,7 +460,8 @@ def _remedy(word: str, capture: CaptureSignals, shares: StepShares) -> str:
         return "queued_before"
     if word == "unexplained" and capture.functions:
         return "annotate"
-    return "lost" if word == "dropped" else word
+    same = {"dropped": "lost", "in_doubt": "silent"}
+    return same.get(word, word)
 
 
 def _facts(capture: CaptureSignals, found: AccountSignals) -> tuple[Fact, ...]:

@@ -135,7 +135,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         severity=severity,
         note=words,
         confidence=1.0,
-        value=_best(steps),
+        value=_best(steps, thresholds),
         unit="ratio",
         threshold=thresholds.high_confidence
         if note == "inferred"
@@ -166,10 +166,15 @@ def _flaw(steps: HostSteps, thresholds: Thresholds) -> tuple[str | None, Severit
     return None, "info"
 
 
-def _best(steps: HostSteps) -> float | None:
+def _best(steps: HostSteps, thresholds: Thresholds) -> float | None:
+    """Return the confidence as it is shown, on its own side of what is needed."""
     if steps.source is not None:
         return round(steps.confidence, 2)
-    return max((round(one.confidence, 2) for one in steps.tried), default=None)
+    best = max((one.confidence for one in steps.tried), default=None)
+    if best is None:
+        return None
+    shown, needed = round(best, 2), thresholds.medium_confidence.value
+    return shown if (shown >= needed) == (best >= needed) else round(shown - 0.01, 2)
 
 
 def _facts(steps: HostSteps, thresholds: Thresholds) -> tuple[Fact, ...]:
@@ -186,7 +191,7 @@ def _facts(steps: HostSteps, thresholds: Thresholds) -> tuple[Fact, ...]:
         Fact(name="steps", value=steps.count, unit="count", note=steps.source),
         Fact(
             name="confidence",
-            value=_best(steps),
+            value=_best(steps, thresholds),
             unit="ratio",
             note=None if best is None else f"{best.count} × {best.what}",
         ),

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from stepscope.formats.idle_devices import IN_DOUBT
 from stepscope.formats.kineto.columns.categories import EventClass
 from stepscope.formats.kineto.tables.environment import pairing
-from stepscope.formats.kineto.tables.foreign import foreign_notes
+from stepscope.formats.kineto.tables.foreign import foreign_notes, foreign_work
+from stepscope.formats.kineto.tables.unused import unused_devices
 from stepscope.patterns import Pattern
-from stepscope.trace.quality import QualityNote, notes_frame
+from stepscope.trace.quality import DEVICE_IN_DOUBT, QualityNote, notes_frame
 from stepscope.trace.reading.shared_notes import damaged_file, launch_and_copy_notes
 from stepscope.units import duration_text
 
@@ -49,6 +51,7 @@ def quality(recording: Recording, activity: Activity) -> pl.DataFrame:
         *_unknown(recording),
         *foreign_notes(recording),
         *_overhead(recording),
+        *_in_doubt(recording, activity),
         *_devices(recording),
         *_activity(activity),
         *_ops(recording),
@@ -174,6 +177,21 @@ def _overhead(recording: Recording) -> Iterator[QualityNote]:
             message=f"The profiler itself worked for {duration_text(spent)} while "
             f"recording ({len(rows):,} times); the program waited for some of it.",
             remedy="Record fewer steps, or without stacks and shapes.",
+        )
+
+
+def _in_doubt(recording: Recording, activity: Activity) -> Iterator[QualityNote]:
+    listed = len(pairing(recording))
+    if activity.frame.height or not listed or foreign_work(recording) is not None:
+        return
+    if unused_devices(recording) == IN_DOUBT:
+        yield QualityNote(
+            kind=DEVICE_IN_DOUBT,
+            severity="warning",
+            count=listed,
+            scope="file",
+            message=IN_DOUBT.reason,
+            remedy=IN_DOUBT.remedy,
         )
 
 

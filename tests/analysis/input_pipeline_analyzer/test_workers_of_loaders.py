@@ -1,0 +1,62 @@
+"""Calls of a loader whose batches worker processes make: they wait, they do no work."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.support.results.input import analysed, missing_of
+from tests.support.traces.kineto import complete
+
+import stepscope as ss
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+WORKERS, OWN = "_MultiProcessingDataLoaderIter", "_SingleProcessDataLoaderIter"
+
+
+def trained(folder: Path, iterator: str) -> Any:
+    """Four steps of 1 ms that fetch for 0.6 ms of it, then compute."""
+    events = [
+        event
+        for start in range(0, 4000, 1000)
+        for event in (
+            complete(f"ProfilerStep#{start}", start, 1000, cat="user_annotation"),
+            complete(
+                f"enumerate(DataLoader)#{iterator}.__next__",
+                *(start, 600),
+                cat="user_annotation",
+            ),
+            complete("aten::mm", start + 600, 390),
+        )
+    ]
+    path = folder / "worker0.pt.trace.json"
+    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
+    return analysed(ss.open(path))
+
+
+def test_waiting_for_workers_is_no_preprocessing(tmp_path: Path) -> None:
+    result = trained(tmp_path, WORKERS)
+    assert result.verdict == "highly_input_bound"
+    assert result.host_breakdown_us["preprocessing"] is None
+    assert missing_of(result)["host_breakdown_us.preprocessing"] == "NOT_RECORDED"
+    (row,) = result.input_ops.iter_rows(named=True)
+    assert row["category"] == "waiting_for_workers"
+    assert row["self_time_us"] == pytest.approx(2400.0)
+
+
+def test_a_loader_that_has_workers_is_not_told_to_use_some(tmp_path: Path) -> None:
+    (step,) = trained(tmp_path, WORKERS).next_steps
+    assert step.category == "waiting_for_workers"
+    assert "make the batches already" in step.advice
+    assert "num_workers" not in step.advice
+
+
+def test_a_loader_without_workers_does_the_work_itself(tmp_path: Path) -> None:
+    result = trained(tmp_path, OWN)
+    assert result.host_breakdown_us["preprocessing"] == pytest.approx(2400.0)
+    (step,) = result.next_steps
+    assert step.category == "preprocessing"
+    assert "num_workers" in step.advice
