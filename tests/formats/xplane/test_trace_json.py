@@ -213,3 +213,11 @@ def test_a_cut_timeline_is_refused_in_a_line(tmp_path: Path) -> None:
     path.write_text(text[:-30])
     with pytest.raises(BadInput, match=r"broken or cut: .*\.xplane\.pb beside it"):
         read(path)
+
+
+def test_a_device_of_which_nothing_was_recorded_is_listed(tmp_path: Path) -> None:
+    """The program was taken for one of a CPU: the GPU that it used was dropped."""
+    host = shown(HOST, 5, "IteratorGetNext/_3:_Send", 10, 5)
+    trace = trace_of(tmp_path, host)
+    assert len(frame(trace, "devices")) == 1
+    assert isinstance(trace.table("device_activity"), Unavailable)

@@ -105,12 +105,17 @@ def _message(host: str, events: list[_Event]) -> bytes:
     shown = [it for it in timed if _is_near(it, begin)]
     names = _names(events)
     lines: dict[tuple[int, int], LineBuilder] = {}
-    planes: dict[int, PlaneBuilder] = {}
+    # A device of which nothing was recorded is named, and has no event.
+    planes: dict[int, PlaneBuilder] = {
+        pid: space.plane(name, plane_id=pid)
+        for (pid, thread), name in names.items()
+        if thread is None
+    }
     types: dict[tuple[int, str, str], int] = {}
     for one in shown:
         plane = planes.get(one.pid)
         if plane is None:
-            name = names.get((one.pid, None), f"process {one.pid}")
+            name = f"process {one.pid}"
             plane = planes[one.pid] = space.plane(name, plane_id=one.pid)
         line = lines.get((one.pid, one.tid))
         if line is None:
