@@ -74,11 +74,11 @@ _TRACE: Final = Pattern(
 #: Names that begin with a dot are those of files that macOS adds to copied ones.
 _WORKER_TRACE: Final = Pattern(r"[^.].*\.pt\.trace\.json(?:\.gz)?\Z", re.DOTALL)
 #: What TensorFlow and JAX make of a profile for a viewer.
-_TIMELINE: Final = Pattern(r"(?P<host>[^.].*)\.trace\.json(?:\.gz)?\Z", re.DOTALL)
+_TIMELINE: Final = Pattern(r"(?P<host>[^.].*)\.trace(?:\.json)?(?:\.gz)?\Z", re.DOTALL)
 _JSON: Final = Pattern(r"[^.].*\.json(?:\.gz)?\Z", re.DOTALL)
 _DATABASE: Final = Pattern(r"[^.].*\.sqlite(?:\.gz)?\Z", re.DOTALL)
 _TIME: Final = Pattern(
-    r"(\d{4})_(\d\d)_(\d\d)_(\d\d)_(\d\d)_(\d\d)(?:[._-](\d{3})(?!\d))?"
+    r"(\d{4})[_-](\d\d)[_-](\d\d)_(\d\d)[_-](\d\d)[_-](\d\d)(?:[._-](\d{3})(?!\d))?"
 )
 
 #: Endings of what profilers wrote beside a trace: results computed at capture time.
@@ -91,6 +91,7 @@ _RESULTS: Final = (
     ".op_profile.json",
     ".op_stats.pb",
     ".trace.json.gz",
+    ".trace",
 )
 
 

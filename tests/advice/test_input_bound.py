@@ -386,6 +386,29 @@ def test_a_parallel_pipeline_without_a_cache_is_to_get_one_first(
     assert not any("Cache" in one.text for one in others)
 
 
+def test_a_parallel_pipeline_without_a_prefetch_at_its_end_is_not_called_ahead(
+    signals_of: Any, shares: Any
+) -> None:
+    """A prefetch far upstream counted as one, and input.stage said that there is none.
+
+    Keras shuffles the places of samples ahead, and gathers the samples afterwards.
+    """
+    found = InputSignals(
+        consumer_recorded=True,
+        parallel=True,
+        ahead=True,
+        mean_fetch_ps={},
+        hidden_fetch_ps={},
+    )
+    stages = stages_of([("ParallelMap", 95.0), ("Zip", 1.0), ("Prefetch", 1.0)])
+    signals = signals_of(
+        shares(input=3.0), {input_signals: found, pipeline_signals: stages}
+    )
+    texts = [it.text for it in evaluate(signals, THRESHOLDS).actions]
+    assert any("does not end with a prefetch" in text for text in texts)
+    assert not any("ahead already" in text for text in texts)
+
+
 @pytest.mark.parametrize(("percent", "named"), [(49.0, False), (51.0, True)])
 def test_a_function_behind_an_op_is_named_where_it_is_what_a_step_waits_for(
     signals_of: Any,

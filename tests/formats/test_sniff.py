@@ -53,6 +53,8 @@ PPROF_SAMPLE_TYPE = b"\x0a\x04\x08\x01\x10\x02"
             b'{"traceEvents":[{"args":{"name":"/device:TPU:0"},"name":"process_name"}]}',
             "xla_trace",
         ),
+        # Its message form: an entry of a map, 1 → a device with a name.
+        (b"\x0a\x0f\x08\x01\x12\x0b\x0a\x09/host:CPU", "xla_trace"),
         (
             (
                 b'{"traceEvents": [{"ph": "M", "name": "process_name", '

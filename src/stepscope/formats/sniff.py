@@ -298,6 +298,11 @@ _PLANE_NAME: Final = 0x12
 _PLANE_TAGS: Final = frozenset({_PLANE_ID, _PLANE_NAME, 0x1A, 0x22, 0x2A, 0x32})
 
 
+#: A timeline in the form of a message opens with its first process, in the place of a
+#: plane: an entry of a map, whose value opens with the process's name.
+_PROCESS_OF_MESSAGE: Final = Pattern(rb"\x0a[\x01-\x7f](?:/host:|/device:)")
+
+
 def _of_first_message(head: bytes, begin: int, length: int) -> str | None:
     if length == 0 or begin >= len(head):
         return "xspace"
@@ -312,6 +317,8 @@ def _of_first_message(head: bytes, begin: int, length: int) -> str | None:
     if 0 <= at < len(head) and head[at] == _PLANE_NAME:
         size, at = _varint(head, at + 1)
         name = head[at : at + min(size, 64)] if at >= 0 else b"\0"
+        if _PROCESS_OF_MESSAGE.match(name):
+            return "xla_trace"
         if any(byte < 0x20 for byte in name):
             return None
     return "xspace"

@@ -9,6 +9,7 @@ from tests.support.traces import blueprint
 
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.step_time.host_classes import HostClasses, host_classes
+from stepscope.derive.step_time.host_codes import HostCode
 from stepscope.unavailable import Unavailable
 
 US = 1_000_000
@@ -293,3 +294,31 @@ def test_a_task_of_which_nobody_says_who_handed_it_over_is_no_step() -> None:
 def test_a_call_cannot_wait_before_it_has_handed_anything_over() -> None:
     found = classes_of(train(0), *eager(record("main", 45, 1)), *task(1, 50, 10))
     assert found.host_compute == us((10, 60), (80, 90))
+
+
+def test_a_call_of_a_graph_waits_for_the_threads_that_run_its_ops() -> None:
+    """The step was said to be spent in the call, and not in the ops it waited for."""
+    graph = "EagerLocalExecute: __inference_train_function_7"
+    found = classes_of(
+        train(0, 0, 1000),
+        ("main", graph, 0, 900),
+        ("main", "EagerKernelExecute", 10, 880),
+        ("main", "FunctionRun", 20, 30),
+        ("pool", "conv/Conv2D:Conv2D", 60, 700),
+    )
+    main, pool = sorted(found.by_thread)
+    assert found.by_thread[main][HostCode.BLOCKED] == us((10, 890))
+    assert found.by_thread[pool][HostCode.HOST_COMPUTE] == us((60, 760))
+
+
+def test_a_call_that_runs_the_ops_itself_does_not_wait() -> None:
+    graph = "EagerLocalExecute: __inference_train_function_7"
+    found = classes_of(
+        train(0, 0, 1000),
+        ("main", graph, 0, 900),
+        ("main", "EagerKernelExecute", 10, 880),
+        ("main", "conv/Conv2D:Conv2D", 60, 700),
+        ("main", "EagerLocalExecute: MatMul", 910, 50),
+        ("main", "EagerKernelExecute", 915, 40),
+    )
+    assert HostCode.BLOCKED not in found.by_thread[min(found.by_thread)]

@@ -62,6 +62,26 @@ def test_numbers_that_do_not_grow_are_no_marker(numbers: list[int]) -> None:
     assert found.code == "NO_STEPS"
 
 
+def test_the_roots_of_older_releases_may_begin_their_numbers_again() -> None:
+    """A new epoch and a validation began at 0: the whole training was lost."""
+    numbers = [("train", 2), ("train", 3), ("test", 0), ("train", 0)]
+    found = steps_of(
+        [
+            (
+                "main",
+                "TraceContext",
+                100 * k,
+                80,
+                {"step_num": n, "step_name": f"{name} {n}"},
+            )
+            for k, (name, n) in enumerate(numbers)
+        ]
+    )
+    assert (found.source, found.confidence) == ("marker", 1.0)
+    assert found.rows["name"].to_list() == ["train 2", "train 3", "test 0", "train 0"]
+    assert found.rows["marker"].to_list() == ["train", "train", "test", "train"]
+
+
 def test_root_markers_win_over_markers_without_root() -> None:
     found = steps_of(
         [
@@ -258,3 +278,58 @@ def test_no_steps_names_the_remedy() -> None:
     assert isinstance(found, Unavailable)
     assert found.code == "NO_STEPS"
     assert "Trace(name, step_num=i, _r=1)" in found.remedy
+
+
+def stored_call(start: float, dur: float, group: int, graph: str) -> list[Any]:
+    """A call of a graph that the producer stored as a step, as TensorFlow nests it."""
+    inside = {"group_id": group, "step_name": str(group)}
+    return [
+        ("main", f"EagerLocalExecute: {graph}", start, dur),
+        ("main", "EagerKernelExecute", start + 5, dur - 10, inside),
+    ]
+
+
+def test_one_stored_call_of_a_graph_is_one_step() -> None:
+    """Of one batch of training on a CPU TensorFlow measured the step, and we none."""
+    found = steps_of(
+        [
+            *stored_call(100, 500, 0, "__inference_train_function_7"),
+            ("main", "EagerLocalExecute: WriteSummary", 700, 20),
+            ("main", "EagerKernelExecute", 705, 10, {"group_id": 0}),
+        ]
+    )
+    assert (found.source, found.confidence) == ("stored_call", 0.80)
+    assert found.rows["start_ps"].to_list() == [105 * US]
+    assert found.rows["end_ps"].to_list() == [595 * US]
+    assert found.rows["step"].to_list() == [0]
+
+
+def test_of_several_stored_graphs_the_one_that_took_most_time_is_the_step() -> None:
+    lines = [
+        *stored_call(0, 50, 0, "__inference_norm_1"),
+        *stored_call(100, 400, 1, "__inference_train_function_7"),
+        *stored_call(600, 300, 2, "__inference_train_function_7"),
+        *stored_call(950, 600, 3, "__inference_test_function_9"),
+    ]
+    found = steps_of(lines)
+    assert found.rows["step"].to_list() == [1, 2]
+    assert found.rows["name"].to_list() == [
+        "__inference_train_function_7 1",
+        "__inference_train_function_7 2",
+    ]
+
+
+def test_ops_that_run_one_by_one_are_no_stored_steps() -> None:
+    lines = []
+    for k, op in enumerate(("MatMul", "AddV2", "Relu")):
+        lines += stored_call(100 * k, 80, k, op)
+    found = blueprint.profile(blueprint.trace(lines)).derived("vm", steps)
+    assert isinstance(found, Unavailable)
+
+
+def test_steps_that_the_program_marked_win_over_stored_calls() -> None:
+    lines = [
+        marker("train", 0, 900, 4, 1),
+        *stored_call(100, 500, 0, "__inference_f_1"),
+    ]
+    assert steps_of(lines).source == "marker"

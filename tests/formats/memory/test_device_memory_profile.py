@@ -70,6 +70,20 @@ def test_blocks_that_were_added_up_stay_so(tmp_path: Path) -> None:
     assert found == {"cuda:1": [(3, 100)], "no device named": [(2, 28)]}
 
 
+def test_programs_whose_size_the_backend_does_not_say_are_left_out(
+    tmp_path: Path,
+) -> None:
+    """A TPU lists two programs together as -2 bytes; the file was called damaged."""
+    path = tmp_path / "memory.prof"
+    executables = b"\x12\x0b\x02\xfe" + b"\xff" * 8 + b"\x01"
+    on_device = b"\x12\x02\x03\x64" + sized(3, b"\x08\x05\x10\x06")
+    path.write_bytes(pprof(executables, on_device))
+    result = stepscope.open(path).tool("memory_profile")
+    assert isinstance(result, MemoryProfileResult)
+    assert result.rows["memory_id"].to_list() == ["cuda:1"]
+    assert result.rows["peak_bytes"].to_list() == [100]
+
+
 def test_a_profile_of_another_program_is_named(tmp_path: Path) -> None:
     path = tmp_path / "cpu.pprof"
     other = sized(1, b"\x08\x01\x10\x02") + sized(6, b"") + sized(6, b"samples")
@@ -89,7 +103,13 @@ def test_an_error_holds_no_control_character_of_the_file(tmp_path: Path) -> None
 
 @pytest.mark.parametrize(
     "sample",
-    [b"\x12\x01\x03", b"\x12\x0b\x01" + b"\xff" * 9 + b"\x01", b"\x12\x09\x01"],
+    [
+        b"\x12\x01\x03",
+        # Three blocks of -1 byte together, and -1 block.
+        b"\x12\x0b\x03" + b"\xff" * 9 + b"\x01",
+        b"\x12\x0b" + b"\xff" * 9 + b"\x01\x03",
+        b"\x12\x09\x01",
+    ],
 )
 def test_a_sample_that_cannot_be_is_one_clear_line(
     tmp_path: Path, sample: bytes

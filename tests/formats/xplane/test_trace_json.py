@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,6 +12,7 @@ from tests.support.traces.kineto import check_all, frame
 
 from stepscope.errors import BadInput
 from stepscope.formats.opening import read
+from stepscope.rundir import find_runs
 from stepscope.trace.stats import INT, PLACE_TEXT, UINT
 from stepscope.unavailable import Unavailable
 
@@ -213,3 +215,73 @@ def test_a_cut_timeline_is_refused_in_a_line(tmp_path: Path) -> None:
     path.write_text(text[:-30])
     with pytest.raises(BadInput, match=r"broken or cut: .*\.xplane\.pb beside it"):
         read(path)
+
+
+def test_a_device_of_which_nothing_was_recorded_is_listed(tmp_path: Path) -> None:
+    """The program was taken for one of a CPU: the GPU that it used was dropped."""
+    host = shown(HOST, 5, "IteratorGetNext/_3:_Send", 10, 5)
+    trace = trace_of(tmp_path, host)
+    assert len(frame(trace, "devices")) == 1
+    assert isinstance(trace.table("device_activity"), Unavailable)
+
+
+def number(field: int, value: int) -> bytes:
+    """A field that is a number, as protobuf writes it."""
+    parts = [field << 3]
+    while value > 0x7F:
+        parts.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*parts, value])
+
+
+def sized(field: int, content: bytes | str) -> bytes:
+    packed = content if isinstance(content, bytes) else content.encode()
+    assert len(packed) < 128
+    return bytes([field << 3 | 2, len(packed)]) + packed
+
+
+#: A process 1 "/host:CPU" with thread 9 "pool", and an op on it from 3 to 5 µs.
+OLD_TIMELINE = sized(
+    1,
+    number(1, 1)
+    + sized(
+        2,
+        sized(1, "/host:CPU")
+        + number(2, 1)
+        + sized(3, number(1, 9) + sized(2, sized(1, "pool"))),
+    ),
+) + sized(
+    4,
+    number(1, 1)
+    + number(2, 9)
+    + sized(3, "MatMul")
+    + number(9, 3_000_000)
+    + number(10, 2_000_000)
+    + sized(11, sized(1, "long name") + sized(2, "a/b:MatMul"))
+    + sized(11, sized(1, "id") + sized(2, "7")),
+)
+
+
+def test_a_timeline_of_an_older_release_is_read_like_one_in_json(
+    tmp_path: Path,
+) -> None:
+    """`local.trace` of TensorFlow 2.1 was of no known format."""
+    path = tmp_path / "plugins" / "profile" / "2020-03-26_22-11-29" / "local.trace"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(OLD_TIMELINE)
+    trace = read(path)
+    check_all(trace)
+    assert rows(trace) == [("pool", "a/b:MatMul", 3_000_000, 2_000_000)]
+    (run,) = find_runs(tmp_path)
+    assert (run.name, run.hosts[0].host) == ("2020-03-26_22-11-29", "local")
+    assert run.unix_s == datetime(2020, 3, 26, 22, 11, 29).timestamp()  # noqa: DTZ001 - names carry local time
+
+
+def test_an_older_timeline_cut_anywhere_is_one_clear_line(tmp_path: Path) -> None:
+    path = tmp_path / "local.trace"
+    for end in range(20, len(OLD_TIMELINE)):
+        path.write_bytes(OLD_TIMELINE[:end])
+        try:
+            check_all(read(path))
+        except BadInput as error:
+            assert "\n" not in str(error)  # noqa: PT017 - some cuts leave a whole message

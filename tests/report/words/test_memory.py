@@ -14,7 +14,11 @@ from stepscope.unavailable import Unavailable
 GIB = 2**30
 
 
-def result(peaks: dict[str, int | None], lines: list[tuple[str | None, int]]) -> Any:
+def result(
+    peaks: dict[str, int | None],
+    lines: list[tuple[str | None, int]],
+    level: str = "recorded",
+) -> Any:
     """Memories with their peaks, and what lines hold at the peak of 8 GiB."""
     rows = pl.DataFrame({"memory_id": list(peaks), "peak_bytes": list(peaks.values())})
     held = pl.DataFrame(
@@ -25,7 +29,7 @@ def result(peaks: dict[str, int | None], lines: list[tuple[str | None, int]]) ->
         },
         schema_overrides={"source": pl.String, "allocation_bytes": pl.Int64},
     )
-    memories = {name: SimpleNamespace(lines=held) for name in peaks}
+    memories = {name: SimpleNamespace(lines=held, level=level) for name in peaks}
     return SimpleNamespace(rows=rows, memories=memories)
 
 
@@ -70,3 +74,9 @@ def test_without_a_peak_nothing_is_said() -> None:
     assert peak_sentence(result({"cuda:0": None}, [])) is None
     why = Unavailable(code="NOT_RECORDED", reason="None.", remedy="Record.")
     assert peak_sentence(why) is None
+
+
+def test_what_a_file_of_one_instant_shows_is_called_no_peak() -> None:
+    """A device memory profile was said to show the peak, at 0 ps."""
+    said = peak_sentence(result({"cuda:1": 8 * GIB}, [], level="one_instant"))
+    assert said == "The memory cuda:1 held 8.00 GiB when the profile was saved."

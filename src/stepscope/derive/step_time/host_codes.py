@@ -234,6 +234,7 @@ class HostEvents(Frozen, frozen=True):
         """Return the code of every event; 0 outside host threads."""
         code = self._codes_by_name(launching)
         enclosing = self._mark_launches(code, nesting, launching)
+        self._block_calls_of_graphs(code, nesting, launching)
         self._unblock_plain_ops(code, nesting)
         self._mark_collectives(code, enclosing)
         self._mark_thunks(code)
@@ -356,6 +357,25 @@ class HostEvents(Frozen, frozen=True):
         rows = picked(handles(self.events, "type"), is_call)
         rows = rows[self._on_threads()[handles(self.events, "track")[rows]]]
         code[rows[~enclosing[rows]]] = HostCode.PEER
+
+    def _block_calls_of_graphs(
+        self, code: NDArray[np.uint8], nesting: Nesting, launching: Launching
+    ) -> None:
+        """Take what runs a graph, and mostly has nothing inside, for waiting.
+
+        Threads of a pool then run the graph's ops. Beside a device they launch them,
+        and the call is on the way to the next launch.
+        """
+        if not launching.no_device:
+            return
+        types = handles(self.events, "type")
+        rows = picked(types, self.kinds.has(EventFlag.EAGER_WRAPPER))
+        rows = rows[code[rows] == HostCode.HOST_COMPUTE]
+        rows = rows[2 * nesting.self_ps[rows] > ints(self.events, "dur_ps")[rows]]
+        around = nesting.parent[rows]
+        rows, around = rows[around >= 0], around[around >= 0]
+        is_call = self.kinds.has(EventFlag.FUNCTION_CALL)[types[around]]
+        code[rows[is_call]] = HostCode.BLOCKED
 
     def _unblock_plain_ops(self, code: NDArray[np.uint8], nesting: Nesting) -> None:
         """Take plain ops out of the calls that wait for other threads.

@@ -20,6 +20,7 @@ __all__ = [
     "NUMBERED_RANGE",
     "ROOT_MARKER",
     "STEP_ROWS",
+    "STORED_CALL",
     "Candidate",
     "FoundSteps",
     "median_period",
@@ -32,6 +33,7 @@ ROOT_MARKER: Final = 1.00
 MARKER: Final = 0.95
 NUMBERED_RANGE: Final = 0.95
 DEVICE_LINE: Final = 0.95
+STORED_CALL: Final = 0.80
 
 #: Below this confidence inferred steps are not used. Definition:
 #: docs/how-steps-are-found.md#steps-that-nobody-announced.
@@ -59,7 +61,7 @@ class Candidate(Frozen, frozen=True, eq=True):
     Definition: docs/how-steps-are-found.md.
 
     Attributes:
-        source: `marker`, `device_line`, `launch` or `period`.
+        source: `marker`, `device_line`, `stored_call`, `launch` or `period`.
         what: What repeats, in words: a marker's name, a launch, a kernel.
         n: Number of steps that the candidate gives.
         period_ps: Median time from one step's begin to the next one's; None where the

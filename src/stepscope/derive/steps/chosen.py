@@ -25,6 +25,7 @@ from stepscope.derive.steps.stored import (
     steps_of_stored_line,
     stored_steps,
 )
+from stepscope.derive.steps.stored_calls import steps_of_stored_calls
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 
@@ -73,7 +74,7 @@ class Steps(Frozen, frozen=True):
 
     Attributes:
         rows: One row per step in time order, columns `STEP_ROWS`.
-        source: `marker`, `device_line`, `launch` or `period`.
+        source: `marker`, `device_line`, `stored_call`, `launch` or `period`.
         confidence: How sure the steps are, from 0 to 1; the rules of the advice call
             0.80 high and 0.60 medium.
         on_device: True where the boundaries are times of device work, not of the
@@ -119,12 +120,13 @@ def step_candidates(
     stored = stored_steps(trace, tracks, events, stats=stats)
     found = list(
         find_markers(
+            trace,
             tracks,
             events,
             event_types=event_types,
+            event_kinds=event_kinds,
             stats=stats,
             type_stats=type_stats,
-            strings=trace.strings,
         )
     )
     of_line = steps_of_stored_line(stored)
@@ -146,6 +148,16 @@ def step_candidates(
             launches=launches,
             correlation=correlation,
         )
+        if not any(it.candidate.accepted for it in found):
+            calls = steps_of_stored_calls(
+                tracks,
+                events,
+                event_types=event_types,
+                event_kinds=event_kinds,
+                stats=stats,
+                strings=trace.strings,
+            )
+            found += [] if calls is None else [calls]
     return StepCandidates(tuple(found), stored)
 
 

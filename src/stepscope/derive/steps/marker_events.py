@@ -14,7 +14,9 @@ from stepscope.derive.columns.stat_values import (
     numbers_of,
     rows_of_owners,
     rows_with_key,
+    texts_of,
 )
+from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.trace.tracks import TRACK_KINDS
@@ -24,12 +26,16 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stepscope.derive.names.event_kinds import EventKinds
+    from stepscope.trace.model import TraceData
+
 __all__ = [
     "STEP_RANGE",
     "Marks",
     "growing_numbers",
     "numbered_events",
     "numbered_ranges",
+    "stored_names",
 ]
 
 #: The name of the marker of Keras 3, which may record only one.
@@ -39,6 +45,9 @@ STEP_RANGE: Final = (
     r"^(?:NVTX:)?(ProfilerStep|(?i:(?:.*[^a-z])?(?:step|iter|iteration|batch)))"
     r"(?:\s*#\s*|\s+)(\d{1,18})$"
 )
+
+#: How a producer names a step that it stored: a name, and the step's number.
+_STORED_NAME: Final = r"^(.*\S) (\d{1,18})$"
 
 
 class Marks(Frozen, frozen=True):
@@ -70,8 +79,12 @@ def numbered_events(
     stats: pl.DataFrame,
     type_stats: pl.DataFrame,
     strings: Sequence[str],
+    event_kinds: EventKinds,
 ) -> tuple[Marks, NDArray[np.bool_]]:
-    """Return host events with a `step_num`, and which of them are roots (`_r` ≥ 1)."""
+    """Return host events with a `step_num`, and which of them are roots.
+
+    A root says so (`_r` ≥ 1), or is called as older releases of a framework call roots.
+    """
     number_key, root_key = (
         find_handle(strings, key) for key in (StatKey.STEP_NUM, StatKey.ROOT_LEVEL)
     )
@@ -100,7 +113,29 @@ def numbered_events(
     marks = _marks(events, event, number)
     level = np.where(has_level, level, _shared_level(type_stats, marks.type, root_key))
     on_host = _is_thread(tracks)[marks.track]
-    return marks.only(on_host), (level >= 1)[on_host]
+    root = (level >= 1) | event_kinds.has(EventFlag.TRACE_CONTEXT)[marks.type]
+    return marks.only(on_host), root[on_host]
+
+
+def stored_names(trace: TraceData, marks: Marks, stats: pl.DataFrame) -> pl.Series:
+    """Return the name that the producer stored for each step, without its number.
+
+    Null where it stored none, or one that does not end in the step's number.
+    """
+    order = np.argsort(marks.event, kind="stable")
+    event = marks.event[order]
+    key = find_handle(trace.strings, StatKey.STEP_NAME)
+    found: list[str | None] = [None] * len(marks)
+    if key >= 0:
+        texts = texts_of(trace, rows_of_owners(stats, "event", event), event, key)
+        for at, text in zip(order.tolist(), texts, strict=True):
+            found[at] = text
+    parts = pl.DataFrame({"text": found}, schema={"text": pl.String}).select(
+        name=pl.col("text").str.extract(_STORED_NAME, 1),
+        number=pl.col("text").str.extract(_STORED_NAME, 2).cast(pl.Int64),
+    )
+    same = parts["number"] == pl.Series(marks.number)
+    return pl.select(pl.when(same).then(parts["name"])).to_series()
 
 
 def growing_numbers(marks: Marks, event_types: pl.DataFrame) -> Marks:

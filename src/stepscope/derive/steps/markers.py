@@ -22,13 +22,15 @@ from stepscope.derive.steps.marker_events import (
     growing_numbers,
     numbered_events,
     numbered_ranges,
+    stored_names,
 )
 from stepscope.trace.reading.stat_keys import StatKey
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
+
+    from stepscope.derive.names.event_kinds import EventKinds
+    from stepscope.trace.model import TraceData
 
 __all__ = ["find_markers"]
 
@@ -39,13 +41,14 @@ _LARGEST_UNMARKED: Final = 0.5
 
 
 def find_markers(
+    trace: TraceData,
     tracks: pl.DataFrame,
     events: pl.DataFrame,
     *,
     event_types: pl.DataFrame,
+    event_kinds: EventKinds,
     stats: pl.DataFrame,
     type_stats: pl.DataFrame,
-    strings: Sequence[str],
 ) -> tuple[FoundSteps, ...]:
     """Return the steps of each kind of marker that occurs, the surest first.
 
@@ -55,7 +58,12 @@ def find_markers(
     Definition: docs/how-steps-are-found.md#the-sources-surest-first.
     """
     marks, has_root = numbered_events(
-        tracks, events, stats=stats, type_stats=type_stats, strings=strings
+        tracks,
+        events,
+        stats=stats,
+        type_stats=type_stats,
+        strings=trace.strings,
+        event_kinds=event_kinds,
     )
     ranges = numbered_ranges(tracks, events, event_types)
     sources = (
@@ -63,13 +71,16 @@ def find_markers(
         (growing_numbers(marks.only(~has_root), event_types), step_sources.MARKER),
         (ranges, step_sources.NUMBERED_RANGE),
     )
-    keys = [find_handle(strings, key) for key in (StatKey.GROUP_ID, StatKey.N_STEPS)]
+    keys = [
+        find_handle(trace.strings, key) for key in (StatKey.GROUP_ID, StatKey.N_STEPS)
+    ]
     found: list[FoundSteps] = []
     for chosen, confidence in sources:
         outermost = _one_per_step(chosen)
         if len(outermost):
             values = [_own_values(outermost, stats, key) for key in keys]
-            rows = _step_rows(outermost, event_types, *values)
+            stored = stored_names(trace, outermost, stats)
+            rows = _step_rows(outermost, event_types, stored, *values)
             found.append(_found(rows, confidence))
     return _inner_source_first(found)
 
@@ -125,9 +136,13 @@ def _own_values(marks: Marks, stats: pl.DataFrame, key: int) -> pl.Series:
 
 
 def _step_rows(
-    marks: Marks, event_types: pl.DataFrame, group: pl.Series, stated: pl.Series
+    marks: Marks,
+    event_types: pl.DataFrame,
+    stored: pl.Series,
+    group: pl.Series,
+    stated: pl.Series,
 ) -> pl.DataFrame:
-    full = event_types["name"].gather(marks.type)
+    full = stored.fill_null(event_types["name"].gather(marks.type))
     numbered = full.str.extract(STEP_RANGE, 1)
     marker = numbered.fill_null(full)
     number = pl.Series(marks.number)

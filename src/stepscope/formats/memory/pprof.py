@@ -176,6 +176,22 @@ def _frame(
     return number, line
 
 
+def _counted(values: list[int]) -> tuple[int, int]:
+    """Return how many blocks a sample holds, and their size; 0 where that is unknown.
+
+    Programs are listed with no size, or with -1 byte each, where the backend does not
+    say it.
+    """
+    if len(values) != len(_COUNTED) or values[0] >= _MOST:
+        raise MalformedMessage
+    count, size = values
+    if not size or size == 2**64 - count:
+        return count, 0
+    if size >= _MOST:
+        raise MalformedMessage
+    return count, size
+
+
 def _rows(profile: _Profile, stacks: Stacks) -> Iterator[dict[str, Any]]:
     """Yield a row for each sample that holds memory."""
     in_use: dict[str, int] = {}
@@ -192,10 +208,7 @@ def _rows(profile: _Profile, stacks: Stacks) -> Iterator[dict[str, Any]]:
                 pair = numbers_of(value)
                 key = _string(profile.strings, pair.get(1, 0))
                 labels[key] = _string(profile.strings, pair.get(2, 0))
-        if len(values) != len(_COUNTED) or max(values) >= _MOST:
-            raise MalformedMessage
-        count, size = values
-        # Programs are listed with no size where the backend does not say it.
+        count, size = _counted(values)
         if not count or not size:
             continue
         name = labels.get("device") or _NO_DEVICE

@@ -1,4 +1,4 @@
-"""The timeline that TensorFlow, JAX and XLA write as JSON becomes a profile message.
+"""The timeline that TensorFlow, JAX and XLA write for a viewer becomes a message.
 
 `<host>.trace.json.gz` is made from a profile for a trace viewer: planes are processes,
 lines are threads, values are texts. It is put together again as the message that it was
@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from stepscope.errors import BadInput
+from stepscope.formats.xplane.viewer_events import ViewerEvent, events_of_message
 from stepscope.units import PS_PER_US
 from stepscope.xspace.reading.source import open_bytes
+from stepscope.xspace.wire import MalformedMessage
 from stepscope.xspace.writing.builders import Unsigned
 from stepscope.xspace.writing.write import XSpaceBuilder
 
@@ -40,6 +42,8 @@ _NOT_A_TIME_US: Final = 10.0**17
 #: Ids of lines that are derived from others are negative numbers of 32 bits.
 _NEGATIVE: Final = 2**31
 
+#: How the older form begins: with its first process.
+_MESSAGE: Final = b"\x0a"
 _LONG_NAME: Final = "long_name"
 #: Values that may look like numbers, and are texts in a profile.
 _TEXTS: Final = frozenset(
@@ -51,18 +55,8 @@ _LARGEST: Final = 2**63 - 1
 _LARGEST_UNSIGNED: Final = 2**64 - 1
 
 
-class _Event(msgspec.Struct):
-    ph: str = ""
-    pid: int = 0
-    tid: int = 0
-    ts: float | None = None
-    dur: float = 0.0
-    name: str = ""
-    args: dict[str, Any] | None = None
-
-
 class _Document(msgspec.Struct):
-    events: list[_Event] = msgspec.field(name="traceEvents")
+    events: list[ViewerEvent] = msgspec.field(name="traceEvents")
 
 
 def message_of(source: HostFiles) -> bytes:
@@ -82,19 +76,21 @@ def message_of(source: HostFiles) -> bytes:
     return _message(source.host, _events(source, path))
 
 
-def _events(source: HostFiles, path: Path) -> list[_Event]:
+def _events(source: HostFiles, path: Path) -> list[ViewerEvent]:
     data = open_bytes(path, limit_bytes=source.limit_bytes, mapped=source.mapped)[0]
+    again = "Copy the whole file again, or give the .xplane.pb beside it."
+    content = data.tobytes()
     try:
-        return msgspec.json.decode(data.data, type=_Document, strict=False).events
+        if content.startswith(_MESSAGE):
+            return events_of_message(content)
+        return msgspec.json.decode(content, type=_Document, strict=False).events
+    except MalformedMessage:
+        raise BadInput.at(path, "is cut or damaged", again) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise BadInput.at(
-            path,
-            f"its JSON is broken or cut: {error}",
-            "Copy the whole file again, or give the .xplane.pb beside it.",
-        ) from None
+        raise BadInput.at(path, f"its JSON is broken or cut: {error}", again) from None
 
 
-def _message(host: str, events: list[_Event]) -> bytes:
+def _message(host: str, events: list[ViewerEvent]) -> bytes:
     space = XSpaceBuilder(host, start_ns=None)
     timed = [
         it
@@ -105,12 +101,17 @@ def _message(host: str, events: list[_Event]) -> bytes:
     shown = [it for it in timed if _is_near(it, begin)]
     names = _names(events)
     lines: dict[tuple[int, int], LineBuilder] = {}
-    planes: dict[int, PlaneBuilder] = {}
+    # A device of which nothing was recorded is named, and has no event.
+    planes: dict[int, PlaneBuilder] = {
+        pid: space.plane(name, plane_id=pid)
+        for (pid, thread), name in names.items()
+        if thread is None
+    }
     types: dict[tuple[int, str, str], int] = {}
     for one in shown:
         plane = planes.get(one.pid)
         if plane is None:
-            name = names.get((one.pid, None), f"process {one.pid}")
+            name = f"process {one.pid}"
             plane = planes[one.pid] = space.plane(name, plane_id=one.pid)
         line = lines.get((one.pid, one.tid))
         if line is None:
@@ -134,7 +135,7 @@ def _message(host: str, events: list[_Event]) -> bytes:
 
 
 def _say_what_is_missing(
-    space: XSpaceBuilder, events: list[_Event], shown: list[_Event]
+    space: XSpaceBuilder, events: list[ViewerEvent], shown: list[ViewerEvent]
 ) -> None:
     space.warning(
         "The file was made for a viewer: it lacks the links between threads, all peak "
@@ -152,7 +153,7 @@ def _say_what_is_missing(
             space.warning(f"dropped {count} events: {what}")
 
 
-def _names(events: Iterable[_Event]) -> dict[tuple[int, int | None], str]:
+def _names(events: Iterable[ViewerEvent]) -> dict[tuple[int, int | None], str]:
     """Process, and thread or None → its name."""
     found: dict[tuple[int, int | None], str] = {}
     for one in events:
@@ -166,13 +167,13 @@ def _names(events: Iterable[_Event]) -> dict[tuple[int, int | None], str]:
     return found
 
 
-def _begin(timed: Iterable[_Event]) -> float:
+def _begin(timed: Iterable[ViewerEvent]) -> float:
     """Return what times count from, in µs: 0, or the first of times since 1970."""
     times = [it.ts or 0.0 for it in timed]
     return min(times) if times and max(times) >= _NOT_OF_A_RECORDING_US else 0.0
 
 
-def _is_near(event: _Event, begin_us: float) -> bool:
+def _is_near(event: ViewerEvent, begin_us: float) -> bool:
     """Return whether an event lasts, and lies from the begin, as long as one can."""
     longest = _NOT_OF_A_RECORDING_US
     return 0 <= event.dur < longest and abs((event.ts or 0.0) - begin_us) < longest

@@ -22,7 +22,20 @@ __all__ = ["dashes", "memories"]
 _SHOWN: Final = 8
 #: Lines of the program that are named for each memory.
 _LINES: Final = 3
-_HEADER: Final = ("memory", "peak", "of capacity", "capacity", "peak at")
+_HEADER: Final[tuple[str, ...]] = (
+    "memory",
+    "peak",
+    "of capacity",
+    "capacity",
+    "peak at",
+)
+#: A file that shows one instant knows no peak, and no time of one.
+_AT_ONE_INSTANT: Final[tuple[str, ...]] = (
+    "memory",
+    "in use",
+    "of capacity",
+    "capacity",
+)
 #: Columns of the result that the section shows.
 _COLUMNS: Final = ("rows.peak_bytes", "rows.peak_capacity", "rows.capacity")
 _ROLES: Final[dict[str, Role]] = {"warning": "warn", "critical": "bad"}
@@ -43,9 +56,12 @@ def memories(document: Document, width: int) -> list[Line]:
         )
         for row in result.rows.head(_SHOWN).iter_rows(named=True)
     ]
-    lines = table(
-        _HEADER, body, align=("<", ">", ">", ">", ">"), width=width, stretch=0
-    )
+    known = result.memories.values()
+    header = _AT_ONE_INSTANT if all(map(_is_instant, known)) else _HEADER
+    columns = len(header)
+    align = ("<", *">" * (columns - 1))
+    shown = [row[:columns] for row in body]
+    lines = table(header, shown, align=align, width=width, stretch=0)
     left = result.rows.height - len(body)
     if left:
         lines.append(line(Piece(f"  {left} more", "dim")))
@@ -62,6 +78,10 @@ def memories(document: Document, width: int) -> list[Line]:
         text = f"– {sentence(reason)} {remedy}"
         lines += wrapped(text, width, indent=2, role="dim")
     return [*lines, more("stepscope show memory_profile PATH")]
+
+
+def _is_instant(memory: Memory) -> bool:
+    return memory.level == "one_instant"
 
 
 def dashes(document: Document) -> tuple[Missing, ...]:

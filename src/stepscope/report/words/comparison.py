@@ -37,6 +37,7 @@ _EVIDENCE: Final = {
     "copies": "bytes copied to the device",
     "marker": "the program's markers",
     "device_line": "the stored step line",
+    "stored_call": "the call stored as a step",
     "launch": "repeated launches",
     "period": "repetition",
 }

@@ -30,8 +30,11 @@ def peak_sentence(result: MemoryProfileResult | Unavailable) -> str | None:
         return None
     fullest = known.row(0, named=True)
     name = fullest["memory_id"]
-    peak = f"The memory {name} peaks at {bytes_text(fullest['peak_bytes'])}"
-    every = result.memories[name].lines
+    memory, size = result.memories[name], bytes_text(fullest["peak_bytes"])
+    peak = f"The memory {name} peaks at {size}"
+    if memory.level == "one_instant":
+        peak = f"The memory {name} held {size} when the profile was saved"
+    every = memory.lines
     lines = every.drop_nulls("source")
     if lines.is_empty():
         return f"{peak}."

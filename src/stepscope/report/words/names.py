@@ -71,6 +71,7 @@ PART_WORDS: Final = {"dispatch": "dispatch of", "launch call": "launch calls of"
 SOURCE_WORDS: Final = {
     "marker": "from the program's step markers",
     "device_line": "from the stored step line of the device",
+    "stored_call": "from the call that the producer stored as a step",
     "launch": "inferred: repeated launches of one program",
     "period": "inferred: the work repeats",
 }

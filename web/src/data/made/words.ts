@@ -36,6 +36,7 @@ export const PART_WORDS: Record<string, string> = {
 export const SOURCES: Record<string, string> = {
   "marker": "from the program's step markers",
   "device_line": "from the stored step line of the device",
+  "stored_call": "from the call that the producer stored as a step",
   "launch": "inferred: repeated launches of one program",
   "period": "inferred: the work repeats",
 };

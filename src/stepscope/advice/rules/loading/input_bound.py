@@ -140,6 +140,16 @@ _HANDED_OVER: Final = (
         "come late: see which other work takes the host's cores, and send fewer bytes.",
     ),
 )
+#: Where elements are made in parallel, and a part of each batch when it is asked for.
+_TO_FETCH_AHEAD: Final = (
+    Action(
+        cause="fetch",
+        framework="TensorFlow",
+        text="Make batches ahead: the pipeline works in parallel, and does not end "
+        "with a prefetch.",
+        code="dataset.prefetch(tf.data.AUTOTUNE)",
+    ),
+)
 #: What remains where elements are made in parallel and ahead.
 _REMAINING: Final = (
     Action(
@@ -372,7 +382,8 @@ def _missing_actions(
         return (*native, *_FETCH)
     cache = _CACHE if "cache" in lacks else ()
     rest = tuple(one for one in _FETCH if one.framework == "any" and not cache)
-    return (*native, *cache, *_REMAINING, *rest)
+    practice = _TO_FETCH_AHEAD if "prefetch" in lacks else _REMAINING
+    return (*native, *cache, *practice, *rest)
 
 
 def _note(fetching: InputSignals, verdict: Verdict, *, hidden: bool) -> str | None:
