@@ -12,7 +12,8 @@ function figures(value: number): number {
 }
 
 /** By decimals. Made once: a page writes thousands of numbers, and making one takes long. */
-const FORMATS = [0, 1, 2, 3, 4].map(
+export const MOST_DECIMALS = 4;
+const FORMATS = Array.from({ length: MOST_DECIMALS + 1 }, (_, digits) => digits).map(
   (digits) =>
     new Intl.NumberFormat("en", { minimumFractionDigits: digits, maximumFractionDigits: digits }),
 );
@@ -22,10 +23,10 @@ export function number(value: number | null | undefined, digits?: number): strin
   if (value === null || value === undefined || Number.isNaN(value)) return UNKNOWN;
   if (value === 0) return "0";
   const own = digits ?? (Number.isInteger(value) ? 0 : figures(value));
-  const shown = FORMATS[own]!.format(value);
+  const shown = FORMATS[own]!.format(value).replace("-", "−");
   if (/[1-9]/.test(shown)) return shown;
   // What exists never reads as zero.
-  if (digits === undefined) return value.toPrecision(2);
+  if (digits === undefined) return value.toPrecision(2).replace(/^-/, "−");
   const least = FORMATS[own]!.format(10 ** -own);
   return value > 0 ? `<${least}` : `>−${least}`;
 }

@@ -49,7 +49,7 @@ def test_a_run_of_which_it_is_unknown_has_no_section() -> None:
     ]
     text = page(blueprint.trace(marked))
     assert section(text, "Input") is None
-    assert "Input: cannot tell 2 (input.bound, input.stage)" in text
+    assert "Input: 2 cannot tell (input.bound, input.stage)" in text
 
 
 def test_without_stages_nothing_is_made_up_about_them() -> None:

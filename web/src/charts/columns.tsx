@@ -3,7 +3,7 @@ import type { TargetedKeyboardEvent } from "preact";
 import { useState } from "preact/hooks";
 
 import { counted, decimals, number } from "../format";
-import { Fitted, rounded, Scale } from "../parts/axis";
+import { Fitted, rounded, Scale, written } from "../parts/axis";
 import { moveTo } from "../parts/stops";
 import { Hatches, Legend, paint, present } from "./categories";
 
@@ -27,12 +27,17 @@ interface Props {
   /** What a column is: "step". */
   each: string;
   /** Levels to compare with, such as the mean. */
-  lines?: { label: string; value: number | null }[];
+  lines?: Line[];
   chosen?: number | undefined;
   /** For charts one above the other: the largest height and number of columns of all. */
-  ruler?: { most: number; count: number; legend: boolean };
+  ruler?: { most: number; count: number };
   onPoint?: (index: number | null) => void;
   onChoose?: (index: number) => void;
+}
+
+interface Line {
+  label: string;
+  value: number | null;
 }
 
 /** A column as it is drawn: the worst of as many as share its place. */
@@ -50,6 +55,10 @@ const NARROW = 480;
 const BOTTOM = 22;
 const TOP = 22;
 const TICKS = 4;
+/** The height of a line of text. */
+const LINE = 13;
+/** Columns up to this width begin and end on whole pixels, or some would look pale. */
+const THIN = 12;
 const WIDEST = 90;
 /** Columns that are narrower can hardly be pointed at. */
 const LEAST_WIDTH = 3;
@@ -83,7 +92,7 @@ function Picture(props: Props & { room: number }) {
   return (
     <>
       <Hatches />
-      {ruler?.legend !== false && <Legend categories={present(shown.map((column) => column.parts))} />}
+      {!ruler && <Legend categories={present(shown.map((column) => column.parts))} />}
       <svg viewBox={`0 0 ${room} ${HEIGHT + 16}`} role="list" aria-label={`One column for each ${each}`}>
         <Axis top={top} right={right} y={y} title={`Time of a ${each} (${unit})`} />
         {!alone && (
@@ -118,21 +127,7 @@ function Picture(props: Props & { room: number }) {
         {shown.map((column, index) =>
           column.outside && <rect key={index} class="outside" x={LEFT + index * width} y={TOP} width={width} height={HEIGHT - BOTTOM - TOP} />)}
         {alone || <Groups columns={shown} width={width} />}
-        {lines.map(
-          ({ label, value }) =>
-            value !== null &&
-            value <= top && (
-              <g key={label} class="level" data-level={label}>
-                <line x1={LEFT} x2={right} y1={y(value)} y2={y(value)} />
-                <text
-                  {...(roomy ? { x: right + 4 } : { x: right - 2, "text-anchor": "end" })}
-                  y={y(value) + (label === lines[0]!.label ? 12 : roomy ? 0 : -4)}
-                >
-                  {label} {number(value)}
-                </text>
-              </g>
-            ),
-        )}
+        <Levels lines={lines.filter(({ value }) => value !== null && value <= top)} {...{ right, roomy, y }} />
       </svg>
       <p class="under" aria-live="off">
         {pointed && (
@@ -149,6 +144,29 @@ function Picture(props: Props & { room: number }) {
         {shown.length < props.stacks.length &&
           `${number(props.stacks.length)} ${each}s share ${number(shown.length)} columns; each shows the worst of its own.`}
       </p>
+    </>
+  );
+}
+
+/** Lines across the columns, named beside them, or above them where there is no room beside. */
+function Levels({ lines, right, roomy, y }: { lines: Line[]; right: number; roomy: boolean; y: (value: number) => number }) {
+  const heights = lines.map(({ value }) => y(value!));
+  const together = !roomy && heights.length > 1 && Math.max(...heights) - Math.min(...heights) < LINE;
+  const text = ({ label, value }: Line) => `${label} ${number(value)}`;
+  return (
+    <>
+      {lines.map((each, k) => (
+        <g key={each.label} class="level" data-level={each.label}>
+          <line x1={LEFT} x2={right} y1={heights[k]} y2={heights[k]} />
+          {roomy && <text x={right + 4} y={heights[k]! + (k === 0 ? 12 : 0)}>{text(each)}</text>}
+          {!roomy && !together && <text x={right - 2} y={heights[k]! - 4} text-anchor="end">{text(each)}</text>}
+        </g>
+      ))}
+      {together && (
+        <g class="level">
+          <text x={right - 2} y={Math.min(...heights) - 4} text-anchor="end">{lines.map(text).join(" · ")}</text>
+        </g>
+      )}
     </>
   );
 }
@@ -209,7 +227,7 @@ interface PartsProps {
 /** All columns' parts, one path for each category: thousands of shapes take long to lay out. */
 function Parts({ stacks, width, y }: PartsProps) {
   const gap = Math.min(width * 0.15, 4);
-  const across = Math.max(width - gap, 0.5);
+  const whole = (x: number) => (width < THIN ? Math.round(x) : x);
   const below = stacks.map(() => 0);
   return (
     <g class="parts">
@@ -224,7 +242,8 @@ function Parts({ stacks, width, y }: PartsProps) {
               const bottom = y(below[index]!);
               below[index]! += value;
               const top = y(below[index]!);
-              const x = LEFT + index * width + gap / 2;
+              const x = whole(LEFT + index * width + gap / 2);
+              const across = Math.max(whole(LEFT + (index + 1) * width - gap / 2) - x, 1);
               return bottom > top ? `M${x} ${top}h${across}v${bottom - top}h${-across}z` : "";
             })
             .join("")}
@@ -243,8 +262,8 @@ interface AxisProps {
 
 function Axis({ top, right, y, title }: AxisProps) {
   const step = rounded(top / TICKS);
-  const digits = decimals(top) && Math.max(0, -Math.floor(Math.log10(step)));
-  const at = Array.from({ length: Math.floor(top / step) + 1 }, (_, k): [number, string] => [y(k * step), number(k * step, digits)]);
+  const marks = Array.from({ length: Math.floor(top / step) + 1 }, (_, k) => k * step);
+  const at = written(marks).map((text, k): [number, string] => [y(marks[k]!), text]);
   return (
     <g class="axis" aria-hidden="true">
       <Scale left={LEFT} {...{ right, at, title }} middle={(HEIGHT - BOTTOM + TOP) / 2} />

@@ -34,6 +34,8 @@ interface Props {
 const HEIGHT = 380;
 /** Height of a label. */
 const LABEL = 13;
+/** Between a label and the line below it. */
+const ABOVE = 4;
 const LEFT = 78;
 const RIGHT = 26;
 const TOP = 14;
@@ -111,7 +113,7 @@ function Picture({ label, points, roofs, onChoose, room }: Props & { room: numbe
             onClick={() => onChoose?.(index)}
           />
         ))}
-        {apart(roofs.map((roof) => y(roof.peak) - 4)).map((at, k) => (
+        {besides(roofs.map((roof) => y(roof.peak))).map((at, k) => (
           <text key={k} class="roof" x={right} y={at} text-anchor="end">
             {roofs[k]!.label}
           </text>
@@ -155,13 +157,25 @@ function outline(
   return `M${x(begin)} ${y(begin * memory)}L${x(peak / memory)} ${y(peak)}H${x(last)}`;
 }
 
-/** Heights of labels, moved up where one would lie on the one below it. */
-function apart(heights: number[]): number[] {
-  const moved = [...heights];
-  let below = Infinity;
-  for (const k of heights.map((_, index) => index).sort((a, b) => heights[b]! - heights[a]!)) {
-    below = Math.min(heights[k]!, below - LABEL);
-    moved[k] = below;
+/**
+ * Where the labels of some lines stand: above each. Of lines with no room between them the first has
+ * its label above and the others have theirs below the last, in their order.
+ */
+export function besides(lines: number[]): number[] {
+  const places = [...lines];
+  const down = lines.map((_, k) => k).sort((a, b) => lines[a]! - lines[b]!);
+  let group: number[] = [];
+  const place = () => {
+    const last = lines[group.at(-1) ?? 0]!;
+    group.forEach((k, nth) => (places[k] = nth === 0 ? lines[k]! - ABOVE : last + LABEL * nth));
+  };
+  for (const k of down) {
+    if (group.length > 0 && lines[k]! - lines[group.at(-1)!]! > LABEL + ABOVE) {
+      place();
+      group = [];
+    }
+    group.push(k);
   }
-  return moved;
+  place();
+  return places;
 }

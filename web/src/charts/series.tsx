@@ -2,8 +2,7 @@
 import type { TargetedKeyboardEvent, TargetedMouseEvent } from "preact";
 import { useState } from "preact/hooks";
 
-import { number } from "../format";
-import { Fitted, Scale, ticks } from "../parts/axis";
+import { Fitted, Scale, ticks, written } from "../parts/axis";
 
 export interface Level {
   label: string;
@@ -80,13 +79,13 @@ function Picture(props: Props & { room: number }) {
           <Scale
             left={LEFT}
             right={right}
-            at={ticks(0, top, 4).map((value) => [y(value / top), number(value)])}
+            at={zip(ticks(0, top, 4)).map(([value, text]) => [y(value / top), text])}
             title={props.unitLabel}
             middle={HEIGHT / 2}
           />
-          {ticks(first, first + span, (right - LEFT) / 110).map((value) => (
+          {zip(ticks(first, first + span, (right - LEFT) / 110)).map(([value, text]) => (
             <text key={value} x={LEFT + ((right - LEFT) * (value - first)) / span} y={HEIGHT - 22} text-anchor="middle">
-              {Number(value.toPrecision(7)).toLocaleString("en", { maximumFractionDigits: 6 })}
+              {text}
             </text>
           ))}
           <text x={(LEFT + right) / 2} y={HEIGHT - 4} text-anchor="middle">
@@ -113,7 +112,7 @@ function Picture(props: Props & { room: number }) {
             d={`${outline(high, x, (value) => y(value / top))}${outline(low, x, (value) => y(value / top), true)}z`}
           />
         ))}
-        {share && <path class="share" d={outline(share.values.map((each) => each ?? 0), x, (value) => y(value / 100))} />}
+        {share && <path class="share" d={broken(share.values, x, (value) => y(value / 100))} />}
         {mark && <Mark x={x(mark.index)} label={mark.label} toLeft={x(mark.index) > (LEFT + right) / 2} />}
         {props.chosen != null && (
           <line class="cursor chosen" x1={x(props.chosen)} x2={x(props.chosen)} y1={TOP - 6} y2={HEIGHT - BOTTOM} />
@@ -152,3 +151,12 @@ function outline(values: number[], x: (index: number) => number, y: (value: numb
   if (!back) return points.map(([from, level, to], k) => `${k === 0 ? "M" : "L"}${from} ${level}H${to}`).join("");
   return points.reverse().map(([from, level, to]) => `L${to} ${level}H${from}`).join("");
 }
+
+/** The same for what is unknown at times: no line there, rather than one at zero. */
+export function broken(values: (number | null)[], x: (index: number) => number, y: (value: number) => number): string {
+  const end = (k: number) => x(Math.min(k + 1, values.length - 1));
+  const known = (k: number) => values[k] !== null && values[k] !== undefined;
+  return values.map((value, k) => (value === null ? "" : `${known(k - 1) ? "L" : "M"}${x(k)} ${y(value)}H${end(k)}`)).join("");
+}
+
+const zip = (marks: number[]) => written(marks).map((text, k) => [marks[k]!, text] as const);

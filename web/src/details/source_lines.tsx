@@ -19,6 +19,8 @@ const TOP = 8;
 const ABOVE = 200;
 const COLUMNS = [{ name: "self_us", bar: true }, "percent", "name", "host_us", "total_host_us", "device_us", "total_device_us", "op", "library"];
 const HEAD = ["Line", "Self (µs)", "With callees (µs)"];
+const NO_LINES =
+  "No event of this recording names a line of the program. Python calls do where they are traced: `python_tracer_level=1`, `with_stack=True` for PyTorch.";
 /** ƒ: the times of a whole function, which begins here. */
 const ofAll = (row: Row) => row.function !== null && row.exact === false;
 const own = (row: Row) => Number(row.self_us);
@@ -42,7 +44,13 @@ export function SourceLines({ data, options }: { data: ModelViewsResult; options
   const answer = useAnswer<ProgramText>(file === undefined ? null : address("source", { file }));
   const choose = (row: Row) => void (row.file !== null && (location.hash = hrefOf(row)));
   const table = <DataTable tool="model_views" table="source" caption="lines" {...{ options, columns: COLUMNS, onChoose: choose, inTrace: placeOf }} />;
-  if (file === undefined) return table;
+  if (file === undefined)
+    return (
+      <>
+        <p><Prose text={NO_LINES} /></p>
+        {table}
+      </>
+    );
   // A narrow window has room for the file's own name, which says most.
   const short = (path: string) => (narrow.value ? path.replace(/^.*[\\/]/, "…/") : path);
   const called = Object.fromEntries(files.map((each) => [each, `${short(each)} (${lasting(times.get(each))})`]));

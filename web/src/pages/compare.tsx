@@ -2,7 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 
-import { categoryTitle, paint, Swatch } from "../charts/categories";
+import { categoryTitle, Legend, paint, present, Swatch } from "../charts/categories";
 import { Columns, type Stack } from "../charts/columns";
 import { Chart, Head, Twin } from "../charts/twin";
 import { useAnswer } from "../data/client";
@@ -107,6 +107,7 @@ function Steps({ told }: { told: Told }) {
   if (every.length === 0) return null;
   const most = Math.max(...every.map(height));
   const count = Math.max(...sides.map(([, , stacks]) => stacks.length));
+  if (count === 1) return <OneStep sides={sides} />;
   return (
     <Chart
       title="Step by step"
@@ -123,17 +124,37 @@ function Steps({ told }: { told: Told }) {
       }
     >
       <p><a href={link({ page: "trace_viewer", beside: "@base" })}>Both in Trace, step by step</a></p>
+      <Legend categories={present(every.map(({ parts }) => parts))} />
       {sides.map(([name, run, stacks]) => (
         <section key={name} aria-label={name}>
           <h3>
             {name}: {run.run}, mean {ms(run.mean_ms)}, median {ms(run.median_ms)} of {counted(run.steps, "step")}
+            {run.hosts.length > 1 && run.steps > 0 && `; a column is the mean of ${run.hosts.length} hosts`}
           </h3>
           {stacks.length > 0 && (
-            <Columns stacks={stacks} unit="ms" each={`${name} step`} ruler={{ most, count, legend: name === "base" }} />
+            <Columns stacks={stacks} unit="ms" each={`${name} step`} ruler={{ most, count }} />
           )}
         </section>
       ))}
     </Chart>
+  );
+}
+
+/** A step of each run has no course: its parts, side by side. */
+function OneStep({ sides }: { sides: (readonly [string, RunOfTwo, Stack[]])[] }) {
+  const found = present(sides.flatMap(([, , stacks]) => stacks.map(({ parts }) => parts)));
+  const digits = decimals(Math.max(...sides.map(([, run]) => run.mean_ms ?? 0)));
+  const cells = (of: (stack: Stack) => number | undefined) => sides.map(([, , [one]]) => number(one && (of(one) ?? 0), digits));
+  return (
+    <section class="panel" aria-label="One step of each">
+      <h2>One step of each</h2>
+      <p><a href={link({ page: "trace_viewer", beside: "@base" })}>Both in Trace</a></p>
+      <Twin
+        caption="Parts of the step (ms), without what the recording itself took of it"
+        head={["Part", ...sides.map(([name, run]) => `${name}: ${run.run}`)]}
+        rows={[...found.map(({ name, title }) => [title, ...cells(({ parts }) => parts[name])]), ["the whole step", ...cells(height)]]}
+      />
+    </section>
   );
 }
 

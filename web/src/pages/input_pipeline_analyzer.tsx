@@ -58,7 +58,7 @@ function Summary({ data }: { data: InputPipelineResult }) {
       )}
       {data.next_steps.length > 0 && (
         <>
-          <h3>What to do</h3>
+          <h3>{data.verdict === "not_input_bound" ? "What would make the input cheaper" : "What to do"}</h3>
           <ul>
             {data.next_steps.map((each) => (
               <li key={each.category}>
@@ -142,7 +142,7 @@ function Range({ data }: { data: InputPipelineResult }) {
 }
 
 function HostSide({ data }: { data: InputPipelineResult }) {
-  const { consumer_wait: waits, between_steps: between } = data;
+  const { between_steps: between } = data;
   const { missing } = useAround();
   const why = data.input_ops.length === 0 && reasonFor("host_breakdown_us", missing);
   if (why)
@@ -150,6 +150,7 @@ function HostSide({ data }: { data: InputPipelineResult }) {
       <section class="panel" aria-label="Host side">
         <h2>Host side: input processing time</h2>
         <p><Prose text={`${why.reason} ${why.remedy}`} /></p>
+        <Waits of={data.consumer_wait} />
       </section>
     );
   return (
@@ -169,12 +170,7 @@ function HostSide({ data }: { data: InputPipelineResult }) {
           ))}
         </tbody>
       </table>
-      {waits && waits.waits > 0 && (
-        <p>
-          The consumer waited {ms(waits.per_step_ms)} a step, in {counted(waits.waits, "wait")}, the longest{" "}
-          {ms(waits.longest_ms)}.
-        </p>
-      )}
+      <Waits of={data.consumer_wait} />
       {between?.outside_markers && (
         <p>The iterator ran between the steps, outside their annotation: {ms(between.wait_ms)} counted as input.</p>
       )}
@@ -191,5 +187,17 @@ function HostSide({ data }: { data: InputPipelineResult }) {
         />
       </details>
     </section>
+  );
+}
+
+/** How long the step threads waited, and what of it the steps lost. */
+function Waits({ of }: { of: InputPipelineResult["consumer_wait"] }) {
+  if (!of || of.waits === 0) return null;
+  return (
+    <p>
+      The consumer waited {ms(of.per_step_ms)} a step, in {counted(of.waits, "wait")}, the longest {ms(of.longest_ms)}
+      {of.hidden_ms !== null && of.hidden_ms > 0 &&
+        `; ${ms(of.exposed_per_step_ms)} of it count as input of the step, and in the rest the device worked, or stood still for another reason`}.
+    </p>
   );
 }

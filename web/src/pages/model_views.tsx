@@ -7,7 +7,7 @@ import { DataTable } from "../charts/table";
 import { Chart, Twin } from "../charts/twin";
 import type { Options } from "../data/client";
 import type { AnnotationDetailResult, ModelViewsResult, Row } from "../data/made/types";
-import { heading, lasting, number, percent, size, us } from "../format";
+import { decimals, heading, lasting, number, percent, size, us } from "../format";
 import { Pick } from "../parts/pick";
 import { ToolPage } from "../parts/tool";
 import { Value } from "../parts/value";
@@ -29,7 +29,11 @@ const PRESETS: Record<string, string> = {
   trainable_variables_parameter: "trainable variables' parameters",
   float_operation: "float operations",
 };
-const ORDERS = ["micros", "accelerator_micros", "cpu_micros", "bytes", "params", "float_ops", "occurrence", "name", "depth"];
+/** What `order_by` calls it → what it is. */
+const ORDERS = {
+  micros: "time", accelerator_micros: "time on the device", cpu_micros: "time on the host", bytes: "memory", params: "parameters",
+  float_ops: "float operations", occurrence: "occurrences", name: "name", depth: "depth",
+};
 const COLUMNS = ["total_us", "percent", "self_us", "total_device_us", "occurrences", "parameters", "flops", "allocated_bytes"];
 
 /** Headings that a name does not give. */
@@ -39,6 +43,7 @@ const HEADS: Record<string, string> = { flops: "FLOPs", allocated_bytes: "Alloca
 const RANGES = ["total_us", "percent", "self_us", "total_device_us", "device_us", "device_busy_us", "occurrences", "launches", "step_us"];
 
 type View = keyof typeof VIEWS;
+type Largest = { value: number; whole: boolean };
 
 export function ModelViews() {
   const view = (state.value.view && state.value.view in VIEWS ? state.value.view : "scope") as View;
@@ -72,7 +77,7 @@ function Controls({ view }: { view: View }) {
       <Pick
         label="Order"
         value={state.value.sort ?? ""}
-        of={{ "": "as the preset says", ...Object.fromEntries(ORDERS.map((each) => [each, heading(each)])) }}
+        of={{ "": "as the preset says", ...ORDERS }}
         onPick={(sort) => change({ sort })}
       />
       <Typed label="Names like" value={state.value.find ?? ""} onType={(find) => change({ find })} />
@@ -102,7 +107,7 @@ function Filled({ data, view, options, onView }: { data: ModelViewsResult; view:
   const ranges = view === "annotation";
   const columns = ranges ? RANGES : COLUMNS;
   if (view === "source") return <SourceLines data={data} options={options} />;
-  const most = Math.max(...data[view].map((row) => Number(row.allocated_bytes ?? 0)), 0);
+  const largest = Object.fromEntries(columns.map((name) => [name, largestOf(data[view].map((row) => row[name]))]));
   const choose = { scope: chooseScope, annotation: chooseRange }[view as string];
   return (
     <>
@@ -114,7 +119,7 @@ function Filled({ data, view, options, onView }: { data: ModelViewsResult; view:
         ) : (
           <Tree
             label={`Cost ${VIEWS[view]}`}
-            nodes={data[view].map((row) => node(row, columns, most))}
+            nodes={data[view].map((row) => node(row, columns, largest))}
             head={columns.map((name) => HEADS[name] ?? heading(name))}
             {...(choose && { onChoose: choose })}
           />
@@ -197,7 +202,13 @@ function chooseRange(name: string): void {
   change({ op: name }, { push: true });
 }
 
-function node(row: Row, columns: string[], most: number): TreeNode {
+/** The largest number of a column, by which all of it is written. */
+function largestOf(cells: (Row[string] | undefined)[]): Largest {
+  const known = cells.filter((each) => typeof each === "number");
+  return { value: known.reduce((most, each) => Math.max(most, each), 0), whole: known.every(Number.isInteger) };
+}
+
+function node(row: Row, columns: string[], largest: Record<string, Largest>): TreeNode {
   return {
     id: Number(row.id),
     parent: row.parent === null ? null : Number(row.parent),
@@ -205,7 +216,9 @@ function node(row: Row, columns: string[], most: number): TreeNode {
     cells: columns.map((name) => {
       const value = row[name];
       const known = typeof value === "number" ? value : null;
-      return name === "percent" ? percent(known) : name === "allocated_bytes" ? size(known, most) : number(known);
+      const { value: most, whole } = largest[name]!;
+      if (name === "percent") return percent(known);
+      return name === "allocated_bytes" ? size(known, most) : number(known, whole ? 0 : decimals(most));
     }),
   };
 }

@@ -87,7 +87,7 @@ function Cards({ data }: { data: OverviewPageResult }) {
         <Card field="batch_time_ms" title="Time of a batch" exact={data.batch_time_ms} shown={ms(data.batch_time_ms)} />
       )}
       {hasSteps && <Card name="95th percentile" field="step_time_ms.p95" title="Step time, 95th percentile" exact={data.step_time_ms.p95} shown={ms(data.step_time_ms.p95)} />}
-      <Card field="device_execution_percent" title="Device busy" exact={data.device_execution_percent} />
+      <Card name={data.breakdown_detail_ms?.transfer_wait ? "Device busy or waiting for transfers" : "Device busy"} field="device_execution_percent" title="Device busy" exact={data.device_execution_percent} />
       <Card field="input_percent" title="Input" exact={data.input_percent} evidence={<a href={link({ page: "input_pipeline_analyzer" })}>Input pipeline</a>} />
       <Card field="kernel_launch_percent" title="Kernel launch" exact={data.kernel_launch_percent} />
     </ul>

@@ -20,12 +20,12 @@ const SUMMARY =
   "A circle is an op or kernel, its area the share of the time; full: measured by counters, hollow: from shapes and bytes. The lines are what the device allows.";
 
 const COLUMNS: Columns = [
-  "rank", "name", "kernel_name", "op_name: Op that launched it", { name: "time_percent", bar: true },
+  "rank", { name: "total_us", bar: true }, { name: "time_percent", bar: true }, "name", "kernel_name", "op_name: Op that launched it",
   "evidence: Work known by", "of_roof_percent: Of the roof", "bound_by",
   { name: "operational_intensity", title: "FLOP per byte", show: figures },
   { name: "gflops_per_s", title: "GFLOP/s", show: figures },
   "roof_gflops_per_s: Roof, GFLOP/s", { name: "gb_per_s", title: "GB/s", show: figures },
-  "occurrences", "total_us", "lacks: Not known",
+  "occurrences", "lacks: Not known",
 ];
 
 const ROOFS: Columns = [

@@ -66,7 +66,7 @@ function PipelineGraph({ data, host }: { data: TfDataBottleneckAnalysisResult; h
   return (
     <Chart
       title="Input pipeline graph"
-      summary="Bold outline: on the critical path. Red outline and the word “bottleneck”: longest self time on that path. Dashed: the others."
+      summary={`Bold outline: on the critical path. Red outline and the word “bottleneck”: longest self time on that path. Dashed: the others.${passing(shown)}`}
       controls={
         <>
           <Pick label="Host" value={shown.host} of={hosts} onPick={(host) => change({ host })} />
@@ -88,6 +88,14 @@ function PipelineGraph({ data, host }: { data: TfDataBottleneckAnalysisResult; h
       <Stages graph={shown} />
     </Chart>
   );
+}
+
+/** Stages that took longer than the bottleneck and yet are none. */
+function passing({ nodes }: Graph): string {
+  const most = nodes.find((node) => node.bottleneck)?.self_us ?? Infinity;
+  const longer = nodes.filter((node) => node.critical && node.transparent && node.self_us > most).map(({ type }) => type);
+  if (longer.length === 0) return "";
+  return ` ${[...new Set(longer)].join(" and ")} only ${longer.length > 1 ? "pass" : "passes"} elements on and cannot be made quicker, so ${longer.length > 1 ? "they are" : "it is"} no bottleneck.`;
 }
 
 function Stages({ graph }: { graph: Graph }) {

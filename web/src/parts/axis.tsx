@@ -2,6 +2,8 @@
 import type { ComponentChildren } from "preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 
+import { MOST_DECIMALS, number } from "../format";
+
 const NARROWEST = 260;
 
 /**
@@ -61,4 +63,11 @@ export function ticks(from: number, to: number, count: number): number[] {
   const step = rounded((to - from) / count || 1);
   const first = Math.ceil(from / step);
   return Array.from({ length: Math.max(Math.floor(to / step) - first + 1, 0) }, (_, k) => (first + k) * step);
+}
+
+/** Round numbers as they are written on their axis: all with the decimals that tell them apart. */
+export function written(marks: number[]): string[] {
+  const step = marks.length > 1 ? marks[1]! - marks[0]! : (marks[0] ?? 1);
+  const digits = Math.max(-Math.floor(Math.log10(Math.abs(step) || 1) + 1e-9), 0);
+  return marks.map((each) => number(each, digits <= MOST_DECIMALS ? digits : undefined));
 }

@@ -2,17 +2,19 @@
 
 /** Names up to this long are never cut. */
 const SHORT = 30;
+/** Up to this length they fit on a phone, too. */
+const PLAIN = 18;
 /** What stays of a name without scopes, and at most of one with them. */
 const TAIL = 14;
 const LONGEST_TAIL = 42;
 
 export function Name({ text }: { text: string }) {
   const [head, tail] = parted(text);
-  if (head === "") return <>{text}</>;
+  if (head === "") return text.length > PLAIN ? <span class="plain">{text}</span> : <>{text}</>;
   return (
     <span class="name">
       <span class="head" style={{ maxWidth: `max(5ch, var(--name) - ${0.85 * tail.length}ch)` }}>{head}</span>
-      <span class="tail">{tail}</span>
+      <span class="tail"><bdi>{tail}</bdi></span>
     </span>
   );
 }
@@ -22,8 +24,18 @@ export function parted(text: string): [string, string] {
   if (text.length <= SHORT) return ["", text];
   const last = text.slice(-LONGEST_TAIL);
   const found = /(\/|::)(?!$)/.exec(last);
-  const kept = found ? last.slice(found.index + found[0].length) : text.slice(-TAIL);
-  return [text.slice(0, text.length - kept.length), kept];
+  if (found) return cut(text, last.length - found.index - found[0].length);
+  // Words stay whole where there are any.
+  const words = /\s(\S.{0,24})$/.exec(text);
+  return cut(text, words ? words[1]!.length : TAIL);
+}
+
+const cut = (text: string, kept: number): [string, string] => [text.slice(0, text.length - kept), text.slice(text.length - kept)];
+
+/** What tells a track or a section from its like stands at its end: a number, a device. */
+export function numbered(text: string): [string, string] {
+  const found = /(#\d+|[/:][^/:\s]{1,12}(:\d+)?)$/.exec(text);
+  return found && found.index > 0 ? cut(text, found[0].length) : [text, ""];
 }
 
 /** The last part of a scope. */

@@ -2,6 +2,7 @@
 import { useState } from "preact/hooks";
 
 import { counted } from "../format";
+import { numbered } from "../parts/name";
 import { letters } from "../state/letters";
 import { ordered, rowsOf, type Arrangement, type Catalogue, type Lane, type Layout } from "../timeline/model";
 import { reorder, said, toggleFold, toggleHidden, togglePin } from "./chosen";
@@ -45,10 +46,16 @@ function SectionName({ catalogue, lane }: { catalogue: Catalogue; lane: Lane }) 
       title={[section.name, section.label].filter(Boolean).join(" · ")}
       onClick={() => toggleFold(lane.key)}
     >
-      <span aria-hidden="true">{lane.open ? "▾" : "▸"}</span> <b>{section.name}</b>{" "}
+      <span aria-hidden="true">{lane.open ? "▾" : "▸"}</span> <b><Ended name={section.name} /></b>{" "}
       <small>{[section.label, counted(section.tracks.length, "track")].filter(Boolean).join(" · ")}</small>
     </button>
   );
+}
+
+/** A name that keeps its end where there is little room. */
+function Ended({ name }: { name: string }) {
+  const [head, tail] = numbered(name);
+  return <span class="ended"><span>{head}</span><span>{tail}</span></span>;
 }
 
 interface TrackProps {
@@ -103,7 +110,7 @@ function TrackName({ catalogue, lane, as, dragged, drag }: TrackProps) {
         aria-expanded={foldable ? lane.open : undefined}
         onClick={() => foldable && toggleFold(`t${track.track}`)}
       >
-        <span aria-hidden="true">{foldable ? (lane.open ? "▾" : "▸") : " "}</span> {track.name}
+        <span aria-hidden="true">{foldable ? (lane.open ? "▾" : "▸") : " "}</span> <Ended name={track.name} />
       </button>
       <button class="act" aria-pressed={lane.pinned} aria-label={`${lane.pinned ? "Unpin" : "Pin"} ${track.name}`} onClick={() => togglePin(track.track)}>
         <span aria-hidden="true">{lane.pinned ? "◆" : "◇"}</span>

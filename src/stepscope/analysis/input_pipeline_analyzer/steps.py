@@ -85,6 +85,7 @@ class ConsumerWait(msgspec.Struct, frozen=True, kw_only=True):
         per_step_ms: Mean waiting time of a step.
         exposed_ms: Part of the waiting time that the steps are charged with as input;
             mean over devices.
+        exposed_per_step_ms: That part, for the average step.
         hidden_ms: The rest of it, in which a device worked or idled for another
             reason; null where there is no device.
         waits: Number of uninterrupted stretches of waiting.
@@ -95,6 +96,7 @@ class ConsumerWait(msgspec.Struct, frozen=True, kw_only=True):
     total_ms: float
     per_step_ms: float
     exposed_ms: float
+    exposed_per_step_ms: float
     hidden_ms: float | None
     waits: int
     slow_waits: int
@@ -274,6 +276,7 @@ def consumer_wait(
         total_ms=total / PS_PER_MS,
         per_step_ms=total / windows / PS_PER_MS,
         exposed_ms=exposed / PS_PER_MS,
+        exposed_per_step_ms=exposed / windows / PS_PER_MS,
         hidden_ms=(total - exposed) / PS_PER_MS if hides else None,
         waits=len(every),
         slow_waits=int((every > THRESHOLDS.slow_fetch.value).sum()),

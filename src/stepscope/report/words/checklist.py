@@ -6,12 +6,12 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from stepscope.advice.checklist import CheckedStage
     from stepscope.advice.finding import Finding, Severity, Status
 
-__all__ = ["stage_line"]
+__all__ = ["stage_counts", "stage_line"]
 
 _STATUS_WORDS: Final[dict[Status, str]] = {
     "cannot_tell": "cannot tell",
@@ -31,26 +31,37 @@ def stage_line(stage: CheckedStage, findings: Sequence[Finding]) -> str:
 
     Checks that could not tell are named, since they are what is left to do.
     """
+    unsure = [one.id for one in _of(stage, findings) if one.status == "cannot_tell"]
+    names: dict[Status, str] = {"cannot_tell": f" ({', '.join(unsure)})"}
+    return _line(stage, findings, names)
+
+
+def stage_counts(stage: CheckedStage, findings: Sequence[Finding]) -> str:
+    """Write the same without names, for where the checks unfold below the line."""
+    return _line(stage, findings, {})
+
+
+def _line(
+    stage: CheckedStage, findings: Sequence[Finding], names: Mapping[Status, str]
+) -> str:
     parts = []
-    mine = [one for one in findings if one.id in stage.findings]
     for status, count in stage.counts.items():
         if status == "fail":
-            parts += _fails(mine)
-            continue
-        checks = "check" if count == 1 else "checks"
-        number = f"({count} {checks})" if status == "pass" else f"{count}"
-        if status == "cannot_tell":
-            unsure = (one.id for one in mine if one.status == status)
-            number += f" ({', '.join(unsure)})"
-        parts.append(f"{_STATUS_WORDS[status]} {number}")
+            parts += _fails(_of(stage, findings))
+        else:
+            parts.append(f"{count} {_STATUS_WORDS[status]}{names.get(status, '')}")
     return f"{stage.title}: {' · '.join(parts)}"
+
+
+def _of(stage: CheckedStage, findings: Sequence[Finding]) -> list[Finding]:
+    return [one for one in findings if one.id in stage.findings]
 
 
 def _fails(findings: Sequence[Finding]) -> list[str]:
     """Count the checks that fail by how much they matter."""
     counts = Counter(one.severity for one in findings if one.status == "fail")
     return [
-        f"{word if counts[severity] == 1 else several} {counts[severity]}"
+        f"{counts[severity]} {word if counts[severity] == 1 else several}"
         for severity, (word, several) in _SEVERITY_WORDS.items()
         if counts[severity]
     ]

@@ -13,7 +13,7 @@ from stepscope.analysis.timeline.located import spot_of
 from stepscope.report.compose import judge
 from stepscope.report.plain import plain
 from stepscope.report.words import findings as finding_words
-from stepscope.report.words.checklist import stage_line
+from stepscope.report.words.checklist import stage_counts
 from stepscope.report.words.names import OWNER_WORDS
 from stepscope.report.words.together import together_words
 from stepscope.report.words.valuable import most_valuable
@@ -49,7 +49,7 @@ def told_findings(profile: ProfileWithTools) -> dict[str, Plain]:
         "stages": [
             {
                 **_record(one),
-                "line": stage_line(one, judged.findings),
+                "line": stage_counts(one, judged.findings),
                 "fails": one.fails,
             }
             for one in checklist(judged.findings)

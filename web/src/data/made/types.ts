@@ -204,6 +204,7 @@ export interface ConsumerWait {
   total_ms: number;
   per_step_ms: number;
   exposed_ms: number;
+  exposed_per_step_ms: number;
   hidden_ms: number | null;
   waits: number;
   slow_waits: number;

@@ -1,0 +1,19 @@
+import { describe, expect, it } from "vitest";
+
+import { besides } from "./roofline";
+
+describe("labels of roofs", () => {
+  it("stand above lines that lie apart", () => {
+    expect(besides([20, 60, 100])).toEqual([16, 56, 96]);
+  });
+  it("stand above the first and below the last of lines close together", () => {
+    expect(besides([28, 20, 32])).toEqual([45, 16, 58]);
+  });
+  it("never lie on each other or on a line", () => {
+    const lines = [20, 24, 90, 93, 97];
+    const labels = besides(lines);
+    const tops = [...labels].sort((a, b) => a - b);
+    for (let k = 1; k < tops.length; k++) expect(tops[k]! - tops[k - 1]!).toBeGreaterThanOrEqual(13);
+    for (const label of labels) expect(lines.filter((line) => line > label - 9 && line < label)).toEqual([]);
+  });
+});
