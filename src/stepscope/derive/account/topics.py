@@ -61,6 +61,10 @@ _DEBUGGING: Final = (
     r"|DebugNanCount|DebugIdentity(?:V[23])?)(?::|$)"
     r"|(?i:\bdebug_?(?:callback|print)\b)|anomaly_mode\.py\b"
 )
+#: What TensorFlow's print runs before it: it makes the text of the tensors. Where
+#: nothing is printed the text may be one that the program wants.
+_PRINTS: Final = r"(?:^|[:/ ])PrintV2(?::|$)"
+_FORMATS: Final = r"(?:^|[:/ ])StringFormat(?::|$)"
 #: A counter that only the recorder writes that keeps collections, in any program.
 _WATCHED: Final = "process RSS (bytes)"
 _D2H: Final = ACTIVITY_KINDS.categories.to_list().index("d2h")
@@ -258,7 +262,11 @@ def _debugging(
     states: HostStates, event_types: pl.DataFrame, types: NDArray[np.int32]
 ) -> Spans:
     """Return when the threads that are asked what they do look at the program."""
-    wanted = event_types["name"].str.contains(_DEBUGGING).to_numpy()
+    names = event_types["name"]
+    asked = names.str.contains(_DEBUGGING)
+    if names.str.contains(_PRINTS).any():
+        asked |= names.str.contains(_FORMATS)
+    wanted = asked.to_numpy()
     if not wanted.any():
         return Spans.empty()
     rows = states.classes.rows
