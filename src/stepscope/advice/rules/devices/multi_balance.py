@@ -52,8 +52,8 @@ _WORDS: Final = Words(
     passed="all workers have the same amount of work",
     lead=(
         (
-            "More work falls to {named} than to the others: {ms_per_step} a step beyond "
-            "their median."
+            "More work falls to {named} than to the others: {ms_per_step} a step "
+            "beyond their median."
         ),
         "One worker has more to do than the others: {ms_per_step} a step.",
     ),
@@ -62,8 +62,9 @@ _WORDS: Final = Words(
         ("fail", None): (
             (
                 (
-                    "{ms_per_step} more work a step falls to {named} than to the median of "
-                    "the others; it is the busiest in {busiest_in} of the steps."
+                    "{ms_per_step} more work a step falls to {named} than to the "
+                    "median of the others; it is the busiest in {busiest_in} of the "
+                    "steps."
                 ),
                 "One worker has {ms_per_step} more work than the median of the others.",
                 "{title}: {share_percent} of the time.",
