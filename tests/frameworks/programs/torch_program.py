@@ -114,7 +114,8 @@ def main(fault: str) -> None:
     model = Model()
     network = model
     if fault in {"ranks", "straggler"}:
-        network = nn.parallel.DistributedDataParallel(model)
+        # One exchange after the backward pass: both ranks meet once in a step.
+        network = nn.parallel.DistributedDataParallel(model, bucket_cap_mb=100)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     collate = slow_collate if fault == "slow_collate" else None
     rows = torch.randn(ROWS * DIFFERENT, FEATURES)
