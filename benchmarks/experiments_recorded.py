@@ -34,8 +34,15 @@ TIMED = range(SKIPPED + 1, SKIPPED + STEPS - 1)
 HEALTHY = "healthy"
 #: File that says how long recording took, and the load.
 CONDITIONS = "conditions"
-#: Fault of TensorFlow whose twin is not Keras's `fit` but the same loop, compiled.
-BY_HAND = {("tensorflow", "eager"): "by_hand", ("tensorflow", "retrace"): "by_hand"}
+#: Faults whose twin is another program than the healthy one: a loop by hand, compiled;
+#: the same with a prefetch; two ranks with as much work.
+OTHER_TWINS = {
+    ("tensorflow", "eager"): "by_hand",
+    ("tensorflow", "retrace"): "by_hand",
+    ("tensorflow", "print"): "by_hand",
+    ("tensorflow", "no_prefetch"): "prefetched",
+    ("torch", "straggler"): "ranks",
+}
 #: Steps of a twin after those that stopped it which are not timed: caches are cold.
 COLD = 2
 #: One thread for each program: the machine has others to run.
@@ -78,23 +85,32 @@ PLANTED = {
     ("tensorflow", "retrace"): Fault("a new shape every step", "Compiling"),
     ("tensorflow", "callback"): Fault("a callback that sleeps", "`log_metrics`"),
     ("tensorflow", "checkpoint"): Fault("weights written", "`save_checkpoint`"),
+    ("tensorflow", "no_prefetch"): Fault("batches when asked for", "Input-bound"),
+    ("tensorflow", "print"): Fault("weights printed in the graph", "Prints and checks"),
     ("jax", "slow_transform"): Fault("a batch sorted often", "`transform`"),
     ("jax", "read_back"): Fault("every weight fetched", "`read_norms`"),
     ("jax", "eager"): Fault("a step that is not compiled", "one by one"),
     ("jax", "callback"): Fault("logging that sleeps", "`log_metrics`"),
     ("jax", "recompile"): Fault("a new shape every step", "Compiling"),
     ("jax", "checkpoint"): Fault("weights every second step", "`save_checkpoint`", 2),
+    ("jax", "outside"): Fault("a batch sorted before the mark", "`transform`"),
+    ("jax", "debug"): Fault("gradients looked at in the graph", "Prints and checks"),
     ("torch", "slow_transform"): Fault("rows through lists", "`normalize_by_hand`"),
     ("torch", "slow_collate"): Fault("a collate in Python", "`slow_collate`"),
     ("torch", "read_back"): Fault("each value read by itself", "`read_losses`"),
     ("torch", "callback"): Fault("logging that sleeps", "`log_metrics`"),
     ("torch", "checkpoint"): Fault("weights written", "`save_checkpoint`"),
     ("torch", "collect"): Fault("collections by hand", "garbage"),
+    ("torch", "tiny_ops"): Fault("thousands of tiny ops", "tiny ops"),
+    ("torch", "anomaly"): Fault("a search for anomalies", "anomalies"),
+    ("torch", "straggler"): Fault("one of two ranks sorts", "others wait for"),
+    ("torch", "leak"): Fault("graphs of gradients kept", "`LOSSES`"),
     ("plain", "python_loop"): Fault("a double loop in Python", "`count_words`"),
     ("plain", "lock"): Fault("a lock that another holds", "`read_shared`"),
     ("plain", "logging"): Fault("thousands of log lines", "`write_logs`"),
     ("plain", "collect"): Fault("collections by hand", "garbage"),
     ("plain", "slow_loader"): Fault("a batch sorted often", "`normalize_slowly`"),
+    ("plain", "slow_shard"): Fault("a store slow each fourth time", "`read_shard`", 4),
     ("plain", "callback"): Fault("a callback that sleeps", "`Logs.on_batch_end`"),
     ("plain", "bursts"): Fault("a validation every sixth step", "`validate`", 6),
     ("plain", "checkpoint"): Fault("a file every third step", "`save_checkpoint`", 3),
@@ -122,12 +138,12 @@ class Run:
     @property
     def is_twin(self) -> bool:
         """Whether nothing was planted."""
-        return self.fault in {HEALTHY, *BY_HAND.values()}
+        return self.fault in {HEALTHY, *OTHER_TWINS.values()}
 
     @property
     def twin(self) -> str:
         """The name of the same work without the fault."""
-        return BY_HAND.get((self.framework, self.fault), HEALTHY)
+        return OTHER_TWINS.get((self.framework, self.fault), HEALTHY)
 
     @property
     def twin_around(self) -> "Run | None":

@@ -147,3 +147,24 @@ def test_the_function_that_a_callback_calls_is_named() -> None:
     finding = findings(lines)["debug.print"]
     assert finding.parts[0].function == "histogram"
     assert lead_sentence(finding).endswith("most of it in `histogram` (train.py:8).")
+
+
+def test_the_text_of_what_is_printed_is_made_for_printing() -> None:
+    """TensorFlow's print first formats its tensors, which takes most of the time."""
+    formatting = "StringFormat_3:StringFormat"
+    alone = on_host(pause=formatting, pause_us=600.0)
+    assert findings(alone)["debug.print"].status == "pass"
+    begin = next(line[2] for line in alone if line[1] == formatting)
+    printed = [*alone, ("main", "PrintV2_3:PrintV2", begin + 600.5, 1.0)]
+    found = findings(printed)["debug.print"]
+    assert (found.status, found.severity) == ("fail", "critical")
+
+
+def test_what_is_printed_beside_other_ops_holds_up_nothing() -> None:
+    lines = on_host(pause="PrintV2:PrintV2", pause_us=600.0)
+    pauses = [line for line in lines if line[1] == "PrintV2:PrintV2"]
+    beside_it = [
+        ("tf_Compute/1", f"MatMul_{at}:MatMul", line[2], 600.0)
+        for at, line in enumerate(pauses)
+    ]
+    assert findings([*lines, *beside_it])["debug.print"].status == "pass"

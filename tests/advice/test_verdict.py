@@ -155,9 +155,25 @@ def test_a_gain_is_known_as_well_as_the_mean_of_the_steps() -> None:
         pattern_of(effects, every_percent=60), mean_ms=(low, high)
     )
     assert pattern.promise(3.0) == Saving(low=high / 2, high=high)
-    # In bursts even half of the mean may not come.
+    # Where the effects of steps differ much, even half of the mean may not come.
     rare = msgspec.structs.replace(pattern, mean_ms=(0.5, 6.0))
     assert rare.promise(3.0) == Saving(low=0.5, high=6.0)
+
+
+def test_how_many_steps_were_hit_is_no_doubt_of_a_gain() -> None:
+    """Two steps of eleven wait for half a second: a gain is counted against these.
+
+    One draw of steps in twenty holds neither of them, as if next to nothing came.
+    """
+    effects = [0] * 11
+    effects[3] = effects[9] = 500 * MS
+    mean = 1_000 / 11
+    assert mean_interval_ms(effects) == pytest.approx((mean, mean))
+    effects[9] = 600 * MS
+    low, high = mean_interval_ms(effects)
+    # Each of both may be either of them.
+    assert low == pytest.approx(1_000 / 11)
+    assert high == pytest.approx(1_200 / 11)
 
 
 def test_steps_that_differ_leave_the_mean_in_doubt_whatever_the_share_is() -> None:
@@ -169,7 +185,7 @@ def test_steps_that_differ_leave_the_mean_in_doubt_whatever_the_share_is() -> No
 
 
 def test_no_more_is_promised_than_a_step_lasts() -> None:
-    scattered = tuple(ms * MS for ms in (1, 3, 2, 9) * 3)
+    scattered = tuple(ms * MS for ms in (1, 3, 9, 2, 2, 9, 1, 3, 2, 3, 9, 1))
     assert mean_interval_ms(scattered)[1] > 15 / 4
     assert promise_of(scattered, scattered).high == pytest.approx(15 / 4)
     # Where all steps are alike nothing is in doubt.

@@ -42,6 +42,7 @@ FAULTS: Final = {
     ("plain", "collect"): (COLLECTING, "garbage"),
     ("plain", "slow_loader"): (INPUT, "`normalize_slowly` (plain_program.py:"),
     # Without a device the program's own work between steps is host compute too.
+    ("plain", "slow_shard"): (INPUT, "`read_shard` (plain_program.py:"),
     ("plain", "callback"): (BETWEEN, "`Logs.on_batch_end` (plain_program.py:"),
     ("plain", "bursts"): (BETWEEN, "`validate` (plain_program.py:"),
     ("plain", "checkpoint"): (WRITING, "`save_checkpoint` (plain_program.py:"),
@@ -54,6 +55,10 @@ FAULTS: Final = {
     ("torch", "callback"): (BETWEEN, "`log_metrics` (torch_program.py:"),
     ("torch", "checkpoint"): (WRITING, "`save_checkpoint` (torch_program.py:"),
     ("torch", "collect"): (COLLECTING, "garbage"),
+    ("torch", "tiny_ops"): (("launch.small",), "tiny ops a step"),
+    ("torch", "anomaly"): (("debug.print",), "PyTorch searches for anomalies"),
+    ("torch", "straggler"): (("allreduce.arrival",), "The others wait for "),
+    ("torch", "leak"): (("mem.leak",), "`LOSSES` (torch_program.py:"),
     ("tensorflow", "sequential_map"): (INPUT, "Input-bound"),
     ("tensorflow", "numpy_function"): (
         INPUT,
@@ -69,6 +74,8 @@ FAULTS: Final = {
         WRITING,
         "`save_checkpoint` (tensorflow_program.py:",
     ),
+    ("tensorflow", "no_prefetch"): (INPUT, "Input-bound"),
+    ("tensorflow", "print"): (("debug.print",), "Prints and checks inside the steps"),
     ("jax", "slow_transform"): (WORK, "`transform` (jax_program.py:"),
     ("jax", "read_back"): (WORK, "`read_norms` (jax_program.py:"),
     # A long collection or pause lies between no two ops: then the function is blamed.
@@ -76,6 +83,8 @@ FAULTS: Final = {
     ("jax", "callback"): (BETWEEN, "`log_metrics` (jax_program.py:"),
     ("jax", "recompile"): (COMPILING, "update"),
     ("jax", "checkpoint"): (WRITING, "`save_checkpoint` (jax_program.py:"),
+    ("jax", "outside"): (BETWEEN, "`transform` (jax_program.py:"),
+    ("jax", "debug"): (("debug.print",), "Prints and checks inside the steps"),
 }
 #: Two of each framework, of different kinds; `make test-thorough` plants all of them,
 #: and `make experiments` each of them in two sizes.

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "difference_interval",
+    "is_hit",
     "mean_interval_ms",
     "ratio_interval",
 ]
@@ -31,6 +32,7 @@ _DRAWS: Final = 1000
 _INTERVAL: Final = (2.5, 97.5)
 #: Fewer steps have no interval.
 _FEW: Final = 3
+_PAIR: Final = 2
 
 
 def ratio_interval(
@@ -43,18 +45,32 @@ def ratio_interval(
 
 
 def mean_interval_ms(effect_ps: Sequence[int]) -> tuple[float, float]:
-    """Return what the mean effect of other such steps may be, in ms.
+    """Return what the mean effect may be if it comes as often as here, in ms.
 
-    That is the 95 % interval of the mean. Equal effects, and fewer than three, have
-    none: both ends are their mean.
+    That is the 95 % interval of the mean. Steps that are hit are drawn from these, and
+    others from the others: what a change gains is counted against the recorded steps,
+    and how many of them were hit is known. Equal effects, and fewer than three, have no
+    interval: both ends are their mean.
     """
     count = max(len(effect_ps), 1)
-    mean = sum(effect_ps) / count / PS_PER_MS
-    if len(effect_ps) < _FEW or len(set(effect_ps)) == 1:
-        return mean, mean
-    sums, counts = _sums((effect_ps, [1] * count), stream=0)
-    low, high = np.percentile(sums / counts / PS_PER_MS, _INTERVAL)
-    return min(float(low), mean), max(float(high), mean)
+    mean = sum(effect_ps) / count
+    if len(effect_ps) < _FEW:
+        return mean / PS_PER_MS, mean / PS_PER_MS
+    drawn = np.zeros(_DRAWS)
+    for stream, hit in enumerate((True, False)):
+        group = [one for one in effect_ps if is_hit(one, mean) is hit]
+        if len(set(group)) > 1:
+            sums, counts = _sums((group, [1] * len(group)), stream=stream)
+            drawn += len(group) * sums / counts
+        else:
+            drawn += sum(group)
+    low, high = np.percentile(drawn / count, _INTERVAL)
+    return min(float(low), mean) / PS_PER_MS, max(float(high), mean) / PS_PER_MS
+
+
+def is_hit(effect_ps: float, mean_ps: float) -> bool:
+    """Return whether a step is hit: it has half of the mean effect of a step."""
+    return effect_ps > 0 and 2 * effect_ps >= mean_ps
 
 
 def difference_interval(
@@ -79,7 +95,8 @@ def _sums(
 ) -> list[NDArray[np.float64]]:
     """Return for each column the sums over the steps of every draw."""
     count = len(columns[0])
-    length = math.ceil(count ** (1 / 3))
+    # A block of two of two steps would be all there is.
+    length = math.ceil(count ** (1 / 3)) if count > _PAIR else 1
     blocks = math.ceil(count / length)
     # Python's generator has been imported long since; numpy's takes 8 ms more.
     made = random.Random(stream).randbytes(4 * _DRAWS * blocks)  # noqa: S311 - no secret

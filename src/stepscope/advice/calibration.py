@@ -52,12 +52,14 @@ CALIBRATED: Final[Mapping[str, str]] = MappingProxyType(
         "multi.batch": "tests/data/gpu/check_jax",
         "multi.sequential": "public gpu_jax_amd/jax08_conv",
         "comm.exposed": "public kineto/dlrm_8rank_v100",
+        "multi.balance": "experiment torch straggler",
         "allreduce.arrival": "public kineto/dlrm_8rank_v100",
         "multi.stagger": "public kineto/dlrm_8rank_v100",
-        "mem.leak": "experiment torch read_back",
+        "mem.leak": "experiment torch leak",
         "step.outlier": "tests/data/jax_ahead",
         "step.periodic": "public nsys_ladder/8workers.sqlite.gz",
         "cpu.threads": "experiment torch collect",
+        "debug.print": "experiment jax debug",
     }
 )
 

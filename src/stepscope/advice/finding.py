@@ -143,8 +143,8 @@ class Pattern(msgspec.Struct, frozen=True, kw_only=True):
         steps: Number of judged steps.
         shortest_ms: Smallest effect of the steps that are hit; null where none is.
         longest_ms: Largest effect of a step.
-        mean_ms: From and to what the mean effect of other such steps may be: its 95 %
-            interval; null where nothing fails.
+        mean_ms: From and to what the mean effect may be if it comes as often as here:
+            its 95 % interval; null where nothing fails.
     """
 
     kind: PatternKind

@@ -28,10 +28,11 @@ READS: Final = (account_signals, slowed_by_input)
 _MORE: Final = 0.1
 #: The part of the rest of a step that goes at most: what it does is still done.
 _MOST: Final = 0.75
-#: What has just been compiled runs for the first time, which takes JAX 5 and TensorFlow
-#: 10 times as long as later runs (docs/decisions/0022-the-whole-effect.md).
-_FIRST_RUN: Final = 0.1
-_MOST_OF_FIRST_RUN: Final = 0.9
+#: What has just been compiled runs for the first time. That took 5 to 10 times as long
+#: as later runs, and besides up to a quarter of what compiling took
+#: (docs/decisions/0022-the-whole-effect.md).
+_FIRST_RUN: Final = 0.2
+_MOST_OF_FIRST_RUN: Final = 0.95
 
 
 def with_rest_of_step(finding: Finding, signals: Signals) -> Finding:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import numpy as np
 
-from stepscope.advice.bootstrap import mean_interval_ms, ratio_interval
+from stepscope.advice.bootstrap import is_hit, mean_interval_ms, ratio_interval
 from stepscope.advice.finding import (
     CauseShare,
     Pattern,
@@ -80,7 +80,7 @@ def pattern_of(effect_ps: Sequence[int], *, every_percent: float) -> Pattern:
     """
     count = len(effect_ps)
     mean = sum(effect_ps) / max(count, 1)
-    hit = [one for one in effect_ps if one > 0 and 2 * one >= mean]
+    hit = [one for one in effect_ps if is_hit(one, mean)]
     kind: PatternKind
     if 100 * len(hit) >= every_percent * count:
         kind = "every"
@@ -110,7 +110,7 @@ def promise_of(effect_ps: Sequence[int], window_ps: Sequence[int]) -> Saving:
 def _with_doubt(
     pattern: Pattern, effect_ps: Sequence[int], window_ps: Sequence[int]
 ) -> Pattern:
-    """Add what the mean effect may be: no more than the mean step."""
+    """Add what the mean effect is known to be: no more than the mean step."""
     low, high = mean_interval_ms(effect_ps)
     count = max(len(window_ps), 1)
     mean_ms, step_ms = (sum(it) / count / PS_PER_MS for it in (effect_ps, window_ps))

@@ -58,13 +58,28 @@ def normalize_slowly(inputs: np.ndarray) -> np.ndarray:
     return inputs
 
 
+def read_shard() -> None:
+    """What a store does that is slow at the beginning of a file."""
+    time.sleep(0.15)
+
+
 class Loader:
     """Makes batches in the loop's own thread."""
 
-    def __init__(self, transform: Callable[[np.ndarray], np.ndarray] | None) -> None:
+    def __init__(
+        self,
+        transform: Callable[[np.ndarray], np.ndarray] | None,
+        *,
+        batches_of_shard: int | None,
+    ) -> None:
         self.transform = transform
+        self.batches_of_shard = batches_of_shard
+        self.made = 0
 
     def next_batch(self) -> np.ndarray:
+        self.made += 1
+        if self.batches_of_shard and self.made % self.batches_of_shard == 0:
+            read_shard()
         return INPUTS if self.transform is None else self.transform(INPUTS)
 
 
@@ -159,7 +174,10 @@ def take_step(fault: str, loader: Loader) -> None:
 
 
 def main(fault: str) -> None:
-    loader = Loader(normalize_slowly if fault == "slow_loader" else None)
+    loader = Loader(
+        normalize_slowly if fault == "slow_loader" else None,
+        batches_of_shard=4 if fault == "slow_shard" else None,
+    )
     logs = Logs()
     if fault in FIRST:
         FIRST[fault]()

@@ -20,6 +20,7 @@ import stepscope as ss
 
 ROWS, FEATURES = rows_or(128), 512
 FOLDER = Path(tempfile.mkdtemp())
+LOG = FOLDER / "log.txt"
 
 
 def decode(row: Any) -> Any:
@@ -27,6 +28,13 @@ def decode(row: Any) -> Any:
     for _ in range(30):
         row = tf.sort(row) + tf.reverse(row, [0])
     return row
+
+
+def decode_batch(rows: Any) -> Any:
+    """A map that sorts each batch some times, not as long as a step takes."""
+    for _ in range(4):
+        rows = tf.sort(rows) - tf.reverse(rows, [0])
+    return rows
 
 
 def parse_by_hand(rows: np.ndarray) -> np.ndarray:
@@ -79,8 +87,17 @@ def train_by_hand(model: Any, data: Any, fault: str) -> None:
         )
         return loss
 
-    train_step = take_step if fault == "eager" else tf.function(take_step)
-    batches = iter(data.prefetch(tf.data.AUTOTUNE))
+    def take_loud_step(rows: Any, labels: Any) -> Any:
+        loss = take_step(rows, labels)
+        # The weights of the first layer are the last to be known.
+        weights = model.trainable_variables[0][:ROWS]
+        tf.print(weights, summarize=-1, output_stream=f"file://{LOG}")
+        return loss
+
+    step_of = take_loud_step if fault == "print" else take_step
+    train_step = step_of if fault == "eager" else tf.function(step_of)
+    ahead = data if fault == "no_prefetch" else data.prefetch(tf.data.AUTOTUNE)
+    batches = iter(ahead)
     for step in range(STEPS):
         # A new number of rows is a new signature.
         first = step if fault == "retrace" else 0
@@ -99,7 +116,17 @@ def dataset(fault: str) -> Any:
     if fault == "sequential_map":
         data = data.map(decode)
     data = data.batch(ROWS).map(lambda rows: (rows, rows[:, :1]))
+    if fault in {"prefetched", "no_prefetch"}:
+        data = data.map(lambda rows, labels: (decode_batch(rows), labels))
+        options = tf.data.Options()
+        # Maps that tf.data makes parallel run ahead by themselves.
+        options.experimental_optimization.map_parallelization = False
+        data = data.with_options(options)
     return data.map(parse) if fault == "numpy_function" else data
+
+
+#: Faults of a loop of its own, and their twins; the others are those of Keras's `fit`.
+LOOPS = {"by_hand", "eager", "no_prefetch", "prefetched", "print", "retrace"}
 
 
 def main(fault: str) -> None:
@@ -107,7 +134,7 @@ def main(fault: str) -> None:
     model = keras.Sequential([keras.Input((FEATURES,)), *layers, keras.layers.Dense(1)])
     model.compile("sgd", "mse")
     data = dataset(fault)
-    if fault in {"eager", "retrace", "by_hand"}:
+    if fault in LOOPS:
         train_by_hand(model, data, fault)
     else:
         model.fit(data, verbose=0, callbacks=[Callback(fault)])

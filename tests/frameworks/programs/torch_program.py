@@ -6,6 +6,7 @@ torch_program.py FAULT
 from __future__ import annotations
 
 import gc
+import os
 import sys
 import tempfile
 import time
@@ -13,9 +14,10 @@ from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
+import clock
 import torch
 from clock import DIFFERENT, SEED, STEPS, rows_or, step_begins
-from torch import nn
+from torch import distributed, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 ROWS, FEATURES = rows_or(128), 512
@@ -39,6 +41,20 @@ def read_losses(rows: torch.Tensor) -> list[float]:
     return [value.item() for value in rows.flatten()]
 
 
+def augment(rows: torch.Tensor) -> torch.Tensor:
+    """Sorts a batch often; only one of two ranks does so."""
+    for _ in range(12):
+        rows = rows.sort(dim=1).values - rows.sort(dim=0).values
+    return rows
+
+
+def scale_rows(rows: torch.Tensor) -> torch.Tensor:
+    """Thousands of ops, each on a few numbers."""
+    for _ in range(16):
+        rows = torch.stack([(row * 0.5).add(0.1) for row in rows])
+    return rows
+
+
 def log_metrics() -> None:
     time.sleep(0.2)
 
@@ -54,6 +70,7 @@ class Node:
 
 
 NODES: list[Node] = []
+LOSSES: list[torch.Tensor] = []
 
 
 class Model(nn.Module):
@@ -71,23 +88,48 @@ class Model(nn.Module):
         return self.head(self.layers(rows))
 
 
+def join_ranks() -> int:
+    """Become two processes that exchange their gradients; the first has the clock."""
+    rank = 0 if os.fork() else 1
+    if rank:
+        clock.CLOCK = clock.WAITS = None
+    os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2"}
+    meeting = f"file://{FOLDER / 'meeting'}"
+    distributed.init_process_group("gloo", meeting, rank=rank, world_size=2)
+    return rank
+
+
+def transform(fault: str, rank: int, batch: torch.Tensor) -> torch.Tensor:
+    if fault == "slow_transform":
+        return normalize_by_hand(batch)
+    if fault == "tiny_ops":
+        return scale_rows(batch)
+    return augment(batch) if fault == "straggler" and rank == 1 else batch
+
+
 def main(fault: str) -> None:
     torch.set_num_threads(1)
+    rank = join_ranks() if fault in {"ranks", "straggler"} else 0
     torch.manual_seed(SEED)
     model = Model()
+    network = model
+    if fault in {"ranks", "straggler"}:
+        # One exchange after the backward pass: both ranks meet once in a step.
+        network = nn.parallel.DistributedDataParallel(model, bucket_cap_mb=100)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     collate = slow_collate if fault == "slow_collate" else None
     rows = torch.randn(ROWS * DIFFERENT, FEATURES)
     examples = TensorDataset(rows, rows[:, :1])
     if fault == "collect":
         NODES.extend(Node() for _ in range(500_000))
+    torch.autograd.set_detect_anomaly(fault == "anomaly", check_nan=True)
     order = islice(cycle(range(len(rows))), ROWS * STEPS)
     for batch, labels in DataLoader(
         examples, batch_size=ROWS, sampler=order, collate_fn=collate
     ):
         step_begins()
-        inputs = normalize_by_hand(batch) if fault == "slow_transform" else batch
-        loss = nn.functional.mse_loss(model(inputs), labels)
+        outputs = network(transform(fault, rank, batch))
+        loss = nn.functional.mse_loss(outputs, labels)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -99,6 +141,11 @@ def main(fault: str) -> None:
             save_checkpoint(model)
         if fault == "collect":
             gc.collect()
+        if fault == "leak":
+            # Each keeps its whole graph, with all that the step computed.
+            LOSSES.append(nn.functional.mse_loss(network(batch), labels))
+    if distributed.is_initialized():
+        distributed.barrier()
 
 
 if __name__ == "__main__":

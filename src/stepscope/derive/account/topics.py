@@ -61,6 +61,10 @@ _DEBUGGING: Final = (
     r"|DebugNanCount|DebugIdentity(?:V[23])?)(?::|$)"
     r"|(?i:\bdebug_?(?:callback|print)\b)|anomaly_mode\.py\b"
 )
+#: What TensorFlow's print runs before it: it makes the text of the tensors. Where
+#: nothing is printed the text may be one that the program wants.
+_PRINTS: Final = r"(?:^|[:/ ])PrintV2(?::|$)"
+_FORMATS: Final = r"(?:^|[:/ ])StringFormat(?::|$)"
 #: A counter that only the recorder writes that keeps collections, in any program.
 _WATCHED: Final = "process RSS (bytes)"
 _D2H: Final = ACTIVITY_KINDS.categories.to_list().index("d2h")
@@ -184,6 +188,7 @@ class _Host(Frozen, frozen=True):
     garbage: Spans
     collections_seen: bool
     debugging: Spans
+    beside_debugging: Spans
     writing: Spans
     waiting: Spans
     for_device: Spans
@@ -221,11 +226,19 @@ class _Host(Frozen, frozen=True):
         doing = Spans.union_of(states.doing(it, within) for it in states.threads)
         work = states.classes.host_compute
         waiting = union(HostCode.SYNC, HostCode.READ_BACK)
+        debugging = _debugging(states, event_types, types)
         return cls(
             marked=marked,
             garbage=garbage,
             collections_seen=bool(seen),
-            debugging=_debugging(states, event_types, types),
+            debugging=Spans.union_of(debugging),
+            beside_debugging=Spans.union_of(
+                found[HostCode.HOST_COMPUTE] - mine
+                for found, mine in zip(sets, debugging, strict=True)
+                if HostCode.HOST_COMPUTE in found
+            )
+            if any(map(len, debugging))
+            else Spans.empty(),
             writing=union(HostCode.OUTPUT)
             | Spans.union_of(it.writing for it in states.told.values()),
             waiting=waiting,
@@ -256,15 +269,19 @@ class _Host(Frozen, frozen=True):
 
 def _debugging(
     states: HostStates, event_types: pl.DataFrame, types: NDArray[np.int32]
-) -> Spans:
-    """Return when the threads that are asked what they do look at the program."""
-    wanted = event_types["name"].str.contains(_DEBUGGING).to_numpy()
+) -> list[Spans]:
+    """Return when each thread that is asked what it does looks at the program."""
+    names = event_types["name"]
+    asked = names.str.contains(_DEBUGGING)
+    if names.str.contains(_PRINTS).any():
+        asked |= names.str.contains(_FORMATS)
+    wanted = asked.to_numpy()
     if not wanted.any():
-        return Spans.empty()
+        return [Spans.empty() for _ in states.threads]
     rows = states.classes.rows
-    return Spans.union_of(
+    return [
         rows.spans(mine, wanted[types[mine]]) for mine in map(rows.rows, states.threads)
-    )
+    ]
 
 
 def _of(
@@ -276,7 +293,10 @@ def _of(
         # What is read back while ops still run is waited for by the step itself.
         reading = idle["sync"] & host.for_device
         chores = idle["between"] | (idle["host_compute"] - host.work)
+        # The step goes on where another thread computes.
+        looking = host.debugging - host.beside_debugging
     else:
+        looking = host.debugging
         reading = (idle["output"] - writing) | (idle["sync"] & host.for_device)
         reading = reading | drained
         chores = idle["between"]
@@ -286,7 +306,7 @@ def _of(
     wanted = {
         "garbage": _union(idle, _COLLECTING) & host.garbage,
         "writing": writing,
-        "debugging": _union(idle, _LOOKED_AT) & host.debugging,
+        "debugging": _union(idle, _LOOKED_AT) & looking,
         "scaling": _union(idle, _LOOKED_AT) & scaling,
         "read_back": reading,
         "callback": chores & host.doing,

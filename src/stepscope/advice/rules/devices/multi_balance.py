@@ -52,8 +52,8 @@ _WORDS: Final = Words(
     passed="all workers have the same amount of work",
     lead=(
         (
-            "{named} has more to do than the others: {ms_per_step} of device work a "
-            "step beyond the median."
+            "More work falls to {named} than to the others: {ms_per_step} a step "
+            "beyond their median."
         ),
         "One worker has more to do than the others: {ms_per_step} a step.",
     ),
@@ -62,10 +62,11 @@ _WORDS: Final = Words(
         ("fail", None): (
             (
                 (
-                    "{named} has {ms_per_step} more device work a step than the median "
-                    "of the workers; it is the busiest in {busiest_in} of the steps."
+                    "{ms_per_step} more work a step falls to {named} than to the "
+                    "median of the others; it is the busiest in {busiest_in} of the "
+                    "steps."
                 ),
-                "One worker has {ms_per_step} more device work than the median.",
+                "One worker has {ms_per_step} more work than the median of the others.",
                 "{title}: {share_percent} of the time.",
             ),
             ("{pattern}",),
@@ -79,7 +80,7 @@ _WORDS: Final = Words(
             ),
         ),
     },
-    causes={"excess": "work beyond the median of the workers"},
+    causes={"excess": "work beyond the median of the others"},
 )
 _ITEM: Final = Item(
     id="multi.balance",
@@ -92,11 +93,12 @@ _ITEM: Final = Item(
     refute="If exchanging the two devices moves the excess to the other one, the "
     "device is slow, not its work large.",
     actions=_ACTIONS,
+    explains=("allreduce.arrival",),
 )
 
 
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    """Judge the device work of the busiest worker beyond the median of all."""
+    """Judge the work of the busiest worker beyond the median of the others."""
     found = workers_of(_ITEM, signals)
     if isinstance(found, Finding):
         return found
@@ -142,13 +144,14 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
 
 
 def changes(signals: Signals, _: Thresholds) -> tuple[Change, ...]:
-    """Let the worker with most work have as much as the median: half-way at least.
+    """Let the worker with most work have as much as the others: half-way at least.
 
     Where a host drives several devices the others' exchanges would end earlier with it,
-    and how long they wait for it is part of their time.
+    and how long they wait for it is part of their time. Where it drives none, the
+    exchange is a wait of its threads that another rank ends.
     """
     found = workers_of(_ITEM, signals)
-    if isinstance(found, Finding) or found.devices > 1:
+    if isinstance(found, Finding) or found.devices != 1:
         return ()
     name, _percent = most_often(found.steps, [step.busiest for step in found.steps])
     work_ms = None if name is None else found.work_ms[name]

@@ -35,6 +35,18 @@ _ACTIONS: Final = (
     ),
     Action(
         cause="any",
+        framework="PyTorch",
+        text="Let each device have a process that launches its work.",
+        code="torchrun --nproc-per-node=8 train.py  # DistributedDataParallel",
+    ),
+    Action(
+        cause="any",
+        framework="JAX",
+        text="Let each device have a process that launches its work.",
+        code="jax.distributed.initialize(local_device_ids=[rank])",
+    ),
+    Action(
+        cause="any",
         framework="any",
         text="Run one process per device, each on cores of its own.",
     ),

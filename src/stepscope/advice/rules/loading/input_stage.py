@@ -49,6 +49,12 @@ _ACTIONS: Final = (
         code="dataset.map(f, num_parallel_calls=tf.data.AUTOTUNE)",
     ),
     Action(
+        cause="parallel_map",
+        framework="JAX",
+        text="Or let a loader of processes make the elements, and keep batches ahead.",
+        code="grain.DataLoader(…, worker_count=8, worker_buffer_size=2)",
+    ),
+    Action(
         cause="vectorise",
         framework="any",
         text="Batch before mapping, and let the function work on whole batches.",

@@ -51,6 +51,13 @@ _ACTIONS: Final = (
         code="@tf.function(jit_compile=True)",
     ),
     Action(
+        cause="any",
+        framework="JAX",
+        text="Compile the whole step at once, so that conversions are fused into the "
+        "ops around them.",
+        code="jax.jit(train_step)",
+    ),
+    Action(
         cause="doubles",
         framework="any",
         text="Find the Python number or array of 64 bits that makes these ops so wide.",

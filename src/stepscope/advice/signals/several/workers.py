@@ -9,6 +9,7 @@ import statistics
 from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.signals.clean_steps import step_basis
+from stepscope.advice.signals.device import device_signals
 from stepscope.advice.signals.signal import signal
 from stepscope.derive.account.owned_time import account
 from stepscope.derive.collectives.calls import collective_calls
@@ -18,6 +19,9 @@ from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stepscope.advice.signals.device import DeviceSignals
     from stepscope.analysis.pod_viewer.comparison import SlowestWorker
     from stepscope.analysis.pod_viewer.result import PodStep, PodViewerResult
     from stepscope.analysis.pod_viewer.workers import Worker, WorkerSummary
@@ -31,6 +35,9 @@ _ONE_WORKER: Final = Unavailable(
     reason="One worker was recorded: there is none to compare it with.",
     remedy="Where the program runs on several, open the recordings of all of them.",
 )
+#: What a worker of a program that uses no device does by itself: neither a wait for
+#: other workers nor one for data.
+_HOST_WORK: Final = ("host_compute", "compilation", "output")
 
 
 class StepWorkers(Frozen, frozen=True):
@@ -38,10 +45,10 @@ class StepWorkers(Frozen, frozen=True):
 
     Attributes:
         window_ps: Length of the step on the worker on which it is longest.
-        waiting_ps: Time in collectives in which the typical worker waited for others;
-            None where unknown.
-        excess_ms: Device work of the busiest worker beyond the median; None where
-            unknown.
+        waiting_ps: Time in collectives in which the typical worker waited for others,
+            of those that are not the last; None where unknown.
+        excess_ps: Work of the busiest worker beyond the median of the others; None
+            where unknown.
         busiest: Label of that worker.
         last: Label of the worker that the others waited for; None where none is known.
         skew_ps: Time between the first and the last worker to begin; None where
@@ -71,7 +78,8 @@ class WorkerSignals(Frozen, frozen=True):
         step_source: Where the steps come from; None where the recording is one window.
         step_confidence: 0 to 1.
         slowest: The worker that holds up the others; None where none does.
-        work_ms: Worker → mean device work of a step; None where unknown.
+        work_ms: Worker → its mean work of a step: of a device other than exchanges,
+            of a program without one that of the host; None where unknown.
         absent: Processes of the run whose recording is not here.
     """
 
@@ -85,13 +93,15 @@ class WorkerSignals(Frozen, frozen=True):
     absent: int
 
     def alike(self, ratio: float) -> bool:
-        """Return whether no worker has `ratio` times the device work of another."""
+        """Return whether no worker has `ratio` times the work of another."""
         known = [ms for ms in self.work_ms.values() if ms is not None]
         return not known or max(known) < ratio * min(known)
 
 
-@signal(account, collective_calls, first_compute)
-def worker_signals(profile: ProfileData, _: Thresholds) -> WorkerSignals | Unavailable:
+@signal(account, collective_calls, first_compute, reads=(device_signals,))
+def worker_signals(
+    profile: ProfileData, _: Thresholds, device: DeviceSignals
+) -> WorkerSignals | Unavailable:
     """Read the comparison of all workers; a single worker has none."""
     if len(profile.hosts) == 1 and not _several(profile, profile.hosts[0]):
         return _ONE_WORKER
@@ -105,14 +115,15 @@ def worker_signals(profile: ProfileData, _: Thresholds) -> WorkerSignals | Unava
         return _ONE_WORKER
     whole = [step for step in found.steps if step.counted and step.complete]
     basis = [step_basis(profile, host) for host in profile.hosts]
+    on_host = device.recorded == "host_only"
     return WorkerSignals(
         workers=tuple(_label(one) for one in found.workers),
         devices=max(_devices_by_host(found).values()),
-        steps=tuple(_step(step) for step in whole),
+        steps=tuple(_step(step, on_host=on_host) for step in whole),
         step_source=basis[0].source,
         step_confidence=min(one.confidence for one in basis),
         slowest=found.slowest,
-        work_ms={_label(one): one.device_work_ms for one in found.workers},
+        work_ms={_label(one): _work_ms(one, on_host=on_host) for one in found.workers},
         absent=max((found.processes or 0) - len(profile.hosts), 0),
     )
 
@@ -130,24 +141,46 @@ def _devices_by_host(found: PodViewerResult) -> dict[str, int]:
     return counts
 
 
-def _step(step: PodStep) -> StepWorkers:
-    work = [(one.device_work_ms, one) for one in step.workers]
+def _step(step: PodStep, *, on_host: bool) -> StepWorkers:
+    work = [(_work_ms(one, on_host=on_host), one) for one in step.workers]
     known = [ms for ms, _ in work if ms is not None]
     all_known = len(known) == len(work) > 1
     busiest = max(work, key=lambda one: one[0] or 0.0)[1]
-    waits = [one.collective_wait_ms for one in step.workers]
-    waited = [one for one in waits if one is not None]
     last = max(step.workers, key=lambda one: one.waited_for_ms or 0.0)
+    # Whom the others wait for waits for nobody: of two workers it would halve the wait.
+    waits = [
+        one.collective_wait_ms
+        for one in step.workers
+        if one is not last or not last.waited_for_ms
+    ]
+    waited = [one for one in waits if one is not None]
     return StepWorkers(
         window_ps=_ps(max(one.total_ms for one in step.workers)),
         waiting_ps=_ps(statistics.median(waited)) if waited else None,
-        excess_ps=_ps(max(known) - statistics.median(known)) if all_known else None,
+        excess_ps=_ps(_excess(known)) if all_known else None,
         busiest=_label(busiest) if all_known else None,
         last=_label(last) if last.waited_for_ms else None,
         skew_ps=None if step.start_skew_ms is None else _ps(step.start_skew_ms),
         skew_doubt_ps=_ps(step.start_skew_doubt_ms or 0.0),
         concurrency=min(step.concurrency.values(), default=None),
     )
+
+
+def _excess(work_ms: Sequence[float]) -> float:
+    """Return the most work beyond the median of the others; of two, their difference.
+
+    Args:
+        work_ms: Work of two workers or more.
+    """
+    *others, most = sorted(work_ms)
+    return most - statistics.median(others)
+
+
+def _work_ms(worker: Worker | WorkerSummary, *, on_host: bool) -> float | None:
+    """Return the work of a worker; of a program without devices that of its host."""
+    if not on_host:
+        return worker.device_work_ms
+    return sum(worker.breakdown_ms.get(name, 0.0) for name in _HOST_WORK)
 
 
 def _ps(ms: float) -> int:

@@ -1,0 +1,63 @@
+"""Ranks that compute on the CPU and exchange there: who is last, who has more to do.
+
+Two of them step every 10 ms: work, then an exchange that both leave after 9 ms.
+"""
+
+from __future__ import annotations
+
+import pytest
+from tests.support.traces import blueprint
+from tests.support.traces.judged import Judged
+
+from stepscope.advice.engine import signals_of
+from stepscope.thresholds import THRESHOLDS
+
+STEPS = 12
+PERIOD_US = 10_000
+
+
+def judged(*work_us: list[int]) -> Judged:
+    """Judge ranks by the work of each in each step."""
+    ranks = []
+    for number, of_steps in enumerate(work_us):
+        lines: list[blueprint.Line] = []
+        for step, work in enumerate(of_steps):
+            begin = 100 + PERIOD_US * step
+            lines += [
+                ("main", "train", begin, 9_500, {"_r": 1, "step_num": step}),
+                ("main", "aten::mm", begin, work),
+                ("pool", "gloo:all_reduce", begin + work, 9_000 - work),
+            ]
+        ranks.append(blueprint.trace(lines, host=f"rank{number}"))
+    return Judged(signals_of(blueprint.profile(*ranks), THRESHOLDS))
+
+
+def test_of_two_ranks_one_waits_for_all_that_the_other_is_late() -> None:
+    """The late one waits for nobody: a median of both would halve the wait."""
+    found = judged([2_000] * STEPS, [8_000] * STEPS)["allreduce.arrival"]
+    assert (found.status, found.severity) == ("fail", "critical")
+    assert found.parts[0].name == "rank1"
+    assert found.ms_per_step == pytest.approx(6.0, abs=0.01)
+    assert found.share_percent == pytest.approx(60.0, abs=0.1)
+
+
+def test_the_rank_with_more_work_is_named_without_devices() -> None:
+    found = judged([2_000] * STEPS, [8_000] * STEPS)["multi.balance"]
+    assert (found.status, found.devices[0]) == ("fail", "rank1")
+    assert found.ms_per_step == pytest.approx(6.0, abs=0.01)
+    assert found.saving_ms is not None
+    # Divided between both it is half of that, without it all.
+    assert found.saving_ms.low <= 3.3
+    assert found.saving_ms.high == pytest.approx(6.6, abs=0.01)
+
+
+def test_ranks_with_as_much_work_pass() -> None:
+    found = judged([5_000] * STEPS, [5_000] * STEPS)
+    assert found["multi.balance"].status == "pass"
+    assert found["allreduce.arrival"].status == "pass"
+
+
+def test_work_that_is_now_this_ranks_and_now_the_others_is_nobodys_fault() -> None:
+    turns = [2_000, 8_000] * (STEPS // 2)
+    found = judged(turns, turns[::-1])["multi.balance"]
+    assert (found.status, found.note) == ("pass", "changing")
