@@ -76,6 +76,21 @@ def test_a_wait_in_a_library_names_its_function_too() -> None:
     assert "`take_batch` (train.py:41) waits in `Queue.get` while thread" in text
 
 
+def test_steps_that_only_compute_are_not_hit_by_a_wait() -> None:
+    """In 11 of 20 steps it sleeps for 3.8 of 10 ms, in the others it computes as long.
+
+    The last window is open, and no step of the 19 that are judged.
+    """
+    found, text = said(waiting(computing=range(0, 18, 2)))
+    assert text.startswith("Waiting holds 20.")
+    assert found.pattern is not None
+    assert (found.pattern.kind, found.pattern.steps_hit, found.pattern.steps) == (
+        *("bursts", 10, 19),
+    )
+    assert found.pattern.shortest_ms == pytest.approx(3.8, abs=0.05)
+    assert (found.steps_hit, found.steps_clean) == (10, 19)
+
+
 @pytest.mark.parametrize(
     ("share", "how", "helped_by", "is_wait"),
     [

@@ -332,6 +332,38 @@ def test_a_model_that_is_asked_in_each_step_is_not_trained_meanwhile() -> None:
     assert (compiling.status, compiling.explained_by) == ("fail", ("host.work",))
 
 
+def asking(*, anew: bool) -> list[Any]:
+    """Steps that are Keras's `predict`: looks join what runs in all of them."""
+    trainer, iterator = (
+        f"$/opt/lib/python3.12/site-packages/keras/src/{file}"
+        for file in ("trainer.py:521", "epoch_iterator.py:50")
+    )
+    lines = on_host(lead_us=4_000.0)
+    begins = [line[2] for line in lines if line[1] == "train"]
+    looks = "samples of main, 1000 a second"
+    first, last = begins[0], begins[-1] + 9_990.0
+    for function in (
+        *("$/app/score.py:30 main", "$/app/score.py:12 score_file"),
+        f"{trainer} TensorFlowTrainer.predict",
+    ):
+        lines.append((looks, function, first, last - first))
+    return lines + [
+        (looks, f"{iterator} TFEpochIterator.__init__", begin + 100.0, 2_000.0)
+        for begin in begins[: None if anew else 1]
+    ]
+
+
+@pytest.mark.parametrize("anew", [True, False])
+def test_calls_of_predict_are_told_from_one_call_for_many_batches(
+    *, anew: bool
+) -> None:
+    found = findings(asking(anew=anew), devices=None)["host.work"]
+    assert found.status == ("fail" if anew else "pass")
+    if anew:
+        assert found.parts[0].name == "score_file"
+        assert found.actions[0].code == "model(x, training=False)"
+
+
 def test_an_update_by_ops_that_began_before_a_look_is_found() -> None:
     """A step: 3 ms of the model, then 6.6 ms of one op; looks find the last 5 ms."""
     looks = "samples of main, 1000 a second"

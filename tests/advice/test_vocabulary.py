@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 from typing import TYPE_CHECKING
 
 import pytest
@@ -48,3 +49,28 @@ def test_what_stepscope_recorded_without_a_framework_is_plain_python(
     with ss.Profile(tmp_path, options), ss.Trace("work"):
         sum(range(1000))
     assert seen(ss.open(tmp_path)) == ("Python",)
+
+
+@pytest.mark.parametrize(
+    ("text", "framework"),
+    [
+        ("def forward(turns):\n    return sum(range(turns))\n", "PyTorch"),
+        # What is imported and never called is not used.
+        ("for turn in range(600):\n    sum(range(10_000))\n", "Python"),
+    ],
+)
+def test_functions_tell_a_framework_that_was_not_recorded(
+    text: str,
+    framework: str,
+    tmp_path: Path,
+) -> None:
+    """As in a short program: its functions were sampled, and no profiler began."""
+    package = tmp_path / "lib" / "site-packages" / "torch"
+    package.mkdir(parents=True)
+    (package / "made_up.py").write_text(text)
+    options = ss.ProfilerOptions(collectors=("host", "python_samples"))
+    with ss.Profile(tmp_path, options), ss.Trace("work"):
+        made_up = runpy.run_path(str(package / "made_up.py"))
+        for _ in range(600):
+            made_up.get("forward", abs)(10_000)
+    assert seen(ss.open(tmp_path)) == (framework,)

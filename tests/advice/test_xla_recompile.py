@@ -66,6 +66,22 @@ def test_a_function_that_is_traced_again_by_tensorflow_is_found() -> None:
     assert (found.status, found.parts[0].name) == ("fail", "train_step")
 
 
+def test_a_stage_that_names_no_function_is_that_of_the_call_around_it() -> None:
+    """As JAX's own profiler has it: a call, within it the stage, and nothing else."""
+    lines = compiled(*range(2, 19, 2), name="backend_compile_and_load")
+    calls = [
+        ("main", f"PjitFunction({name})", start - early, lasts + 2 * early)
+        for _, stage, start, lasts, *_ in lines
+        if stage == "backend_compile_and_load"
+        for name, early in (("train_step", 20.0), ("epoch", 40.0))
+    ]
+    found = findings(lines + calls, devices=None)[RULE]
+    assert (found.status, [one.name for one in found.parts]) == (
+        *("fail", ["train_step"]),
+    )
+    assert "most of it train_step, in 9 of these 17 steps" in lead_sentence(found)
+
+
 def test_a_device_that_waits_for_a_compilation_is_found() -> None:
     lines = together(fetch_us=3_000.0)
     begins = [line[2] for line in lines if line[1] == "train"]

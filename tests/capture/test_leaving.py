@@ -16,6 +16,8 @@ import stepscope as ss
 if TYPE_CHECKING:
     from pathlib import Path
 
+#: Whoever happens to make them.
+COLLECTIONS = {"garbage collection", "garbage collection of the recorder"}
 PROGRAM = """
 import os, signal, sys, time
 import stepscope as ss
@@ -224,7 +226,7 @@ def names_by_host(logdir: Path) -> dict[str, set[str]]:
         trace = profile.trace(host)
         types = trace.table("events")["type"].to_list()
         names = trace.table("event_types")["name"].to_list()
-        found[host] = {names[it] for it in types} - {"garbage collection"}
+        found[host] = {names[it] for it in types} - COLLECTIONS
     return found
 
 

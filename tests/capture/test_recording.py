@@ -117,7 +117,11 @@ def test_the_flush_while_recording_changes_nothing(tmp_path: Path) -> None:
                     time.sleep(0.01)
         thread.join()
     assert run.path is not None
-    rows = [row for row in events_of(run.path) if row[1] != "garbage collection"]
+    rows = [
+        row
+        for row in events_of(run.path)
+        if not row[1].startswith("garbage collection")
+    ]
     tracks = {row[0] for row in rows}
     assert tracks == {"MainThread", "reader"}
     main = [row[1] for row in rows if row[0] == "MainThread"]
@@ -132,6 +136,20 @@ def test_garbage_collections_are_seen(tmp_path: Path) -> None:
     assert run.path is not None
     assert "garbage collection" in {row[1] for row in events_of(run.path)}
     assert not any("stepscope" in repr(callback) for callback in gc.callbacks)
+
+
+def test_collections_that_a_thread_of_ours_makes_are_none_of_the_programs(
+    tmp_path: Path,
+) -> None:
+    with ss.Profile(tmp_path, OWN) as run:
+        thread = threading.Thread(target=gc.collect, name="stepscope-at-work")
+        thread.start()
+        # As long as it is listed its name is known.
+        time.sleep(0.3)
+        thread.join()
+    assert run.path is not None
+    by_us = {row[1] for row in events_of(run.path) if row[0] == "stepscope-at-work"}
+    assert by_us == {"garbage collection of the recorder"}
 
 
 def test_functions_are_traced_by_a_decorator(tmp_path: Path) -> None:

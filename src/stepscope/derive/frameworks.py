@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from stepscope.derive.host.function_names import function_names
 from stepscope.derive.names.event_kinds import EventFlag, OpCategory, event_kinds
+from stepscope.patterns import Pattern
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -21,6 +23,10 @@ _NAMES: Final = {
 }
 #: Collector of stepscope → its framework.
 _COLLECTORS: Final = {"tensorflow": "TensorFlow", "jax": "JAX", "torch": "PyTorch"}
+#: The folder of a framework in the path of an installed file.
+_PACKAGE: Final = Pattern(
+    rf"[\\/](?:site|dist)-packages[\\/]({'|'.join(_COLLECTORS)})[\\/]"
+)
 #: Framework → what the names of its own kernels hold.
 _IN_KERNELS: Final = {
     "PyTorch": r"\bat::native::|\bc10::|\btriton_(?:poi|red|per)_fused",
@@ -38,7 +44,9 @@ _LEAST_SHARE: Final = 0.2
 def seen(profile: ProfileData) -> tuple[str, ...]:
     """Return frameworks with a good part of all distinct ops, most frequent first.
 
-    Without ops, those that stepscope recorded; "Python" where it recorded none.
+    Without ops, those that stepscope recorded; where it recorded none, those of which
+    functions ran, for a short program ends before its framework is recorded; "Python"
+    where there are none of these either.
     """
     counts = dict.fromkeys(_NAMES.values(), 0)
     for host in profile.hosts:
@@ -85,4 +93,18 @@ def _recorded(profile: ProfileData) -> tuple[str, ...]:
             return ()
         collectors.update(names.split(","))
     known = tuple(name for key, name in _COLLECTORS.items() if key in collectors)
-    return known or (PLAIN if collectors else ())
+    return known or _of_functions(profile) or (PLAIN if collectors else ())
+
+
+def _of_functions(profile: ProfileData) -> tuple[str, ...]:
+    """Return the frameworks whose functions ran; to import one is not to use it."""
+    found: set[str] = set()
+    for host in profile.hosts:
+        names = profile.derived(host, function_names)
+        if isinstance(names, Unavailable):
+            continue
+        for name in names.names.values():
+            package = _PACKAGE.search(name.file or "") if name.library else None
+            if package is not None and name.function != "<module>":
+                found.add(package[1])
+    return tuple(name for key, name in _COLLECTORS.items() if key in found)

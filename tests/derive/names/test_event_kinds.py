@@ -110,6 +110,7 @@ def test_copies_are_no_ops_of_the_program(name: str, category: OpCategory) -> No
         ("cudaMalloc_v3020", HostClass.API),
         ("hipLaunchKernel", HostClass.API),
         ("cudaProfilerStop", HostClass.PROFILER),
+        ("garbage collection of the recorder", HostClass.PROFILER),
         ("cudaesque", HostClass.NONE),
         ("PyLoadedExecutable::Compile", HostClass.COMPILE),
         ("cudaStreamSynchronize", HostClass.SYNC),

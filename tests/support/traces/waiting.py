@@ -5,11 +5,14 @@ Samples tell functions, and looks at the clocks of threads when each wanted a co
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tests.support.traces.training import on_host
 
 from stepscope.xspace.samples_line import AWAKE, READ, SYSTEM
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 STEPS = [10_000.0 * number for number in range(20)]
 AT_THE_TIME = [(begin + 50.0, begin + 3_850.0) for begin in STEPS]
@@ -35,7 +38,11 @@ def core_time(
 
 
 def waiting(
-    *, system: bool = False, inner: str | None = None, pool: float = 0.0
+    *,
+    system: bool = False,
+    inner: str | None = None,
+    pool: float = 0.0,
+    computing: Collection[int] = (),
 ) -> list[Any]:
     """Of each step of 10 ms `take_batch` sleeps for 3.8, from 50 µs on.
 
@@ -43,12 +50,16 @@ def waiting(
         system: Whether it waits for the system, as for a file.
         inner: What it calls all that time.
         pool: For which share of it threads outside of Python compute.
+        computing: Numbers of the steps in which it computes and does not sleep.
     """
     lines = [it for it in on_host(lead_us=4_000.0) if it[1] != "IteratorGetNext"]
     begins = STEPS
     for function in ("$/app/train.py:41 take_batch", *([inner] if inner else [])):
         lines += [("main", function, begin + 50.0, 3_800.0) for begin in begins]
-    awake = [(begin + 3_850.0, begin + 10_050.0) for begin in begins]
+    awake = [
+        (begin + (50.0 if number in computing else 3_850.0), begin + 10_050.0)
+        for number, begin in enumerate(begins)
+    ]
     awake = [(0.0, 50.0), *((begin, min(end, 200_000.0)) for begin, end in awake)]
     lines += core_time("main", awake, system=system)
     others = [(begin, begin + pool * (end - begin)) for begin, end in AT_THE_TIME]

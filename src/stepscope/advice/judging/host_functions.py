@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from stepscope.advice.judging.library_work import LIBRARY_KINDS
 from stepscope.advice.signals.enclosing import FEW_LOOKS, function_runs
 from stepscope.advice.signals.running.callbacks import called_back
 from stepscope.advice.signals.vocabulary import PLAIN, frameworks_used
@@ -145,14 +146,14 @@ def fault_of(
         runs_a_model: Whether `has_ops`: functions are the step itself where no ops show
             a model.
     """
-    blamed = _holds_up if runs_a_model else _litters
+    blamed = _holds_up if runs_a_model else _wastes
     large = sorted(
         (one for one in functions if blamed(one, thresholds)),
         key=lambda one: -one.part.share_percent,
     )
     if runs_a_model or not large:
         return large[0] if large else None
-    # Of functions that call each other the innermost one makes the garbage.
+    # Of functions that call each other the innermost one does what they all do.
     least = _MOST * large[0].part.share_percent
     return [one for one in large if one.part.share_percent >= least][-1]
 
@@ -171,16 +172,22 @@ def _holds_up(one: HostFunction, thresholds: Thresholds) -> bool:
     return not one.is_model and one.is_seen and (its_own or whole)
 
 
-def _litters(one: HostFunction, thresholds: Thresholds) -> bool:
-    """Return whether a function that holds much of the step leaves much garbage.
+def _wastes(one: HostFunction, thresholds: Thresholds) -> bool:
+    """Return whether a function that holds much of the step does what can be spared.
 
-    So much of it comes from work on Python's objects one by one.
+    It leaves much garbage, which comes from work on Python's objects one by one, or
+    half of its time is work of a library that no program is for. What was called once
+    is the program itself.
     """
-    return (
-        one.runs is not None
-        and _holds_up(one, thresholds)
-        and one.runs.collects_percent(one.part) >= thresholds.host_work_warn.value
-        and not one.runs.mostly_collects(one.part)
+    runs = one.runs
+    if runs is None or not _holds_up(one, thresholds) or not runs.repeats(one.part):
+        return False
+    if runs.mostly_collects(one.part):
+        return False
+    litters = runs.collects_percent(one.part) >= thresholds.host_work_warn.value
+    return litters or any(
+        kind.is_waste and runs.mostly_in(one.part, kind.is_done_by)
+        for kind in LIBRARY_KINDS
     )
 
 
@@ -195,8 +202,7 @@ def has_ops(signals: Signals, shares: StepShares, thresholds: Thresholds) -> boo
         if one.function is None and one.name is not None
     )
     # Collections have a name and are no ops.
-    garbage = shares.held_percent(OWNER, ("garbage",), place="inside")
-    ops_ps -= round(garbage / 100 * shares.total_ps)
+    ops_ps -= shares.held.get(("garbage", OWNER, "inside"), 0)
     of_framework = signals.of(frameworks_used) not in ((), PLAIN)
     least = 0.0 if of_framework else thresholds.host_work_warn.value * shares.total_ps
     return 100 * ops_ps >= max(least, 1)

@@ -27,11 +27,14 @@ class LibraryWork(Frozen, frozen=True, eq=True):
         files: Paths of the files of the libraries that do it, from its own folder on.
         functions: Names of the functions that do it.
         actions: What to do about a function that mostly does it.
+        is_waste: Whether it is never what a program is for: then a function that mostly
+            does it is a fault also where no model shows what the program is for.
     """
 
     files: Pattern[str]
     functions: Pattern[str]
     actions: tuple[Action, ...]
+    is_waste: bool = False
 
     def is_done_by(self, name: FunctionName) -> bool:
         """Return whether a library's function does it."""
@@ -57,6 +60,20 @@ LIBRARY_KINDS: Final = (
                 "kept[name].copy_(value)  # numpy.copyto(kept, value)",
             ),
         ),
+        is_waste=True,
+    ),
+    LibraryWork(
+        Pattern(_PYTHON + r"(?:re/\w+|sre_compile|sre_parse|sre_constants)\.py$"),
+        Pattern(r"compil|parse|optimi|simpl|charset|class|code|State|Tokenizer"),
+        (
+            _any(
+                "Compile each pattern once, before the loop, and call the compiled "
+                "one: Python keeps 512 of them, and compiles whatever else is asked "
+                "for anew. Look up in a dictionary what has no need of a pattern.",
+                "FIELD = re.compile(r'(\\w+)=(\\w+)')  # then FIELD.search(text)",
+            ),
+        ),
+        is_waste=True,
     ),
     LibraryWork(
         Pattern(_PYTHON + r"(?:gzip|bz2|lzma|zipfile|tarfile|_compression)(?:\.py|/)"),
@@ -106,7 +123,10 @@ LIBRARY_KINDS: Final = (
         ),
     ),
     LibraryWork(
-        Pattern(_PYTHON + r"logging/|/(?:loguru|absl/logging|tqdm|rich)/"),
+        Pattern(
+            _PYTHON + r"(?:logging/|traceback\.py|linecache\.py)"
+            r"|/(?:loguru|absl/logging|tqdm|rich)/"
+        ),
         _EVERY,
         (
             _any(
@@ -115,6 +135,7 @@ LIBRARY_KINDS: Final = (
                 "logging.handlers.QueueHandler(queue)  # tqdm(…, miniters=100)",
             ),
         ),
+        is_waste=True,
     ),
     LibraryWork(
         Pattern(r"/(?:pandas|polars|pyarrow)/"),
@@ -129,6 +150,7 @@ LIBRARY_KINDS: Final = (
                 "values = frame['name'].to_numpy()",
             ),
         ),
+        is_waste=True,
     ),
     LibraryWork(
         Pattern(r"/(?:PIL|imageio|skimage|cv2|torchvision/(?:io|transforms))/"),

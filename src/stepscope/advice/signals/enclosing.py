@@ -50,6 +50,8 @@ _OWN: Final = 0.6
 #: A function that runs for this share of the steps is their loop.
 _ALL: Final = 0.95
 _PREDICT: Final = Pattern(r"Trainer\.predict$")
+#: What each call of it begins with.
+_PREDICT_BEGINS: Final = Pattern(r"EpochIterator\.__init__$")
 #: Functions of frameworks that update a model's weights, or compute its gradients;
 #: PyTorch's own profiler leaves out the names of classes.
 _TRAIN: Final = Pattern(
@@ -167,6 +169,10 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
         hz, seen = self.frames.hz, self._function(part).seen
         return None if hz is None else round(seen.length_ps * hz / PS_PER_S)
 
+    def repeats(self, part: Part) -> bool:
+        """Return whether a function was seen to be called more than once."""
+        return int(self._function(part).frames.sum()) > 1
+
     def without(self, part: Part, *, effect_ms: float) -> Quiet:
         """Return the change that a function goes with all that it calls.
 
@@ -185,8 +191,11 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
         return 100 * (running & calls).length_ps / max(calls.length_ps, 1)
 
     def mostly_predicts(self, part: Part) -> bool:
-        """Return whether Keras's `predict` takes at least half of a function's time."""
-        return self._is_mostly_of(part, self._predicting)
+        """Return whether calls of Keras's `predict` take half of a function's time.
+
+        One call that goes through many batches is what `predict` is for.
+        """
+        return self._predicts_anew and self._is_mostly_of(part, self._predicting)
 
     def mostly_in(self, part: Part, chosen: Callable[[FunctionName], bool]) -> bool:
         """Return whether chosen functions of libraries take half of a function's time.
@@ -242,6 +251,15 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
         return self._of_libraries(lambda name: bool(_PREDICT.search(name.function)))
 
     @cached_property
+    def _predicts_anew(self) -> bool:
+        """Whether `predict` was called several times: looks may join its calls."""
+        begins = self._of_libraries(
+            lambda name: bool(_PREDICT_BEGINS.search(name.function))
+        )
+        kinds = (*self._predicting, *begins)
+        return any(int((self.frames.type == kind).sum()) > 1 for kind in kinds)
+
+    @cached_property
     def _training(self) -> list[int]:
         return self._of_libraries(lambda name: bool(_TRAIN.search(name.function)))
 
@@ -257,20 +275,31 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
     def own_functions(self) -> tuple[Part, ...]:
         """Return the program's own functions that mostly work in the judged steps.
 
-        What is nearly all of them is their loop.
+        What is nearly all of them is their loop; where the steps are calls of Keras's
+        `predict`, the innermost function that makes them is no loop.
         """
-        found = []
+        found, around = [], []
         whole = self.inside.length_ps
         for kind, name in self.frames.names.items():
             # What has no name is a part of another function, or the whole program.
             if name.library is not False or name.function.endswith(">"):
                 continue
             ran = self.of([kind])
-            if not 0 < ran.length_ps < _ALL * whole:
-                continue
-            if 2 * (ran & self.working).length_ps >= ran.length_ps:
-                found.append(Part.of_function(name, 0.0))
-        return tuple(found)
+            part = Part.of_function(name, 0.0)
+            if ran.length_ps >= _ALL * whole:
+                around.append(part)
+            elif 2 * (ran & self.working).length_ps >= ran.length_ps > 0:
+                found.append(part)
+        around = [part for part in around if self.mostly_predicts(part)]
+        inner = max(around, key=self._depth, default=None)
+        return (*found, *(() if inner is None else (inner,)))
+
+    def _depth(self, part: Part) -> int:
+        """Return how many functions are around the first call of one."""
+        row, depth = int(np.argmax(self._function(part).frames)), 0
+        while self.frames.parent[row] >= 0:
+            row, depth = int(self.frames.parent[row]), depth + 1
+        return depth
 
     def is_the_step(self, part: Part) -> bool:
         """Return whether the model runs while a function does: by it, or beside it.

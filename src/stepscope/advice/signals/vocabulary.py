@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from stepscope.advice.signals.signal import signal
 from stepscope.derive.frameworks import PLAIN, seen
+from stepscope.derive.host.function_names import function_names
 from stepscope.derive.names.event_kinds import event_kinds
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["PLAIN", "frameworks_used", "seen"]
 
 
-@signal(event_kinds)
+@signal(event_kinds, function_names)
 def frameworks_used(profile: ProfileData, _: Thresholds) -> tuple[str, ...]:
     """Look which frameworks the program uses."""
     return seen(profile)

@@ -27,6 +27,8 @@ __all__ = ["COLLECTION", "HostCollector"]
 
 #: Name of the events that are garbage collections.
 COLLECTION: Final = "garbage collection"
+#: Of those that a thread of ours happened to make.
+_OUR_COLLECTION: Final = "garbage collection of the recorder"
 #: What waits for the next flush: annotations, and collections.
 _RING_EVENTS: Final = 65_536
 _RING_COLLECTIONS: Final = 8_192
@@ -82,8 +84,11 @@ class HostCollector:
         drained = recorder.drain()
         note_annotating(drained.thread)
         own, forwarded = _divided(drained)
+        ours = self._names.own()
         for _ in range(len(self._collections)):
-            for column, value in zip(own, self._collections.popleft(), strict=True):
+            name, *row = self._collections.popleft()
+            row = [_OUR_COLLECTION if row[2] in ours else name, *row]
+            for column, value in zip(own, row, strict=True):
                 column.append(value)
         if self._heard is not None:
             self._heard(Rows(*own))

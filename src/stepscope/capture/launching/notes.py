@@ -41,7 +41,6 @@ class Note(NamedTuple):
         last: Number of the last one.
         path: File of the recording, None where none could be written.
         warnings: What was lost or ignored, a sentence each.
-        python_calls: Python calls were recorded although nobody asked for them.
         seconds: How long was recorded.
         unrecorded_s: How long the last steps before the window took.
         recorded_s: How long the steps of the window took, but for the first one.
@@ -58,7 +57,6 @@ class Note(NamedTuple):
     last: int | None
     path: str | None
     warnings: tuple[str, ...]
-    python_calls: bool = False
     seconds: float = 0.0
     unrecorded_s: tuple[float, ...] = ()
     recorded_s: tuple[float, ...] = ()

@@ -129,15 +129,9 @@ def _recorded(note: Note, plan: RunPlan) -> str:
             short = f", of {plan.steps} that were to be recorded"
         return f"steps {note.first} to {note.last}{short}; counted: {note.counted}"
     if note.how == "time":
-        calls = ""
-        if note.python_calls:
-            calls = (
-                ", with every Python call, because no framework was imported "
-                "(--python-tracer-level 0 leaves them out)"
-            )
         return (
             f"no steps were found; {plan.record_s:g} s were recorded after "
-            f"{plan.wait_s:g} s{calls}"
+            f"{plan.wait_s:g} s"
         )
     if note.steps:
         return (

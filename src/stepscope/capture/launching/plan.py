@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from stepscope.errors import BadUsage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Mapping
+    from collections.abc import Callable, Mapping
 
     from stepscope.capture.ground.options import ProfilerOptions
 
@@ -39,8 +39,6 @@ class RunPlan(NamedTuple):
         watches: Whether steps and counters are kept before the window, for a program
             that ends too early.
         host_tracer_level: As in `ProfilerOptions`, and so are the rest.
-        python_tracer_level: None where it was not chosen: then Python calls are
-            recorded only of a program that would otherwise show nothing.
     """
 
     logdir: str
@@ -55,7 +53,7 @@ class RunPlan(NamedTuple):
     max_slowdown: float = 4.0
     watches: bool = True
     host_tracer_level: int = 2
-    python_tracer_level: int | None = None
+    python_tracer_level: int = 0
     device_tracer_level: int = 1
     python_sampling_hz: float = 100.0
     record_shapes: bool = False
@@ -90,22 +88,8 @@ class RunPlan(NamedTuple):
         self.options()
         return self
 
-    def options_by_time(self, modules: Container[str]) -> ProfilerOptions:
-        """Return the options of a recording for which there are no steps.
-
-        Without a framework only Python calls say what a program does.
-
-        Args:
-            modules: Names of the modules that the program has imported.
-        """
-        plain = not any(name in modules for name in FRAMEWORKS)
-        return self.options(python_unless_chosen=int(plain))
-
-    def options(self, *, python_unless_chosen: int = 0) -> ProfilerOptions:
+    def options(self) -> ProfilerOptions:
         """Return the options of the plan's recordings.
-
-        Args:
-            python_unless_chosen: The Python tracer level where none was chosen.
 
         Raises:
             BadUsage: A level does not exist.
@@ -114,11 +98,7 @@ class RunPlan(NamedTuple):
 
         return ProfilerOptions(
             host_tracer_level=self.host_tracer_level,
-            python_tracer_level=(
-                python_unless_chosen
-                if self.python_tracer_level is None
-                else self.python_tracer_level
-            ),
+            python_tracer_level=self.python_tracer_level,
             device_tracer_level=self.device_tracer_level,
             python_sampling_hz=self.python_sampling_hz,
             record_shapes=self.record_shapes,
@@ -154,10 +134,6 @@ def _is_true(text: str) -> bool:
     return text == "True"
 
 
-def _level(text: str) -> int | None:
-    return None if text == "None" else int(text)
-
-
 def _escaped(value: object) -> str:
     return str(value).replace("\\", "\\\\").replace("\n", "\\n")
 
@@ -174,5 +150,4 @@ _READ: Final[dict[str, Callable[[str], Any]]] = {
         name: _is_true if isinstance(default, bool) else type(default)
         for name, default in RunPlan._field_defaults.items()
     },
-    "python_tracer_level": _level,
 }

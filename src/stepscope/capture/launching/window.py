@@ -258,7 +258,7 @@ class Window:
             if self._only_waits(ends=False) or (is_launcher() and not self.annotated):
                 return
             self._drop()
-            self._begin(self.plan.options_by_time(sys.modules))
+            self._begin(self.plan.options())
             self.phase = Phase.TIME
 
     def close_by_time(self) -> None:
@@ -498,9 +498,7 @@ class Window:
             with contextlib.suppress(OSError):
                 os.replace(path, instead_of)  # noqa: PTH105 - pathlib is not needed for this
                 path = instead_of
-        calls = bool(session.options.python_tracer_level)
-        unasked = calls and self.plan.python_tracer_level is None
-        self._note(how, path, warnings, python_calls=unasked)
+        self._note(how, path, warnings)
         return path
 
     def _stop_keeping(self) -> int:
@@ -514,14 +512,7 @@ class Window:
         ours = int(self.mark.is_open or self._within_step)
         return max(0, recorder.disable() - ours)
 
-    def _note(
-        self,
-        how: str,
-        path: str | None,
-        warnings: tuple[str, ...],
-        *,
-        python_calls: bool = False,
-    ) -> None:
+    def _note(self, how: str, path: str | None, warnings: tuple[str, ...]) -> None:
         first = 1 if how == "early" and self._ended else self._extent.first
         self._noted = Note(
             process=os.getpid(),
@@ -533,7 +524,6 @@ class Window:
             last=None if first is None else self._ended,
             path=path,
             warnings=warnings,
-            python_calls=python_calls,
             seconds=self._recorded_s,
             unrecorded_s=self._cost.unrecorded_s,
             recorded_s=self._cost.recorded_s,

@@ -78,11 +78,10 @@ _STEPS = 10
 )
 @click.option(
     "--python-tracer-level",
-    default=None,
-    type=int,
-    show_default="0; 1 without steps and framework",
+    default=0,
+    show_default=True,
     metavar="0-1",
-    help="1 records every call of a Python function.",
+    help="1 records every call of a Python function, in place of samples.",
 )
 @click.option(
     "--device-tracer-level",
@@ -122,7 +121,7 @@ def run(
     record_s: float,
     max_slowdown: float,
     host_tracer_level: int,
-    python_tracer_level: int | None,
+    python_tracer_level: int,
     device_tracer_level: int,
     python_sampling_hz: float,
     record_shapes: bool,

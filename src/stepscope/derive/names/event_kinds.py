@@ -161,6 +161,7 @@ _CLASS_RULES: Final = (
     _ClassRule(
         HostClass.PROFILER,
         r"^Activity Buffer Request$|^(?:Activity )?Buffer Flush$|^Instrumentation$"
+        r"|^garbage collection of the recorder$"
         r"|^(?:cuda|cupti|cu|roctracer|hip)\w*Profiler(?:Start|Stop)$"
         r"|^\$profiler(?:_v2)?\.py:\d+ (?:start|stop)(?:_trace)?$"
         r"|profiler/profiler\.py\(\d+\): (?:start|stop)_trace$"

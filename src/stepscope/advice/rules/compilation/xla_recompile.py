@@ -66,7 +66,9 @@ _ACTIONS: Final = (
     Action(
         cause="any",
         framework="PyTorch",
-        text="Mark the dimension that varies, and see what is compiled again and why.",
+        text="See what is compiled again and why; mark a dimension that varies, pass a "
+        "number that changes as a tensor, and change no attribute of the model that "
+        "`forward` reads.",
         code="torch._dynamo.mark_dynamic(batch, 0)",
         env="TORCH_LOGS=recompiles",
     ),
@@ -79,11 +81,11 @@ _ACTIONS: Final = (
 _AGAIN: Final = (
     (
         "Compiling goes on after the first steps, called from {function}: {late} of "
-        "the later ones' time, in {in_steps} of {later_steps}."
+        "the later ones' time, in {in_steps} of these {later_steps} steps."
     ),
     (
         "Compiling goes on after the first steps: {late} of the later ones' time, most "
-        "of it {named}, in {in_steps} of {later_steps}."
+        "of it {named}, in {in_steps} of these {later_steps} steps."
     ),
     "Compiling goes on after the first steps: {late} of the later ones' time.",
 )

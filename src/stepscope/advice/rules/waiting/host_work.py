@@ -38,7 +38,7 @@ from stepscope.advice.signals.enclosing import enclosing_functions
 from stepscope.advice.signals.launches.eager import eager_signals
 from stepscope.advice.signals.launches.small import small_ops
 from stepscope.advice.signals.running.asleep import asleep
-from stepscope.advice.verdict import promise_of
+from stepscope.advice.verdict import pattern_of, promise_of
 from stepscope.advice.words import WAITING, Words
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
@@ -64,9 +64,16 @@ _OWNED: Final = Owned(
 _PIPELINE: Final = Action(
     cause="any",
     framework="TensorFlow",
-    text="Move it into the input pipeline, where it runs ahead on other threads.",
+    text="Where it makes the batch, move it into the input pipeline, which runs ahead "
+    "on other threads.",
     code="dataset.map(work, num_parallel_calls=tf.data.AUTOTUNE)"
     ".prefetch(tf.data.AUTOTUNE)",
+)
+_RARELY: Final = Action(
+    cause="any",
+    framework="any",
+    text="Do it more rarely or on less data, or on another thread, while the next "
+    "steps run.",
 )
 _ACTIONS: Final = (
     Action(
@@ -79,26 +86,23 @@ _ACTIONS: Final = (
     Action(
         cause="any",
         framework="PyTorch",
-        text="Move it into the dataset, where the loader's workers do it ahead.",
+        text="Where it makes the batch, move it into the dataset: the loader's workers "
+        "do it ahead.",
         code="DataLoader(Dataset(work), num_workers=8, persistent_workers=True)",
     ),
     Action(
         cause="any",
         framework="JAX",
-        text="Move it into the loader's workers, which do it ahead.",
+        text="Where it makes the batch, move it into the loader's workers, which do it "
+        "ahead.",
         code="grain.DataLoader(…, operations=[Work()], worker_count=8)",
     ),
+    _RARELY,
     Action(
         cause="any",
         framework="any",
         text="Cache its results, or do it once, where it gives the same in each epoch.",
     ),
-)
-_RARELY: Final = Action(
-    cause="any",
-    framework="any",
-    text="Do it more rarely or on less data, or on another thread, while the next "
-    "steps run.",
 )
 #: A function whose time is ops of the framework.
 _RUNS_OPS: Final = (
@@ -248,9 +252,10 @@ _WAITING_LEAD: Final = (
 _NAMED: Final = (
     *_WAITING_LEAD,
     (
-        "{named} holds {named_share} of the step on the host, {ms_per_step} a step of "
-        "work outside the model's ops in all."
+        "{named} holds {named_share} of the step; work on the host takes "
+        "{beside_device} in all, {ms_per_step} a step."
     ),
+    "{named} holds {leading_share} of the step, with all that it calls.",
     "{title}: {share_percent} of the time, {ms_per_step} a step.",
     "{title}: {share_percent} of the time.",
 )
@@ -346,7 +351,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         facts=_share_facts(named, shares, whole=verdict.share_percent),
     )
     if waits is not None and found.status == "fail":
-        return _of_waiting(found, waits, shares)
+        return _of_waiting(found, waits, shares, thresholds)
     if found.status == "fail" and shares.system_calls_lead():
         return msgspec.structs.replace(found, actions=(_ONCE,))
     if fault is None or found.status != "fail":
@@ -366,9 +371,11 @@ def _share_facts(
     """
     share = named[0].share_percent if named else None
     leads = shares.device is None or (share or 0.0) >= _LEADS * (whole or 0.0)
+    beside = None if shares.device is None else whole
     return (
         Fact(name="named_share", value=share, unit="percent"),
         Fact(name="leading_share", value=share if leads else None, unit="percent"),
+        Fact(name="beside_device", value=beside, unit="percent"),
     )
 
 
@@ -386,7 +393,9 @@ def _waits(
     return found if 2 * found.share_percent >= work else None
 
 
-def _of_waiting(found: Finding, waits: Asleep, shares: StepShares) -> Finding:
+def _of_waiting(
+    found: Finding, waits: Asleep, shares: StepShares, thresholds: Thresholds
+) -> Finding:
     """Speak of what the step waits for: to work faster gains nothing."""
     kind = "waits_for_thread" if waits.works else "waits_for_nothing"
     told = (waits.function, *((waits.other,) if waits.other else ()))
@@ -400,11 +409,16 @@ def _of_waiting(found: Finding, waits: Asleep, shares: StepShares) -> Finding:
         CauseShare(cause="waits", share_percent=waits.share_percent),
         CauseShare(cause="functions", share_percent=work),
     )
-    saving = found.saving_ms
+    saving, pattern, hit = found.saving_ms, found.pattern, found.steps_hit
     if saving is not None and len(waits.times_ps) == len(shares.window_ps):
         saving = promise_of(waits.times_ps, shares.window_ps)
+        every = thresholds.steps_share.value
+        pattern = pattern_of(waits.times_ps, every_percent=every)
+        hit = pattern.steps_hit
     return msgspec.structs.replace(
         found,
+        pattern=pattern,
+        steps_hit=hit,
         causes=tuple(sorted(causes, key=lambda one: -one.share_percent)),
         parts=(*told, *rest),
         facts=(*found.facts, fact),
@@ -473,7 +487,7 @@ def _actions_for(
         return fitting
     if runs is not None and runs.ops_percent(work.part) >= _MOSTLY:
         return (_RARELY, *_RUNS_OPS) if rare else (*_RUNS_OPS, _PIPELINE, _RARELY)
-    return (_RARELY, *others) if rare else others
+    return tuple(dict.fromkeys((_RARELY, *others))) if rare else others
 
 
 def _fitting(runs: FunctionRuns, part: Part) -> tuple[Action, ...] | None:

@@ -11,7 +11,7 @@ from stepscope.advice.signals.signal import signal
 from stepscope.derive.columns.arrays import handles, ints, picked
 from stepscope.derive.columns.stat_values import find_handle, rows_with_key, texts_of
 from stepscope.derive.host.values import host_values, text_codes
-from stepscope.derive.names.event_kinds import HostClass, event_kinds
+from stepscope.derive.names.event_kinds import EventFlag, HostClass, event_kinds
 from stepscope.derive.step_windows.windows import windows
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
@@ -28,6 +28,10 @@ __all__ = ["FIRST_STEPS", "CompiledFunction", "compile_signals"]
 
 #: A program may compile in its first two steps: later ones should find everything made.
 FIRST_STEPS: Final = 2
+#: Calls within a call, at most, that are looked at.
+_NESTED: Final = 64
+#: A call of a compiled function of JAX: what it compiles is this function.
+_CALL: Final = Pattern(r"^PjitFunction\((?P<function>.+)\)$")
 #: Names of events that end with what is compiled.
 _FUNCTION: Final = Pattern(
     r"^compilation of (?P<listener>.+)$"
@@ -99,8 +103,9 @@ def _by_function(
     reasons = _reasons(profile, host, rows)
     stop = begin + ints(events, "dur_ps")[rows]
     types = names[handles(events, "type")[rows]].to_list()
+    calls = _Calls.of(profile, host, rows)
     told = [
-        (_name(name, call=row in traced), name)
+        (_name(name, call=row in traced) or calls.around(row), name)
         for name, row in zip(types, rows.tolist(), strict=True)
     ]
     frame = pl.DataFrame(
@@ -125,6 +130,45 @@ def _by_function(
         .sort("time_ps", "name", descending=[True, False])
     )
     return tuple(CompiledFunction(**row) for row in summed.iter_rows(named=True))
+
+
+class _Calls(Frozen, frozen=True):
+    """The calls of JAX's functions, on the threads that compile.
+
+    Attributes:
+        events: The table.
+        names: Names by type.
+        rows: The calls by thread, in the order of their begin.
+    """
+
+    events: pl.DataFrame
+    names: pl.Series
+    rows: dict[int, NDArray[np.int64]]
+
+    @classmethod
+    def of(cls, profile: ProfileData, host: str, compiling: NDArray[np.int64]) -> _Calls:
+        events = present(profile.table(host, "events"))
+        names = present(profile.table(host, "event_types"))["name"]
+        kinds = present(profile.derived(host, event_kinds))
+        tracks, starts = handles(events, "track"), ints(events, "start_ps")
+        rows = picked(handles(events, "type"), kinds.has(EventFlag.PJIT))
+        rows = rows[np.argsort(starts[rows], kind="stable")]
+        threads = np.unique(tracks[compiling]).tolist()
+        found = {track: rows[tracks[rows] == track] for track in threads}
+        return cls(events, names, found)
+
+    def around(self, row: int) -> str | None:
+        """Return the function whose call holds an event; None where none does."""
+        starts, lasts = ints(self.events, "start_ps"), ints(self.events, "dur_ps")
+        rows = self.rows[int(handles(self.events, "track")[row])]
+        past = int(np.searchsorted(starts[rows], starts[row], side="right"))
+        end = starts[row] + lasts[row]
+        # A call lies in few others: the innermost one began last.
+        for call in rows[max(past - _NESTED, 0) : past][::-1].tolist():
+            if starts[call] + lasts[call] >= end:
+                found = _CALL.match(self.names[int(handles(self.events, "type")[call])])
+                return None if found is None else found["function"]
+        return None
 
 
 def _outermost(frame: pl.DataFrame) -> pl.DataFrame:
