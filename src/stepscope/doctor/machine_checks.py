@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from stepscope.doctor.check import Check, fact
+from stepscope.nvidia_tools import PLACES
 
 if TYPE_CHECKING:
     from stepscope.doctor.machine import Machine
@@ -43,12 +44,21 @@ def tool_checks(machine: Machine) -> list[Check]:
     """Look for NVIDIA's own profilers."""
     found = []
     for name in ("nsys", "ncu"):
-        path = machine.which(name)
+        path = machine.which(name) or _installed(machine, name)
         if path is None:
-            found.append(fact(_TOOLS, name, "not on PATH", state="skip"))
+            missing = "neither on PATH nor where its installers put it"
+            found.append(fact(_TOOLS, name, missing, state="skip"))
         else:
             found.append(fact(_TOOLS, name, path))
     return found
+
+
+def _installed(machine: Machine, name: str) -> str | None:
+    """Return the newest release of a tool where NVIDIA's installers put it."""
+    found = [
+        path for place in PLACES[name] for path in machine.find(f"{place}/{name}")[-1:]
+    ]
+    return str(found[0]) if found else None
 
 
 def _container(machine: Machine) -> str | None:
