@@ -15,6 +15,7 @@ from tests.support.traces.nsight import (
     RUNTIME,
     call,
     copy,
+    global_id,
     kernel,
     span,
     write,
@@ -76,6 +77,46 @@ def copying(folder: Path) -> Path:
     return write(folder / "copying.sqlite", tables)
 
 
+def sampled(folder: Path) -> Path:
+    """Steps of 10 ms: for 6 ms `prepare` runs, and then a kernel for 3 ms."""
+    ranges, calls, kernels, looks, stacks = [], [], [], [], []
+    for step in range(8):
+        at = 10 * MS * step
+        ranges.append(span(f"step {step}", at, at + 9_900_000))
+        calls.append(call("cudaLaunchKernel_v7000", at + 6 * MS, at + 6_005_000, step))
+        kernels.append(kernel("gemm", at + 6_009_000, at + 9 * MS, step))
+        calls.append(
+            call("cudaStreamSynchronize_v3020", at + 6_006_000, at + 9_001_000, 50)
+        )
+        for half_ms in range(13):
+            number = len(looks) + 1
+            looks.append(
+                {
+                    "id": number,
+                    "start": at + half_ms * MS // 2,
+                    "globalTid": global_id(thread=1),
+                }
+            )
+            stacks += [
+                {
+                    "id": number,
+                    "symbol": symbol,
+                    "module": "/home/me/solver",
+                    "unresolved": None,
+                    "stackDepth": depth,
+                }
+                for depth, symbol in enumerate(("prepare(float*)", "main", "_start"))
+            ]
+    tables = {
+        NVTX: ranges,
+        RUNTIME: calls,
+        KERNEL: kernels,
+        "COMPOSITE_EVENTS": looks,
+        "SAMPLING_CALLCHAINS": stacks,
+    }
+    return write(folder / "sampled.sqlite", tables)
+
+
 def composed(path: Path) -> Document:
     return compose(ss.open(path), Progress(stages=9))
 
@@ -109,6 +150,17 @@ def test_a_compiler_is_not_missed_where_the_device_is_set_up(tmp_path: Path) -> 
     assert (found.status, found.note) == ("pass", "outside")
     assert found.value is not None
     assert found.value > 50
+
+
+def test_work_of_a_compiled_program_is_not_to_be_vectorised(tmp_path: Path) -> None:
+    """`prepare` is a function of the program's own file that samples found."""
+    document = composed(sampled(tmp_path))
+    found = finding_of(document, "host.work")
+    assert found.status == "fail"
+    assert [one.function for one in found.parts][:1] == ["prepare"]
+    texts = [one.text for one in found.actions]
+    assert any("profiler of processors" in text for text in texts)
+    assert not any("Vectorise" in text for text in texts)
 
 
 def test_a_recording_of_pytorch_keeps_the_options_of_its_profiler(
