@@ -50,7 +50,10 @@ def render(rule: Rule) -> str:
     """Write the section: each action, for which framework, and what to type."""
     lines = [_HEAD]
     for one in actions_of(rule):
-        who = "" if one.framework == "any" else f"{one.framework}: "
+        of = "In recordings of Nsight Systems" if one.recorder == "nsight" else None
+        named = None if one.framework == "any" else one.framework
+        who = ", ".join(it for it in (of, named) if it is not None)
+        who += ": " if who else ""
         lines.append(f"* {who}{one.text}")
         typed = [it for it in (one.code, one.env) if it is not None]
         if typed:

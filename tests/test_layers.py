@@ -27,6 +27,7 @@ BASE = {
     "remedies",
     "thresholds",
     "nsight_remedies",
+    "nvidia_tools",
     "tracer_remedies",
     "unavailable",
     "xspace",

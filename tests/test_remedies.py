@@ -119,6 +119,15 @@ def test_of_nsight_systems_no_tracer_is_asked_for(remedy: str) -> None:
     assert not OF_FRAMEWORKS.search(remedy_beside(remedy, NSIGHT))
 
 
+def test_its_own_sentence_stands_although_device_and_functions_were_recorded() -> None:
+    """What was on does not tell that the ranges of a framework were."""
+    recorded = Tracers(host=2, device=1, python=1, recorder="nsight")
+    said = remedy_beside(tracer_remedies.RECORD_KERNEL_OPS, recorded)
+    assert "emit_nvtx" in said
+    said = remedy_beside(tracer_remedies.RECORD_LINES, recorded)
+    assert "jit" not in said
+
+
 def test_the_rest_of_a_remedy_stays() -> None:
     said = remedy_beside(
         "Nothing to do where that is meant; otherwise record with the device tracer "

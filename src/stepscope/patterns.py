@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, AnyStr, Generic
+from typing import TYPE_CHECKING, Any, AnyStr, Final, Generic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["Pattern", "ascii_only"]
+__all__ = ["UNNAMED_NAMESPACE", "Pattern", "ascii_only"]
 
 
 class Pattern(Generic[AnyStr]):
@@ -60,6 +60,13 @@ class Pattern(Generic[AnyStr]):
     def finditer(self) -> Callable[[AnyStr], Iterator[re.Match[AnyStr]]]:
         """Yield all matches."""
         return self.compiled.finditer
+
+
+#: Namespaces of C++ without a name, as compilers and tools write them; also where
+#: damage took the begin.
+UNNAMED_NAMESPACE: Final = Pattern(
+    r"\(anonymous namespace\)::|<unnamed>::|\{anonymous\}::|(?<!\w)unnamed>::"
+)
 
 
 def ascii_only(pattern: str) -> str:

@@ -457,4 +457,7 @@ def remedy_beside(remedy: str, tracers: Tracers) -> str:
     if name is None:
         return nsight_remedy(remedy) if tracers.recorder == NSIGHT else remedy
     own = _OWN.get(tracers.recorder or "", {}).get(name)
+    if own is not None and tracers.recorder == NSIGHT:
+        # Its own sentences ask for no tracer that may have been on already.
+        return own
     return _ASKING[name].beside(tracers, own)

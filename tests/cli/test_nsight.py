@@ -163,6 +163,33 @@ def test_a_timeline_is_recorded_and_its_database_reported(machine: Machine) -> N
     assert "wrote mine.sqlite" in done.stderr
 
 
+def test_a_program_may_say_itself_when_to_record(machine: Machine) -> None:
+    """PyTorch does so with torch.cuda.profiler.start and stop."""
+    machine.run("nsys", "--profiler-api", "--no-report", "--", "-c", "")
+    machine.run("ncu", "--profiler-api", "--", "-c", "")
+    nsys, ncu = (called[0] for called in machine.called()[:2])
+    at = nsys.index("--capture-range=cudaProfilerApi")
+    assert nsys[at + 1] == "--capture-range-end=stop"
+    assert ncu[ncu.index("--profile-from-start") + 1] == "off"
+
+
+def test_two_ranges_for_one_timeline_are_refused(machine: Machine) -> None:
+    done = machine.run("nsys", "--profiler-api", "--range", "x", "--", "-c", "")
+    assert done.exit_code == 2
+    assert "--range or --profiler-api" in done.stderr
+    assert not machine.calls.exists()
+
+
+def test_a_recording_without_its_importer_names_both_commands(machine: Machine) -> None:
+    """Nsight Systems 2023.4 does so where a library of its importer is missing."""
+    code = "open('timeline.qdstrm', 'w').write('x'); import sys; sys.exit(3)"
+    machine.install("nsys", NSYS.replace(".nsys-rep", ".other"))
+    done = machine.run("nsys", "--", "-c", code)
+    assert done.exit_code == 3
+    assert "QdstrmImporter -i timeline.qdstrm" in done.stderr
+    assert "nsys export --type sqlite timeline.nsys-rep" in done.stderr
+
+
 def test_a_report_without_its_database_names_the_command(machine: Machine) -> None:
     done = machine.run("nsys", "--", "-c", "import sys; sys.exit(5)")
     assert done.exit_code == 5
@@ -184,7 +211,7 @@ def test_a_machine_without_the_tool_says_how_to_get_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr("stepscope.capture.launching.nsight._PLACES", {name: ()})
+    monkeypatch.setattr("stepscope.nvidia_tools.PLACES", {name: ()})
     done = CliRunner().invoke(main, [name, "--", "-c", ""])
     assert done.exit_code == 2
     assert done.stderr.count("\n") == 1
@@ -199,6 +226,7 @@ def test_a_machine_without_the_tool_says_how_to_get_it(
         ("-m", "stepscope", "run", "--", "x.py"),
         ("{tools}/nsys", "profile", "x"),
         ("{tools}/ncu", "x"),
+        ("python", "{tools}/nsys", "profile", "x"),
     ],
 )
 def test_two_tools_that_trace_the_gpu_are_refused(
@@ -213,7 +241,10 @@ def test_two_tools_that_trace_the_gpu_are_refused(
 
 @pytest.mark.parametrize(
     ("name", "suffix"),
-    [("ncu", ".ncu-rep"), ("ncu", ".csv"), ("nsys", ".nsys-rep"), ("nsys", ".sqlite")],
+    [
+        *(("ncu", suffix) for suffix in (".ncu-rep", ".csv")),
+        *(("nsys", suffix) for suffix in (".qdstrm", ".nsys-rep", ".sqlite")),
+    ],
 )
 def test_nothing_is_overwritten_unasked(
     machine: Machine, name: str, suffix: str

@@ -56,6 +56,7 @@ SURFACE = {
     "nsys": {
         "command",
         "--range",
+        "--profiler-api",
         "--delay-s",
         "--duration-s",
         "-o",
@@ -69,6 +70,7 @@ SURFACE = {
         "--op",
         "--kernel",
         "--range",
+        "--profiler-api",
         "--skip",
         "--count",
         "--set",

@@ -103,6 +103,19 @@ def test_a_healthy_machine_has_no_complaint(healthy: Machine, tmp_path: Path) ->
     assert not (tmp_path / "logs").exists()
 
 
+def test_tools_are_found_where_their_installers_put_them(
+    healthy: Machine, tmp_path: Path
+) -> None:
+    machine = msgspec.structs.replace(healthy, which=lambda _: None)
+    missing = looked(machine, tmp_path / "logs")
+    assert {missing["tools", name].state for name in ("nsys", "ncu")} == {"skip"}
+    for release in ("2023.4.4", "2024.1.1"):
+        path = healthy.root / f"opt/nvidia/nsight-systems/{release}/bin/nsys"
+        path.parent.mkdir(parents=True)
+        path.write_text("")
+    assert looked(machine, tmp_path / "logs")["tools", "nsys"].fact == str(path)
+
+
 def with_file(name: str, content: str | None) -> Callable[[Machine], Machine]:
     def changed(machine: Machine) -> Machine:
         path = machine.root / name

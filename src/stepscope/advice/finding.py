@@ -29,6 +29,7 @@ __all__ = [
     "Pattern",
     "PatternKind",
     "Place",
+    "Recorder",
     "Saving",
     "Severity",
     "Status",
@@ -40,6 +41,10 @@ Severity = Literal["info", "warn", "critical"]
 PatternKind = Literal["every", "bursts", "once"]
 #: Where the time of a finding lies; "any" is both.
 Place = Literal["inside", "between", "any"]
+
+#: Whose recordings: all; those of Nsight Systems; those of all others, which frameworks
+#: or stepscope made.
+Recorder = Literal["any", "nsight", "framework"]
 
 #: Statuses in the order in which a person wants to read them.
 STATUSES: Final[tuple[Status, ...]] = ("fail", "cannot_tell", "pass", "not_applicable")
@@ -177,6 +182,8 @@ class Action(msgspec.Struct, frozen=True, kw_only=True):
         text: What to do.
         env: Environment variables to set, as `NAME=value`.
         code: A line of code to copy; null where none is needed.
+        recorder: Whose recordings it is for: how to record otherwise depends on what
+            recorded.
     """
 
     cause: str
@@ -184,6 +191,7 @@ class Action(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     env: str | None = None
     code: str | None = None
+    recorder: Recorder = "any"
 
 
 class Fact(msgspec.Struct, frozen=True, kw_only=True):

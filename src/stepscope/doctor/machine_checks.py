@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from stepscope.doctor.check import Check, fact
+from stepscope.nvidia_tools import PLACES
 
 if TYPE_CHECKING:
     from stepscope.doctor.machine import Machine
@@ -44,14 +45,16 @@ def capabilities(machine: Machine) -> frozenset[str]:
 
 def tool_checks(machine: Machine) -> list[Check]:
     """Look for NVIDIA's own profilers."""
+    names = ("nsys", "ncu")
+    paths = {it: machine.which(it) or _installed(machine, it) for it in names}
     found = []
-    for name in ("nsys", "ncu"):
-        path = machine.which(name)
+    for name, path in paths.items():
         if path is None:
-            found.append(fact(_TOOLS, name, "not on PATH", state="skip"))
+            missing = "neither on PATH nor where its installers put it"
+            found.append(fact(_TOOLS, name, missing, state="skip"))
         else:
             found.append(fact(_TOOLS, name, path))
-    if machine.which("nsys") is not None:
+    if paths["nsys"] is not None:
         found.append(_samples_of_cores(machine))
     return found
 
@@ -74,6 +77,14 @@ def _samples_of_cores(machine: Machine) -> Check:
         f"{_MOST_PARANOID} is enough.",
         commands=(f"sudo sysctl kernel.perf_event_paranoid={_MOST_PARANOID}",),
     )
+
+
+def _installed(machine: Machine, name: str) -> str | None:
+    """Return the newest release of a tool where NVIDIA's installers put it."""
+    found = [
+        path for place in PLACES[name] for path in machine.find(f"{place}/{name}")[-1:]
+    ]
+    return str(found[0]) if found else None
 
 
 def _container(machine: Machine) -> str | None:

@@ -16,11 +16,12 @@ from stepscope.advice.signals.device import device_signals
 from stepscope.advice.signals.vocabulary import seen
 from stepscope.analysis.model_views.top_annotations import top_annotations
 from stepscope.analysis.ops.hardware import hardware
-from stepscope.analysis.results.remedied import remedied
+from stepscope.analysis.results.remedied import recorder_of, remedied
 from stepscope.analysis.tools import answers
 from stepscope.derive.consistency import consistency
 from stepscope.derive.model.annotation_calls import annotation_calls
 from stepscope.frozen import Frozen
+from stepscope.nsight_remedies import NSIGHT
 from stepscope.report.document import (
     REPORTED,
     Device,
@@ -37,7 +38,7 @@ from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from stepscope.advice.explanation import Explanation
-    from stepscope.advice.finding import Finding
+    from stepscope.advice.finding import Finding, Recorder
     from stepscope.advice.headline import Lead
     from stepscope.advice.replayed import Together
     from stepscope.advice.signals.signal import Signals
@@ -120,6 +121,7 @@ def compose(profile: ProfileData, shown: Stages) -> Document:
         device_in_doubt=judged.device_in_doubt,
         not_understood=_not_understood(profile),
         frameworks=seen(profile),
+        recorder=recorder_of(profile),
         annotations=top_annotations(profile, _ANNOTATIONS),
     )
 
@@ -169,8 +171,21 @@ def _judged(profile: ProfileData, signals: Signals) -> Judgement:
 
 
 def _found(profile: ProfileData, signals: Signals) -> tuple[Finding, ...]:
-    """Run every rule; remedies fit what recorded, and the program's framework."""
-    return tuple(remedied(profile, one) for one in evaluate(signals))
+    """Run every rule; what to do fits what recorded, and the program's framework."""
+    by_nsight = recorder_of(profile) == NSIGHT
+    return tuple(
+        _fitted(remedied(profile, one), by_nsight=by_nsight)
+        for one in evaluate(signals)
+    )
+
+
+def _fitted(finding: Finding, *, by_nsight: bool) -> Finding:
+    """Leave out what only another recorder could do."""
+    others: Recorder = "framework" if by_nsight else "nsight"
+    actions = tuple(one for one in finding.actions if one.recorder != others)
+    if len(actions) == len(finding.actions):
+        return finding
+    return msgspec.structs.replace(finding, actions=actions)
 
 
 def _headline(said: Lead, findings: tuple[Finding, ...]) -> Headline:

@@ -158,6 +158,8 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
         frameworks: Frameworks that the ops come from; empty where none is recognised.
         annotations: The ranges of the program with most host time; empty where it named
             none.
+        recorder: Whose recordings all hosts are: `kineto` or `nsight`; null for those
+            of TensorFlow, JAX and stepscope.
     """
 
     profile: Profile
@@ -179,6 +181,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     not_understood: Unavailable | None = None
     frameworks: tuple[str, ...] = ()
     annotations: tuple[TopAnnotation, ...] = ()
+    recorder: str | None = None
 
     @property
     def is_plain(self) -> bool:

@@ -221,6 +221,11 @@ def test_a_name_that_tells_nothing_is_neither_a_product_nor_plain() -> None:
             "void at::native::(anonymous namespace)::pool<float>(int)",
             "at::native::pool",
         ),
+        (
+            "void at::native::<unnamed>::multi_tensor_apply_kernel<A<(int)1>>(T1)",
+            "at::native::multi_tensor_apply_kernel",
+        ),
+        ("unnamed>::gemm<32>(float *)", "gemm"),
         ("volta_sgemm_128x64_nt", "volta_sgemm_128x64_nt"),
     ],
 )

@@ -53,6 +53,15 @@ def one_line_or_read(path: Path) -> None:
         read_checked(path)
 
 
+#: What the tool prints where it was not asked for a table.
+FOR_PEOPLE = """==PROF== Connected to process 1
+[7] python3@127.0.0.1
+  gemm (1, 1, 1)x(32, 1, 1), Context 1, Stream 7, Device 0, CC 9.0
+    Section: GPU Speed Of Light Throughput
+    DRAM Frequency   Ghz   1.59
+"""
+
+
 def refused(path: Path) -> dict[str, int]:
     notes = frame(read_checked(path), "quality")
     rows = notes.filter(pl.col("kind") == "refused_rows")
@@ -68,6 +77,7 @@ def refused(path: Path) -> dict[str, int]:
         ),
         ("==PROF== Connected to process 1\n==ERROR== Unknown metric x\n", "Unknown"),
         ("==PROF== Connected to process 1\n", "no table"),
+        (FOR_PEOPLE, "ncu --import REPORT.ncu-rep --csv"),
         (long(), "no launch"),
         (long('"0","1'), "no launch"),
     ],
@@ -277,6 +287,7 @@ def test_a_report_without_the_tool_names_the_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("stepscope.nvidia_tools.PLACES", {"ncu": ()})
     report = tmp_path / "k.ncu-rep"
     report.write_bytes(b"NVR\0\1")
     assert f"ncu --import {report} --csv --page raw" in one_line(report)

@@ -223,6 +223,10 @@ def test_a_gain_that_is_none_is_no_number(
             "void at::native::(anonymous namespace)::reduce<float, A<int>>(float*)",
             "at::native::reduce",
         ),
+        (
+            "void at::native::<unnamed>::distribution<float, A<int>>(int, T2)",
+            "at::native::distribution",
+        ),
         ("Eigen::internal::Kernel<Eigen::Half>(int)", "Eigen::internal::Kernel"),
         ("jacobi_kernel(float*, int)", "jacobi_kernel(float*, int)"),
         (

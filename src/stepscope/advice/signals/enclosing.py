@@ -109,12 +109,24 @@ def _around(
         held = (work & calls).length_ps
         if held < _MOST * work.length_ps or held < _OWN * calls.length_ps:
             continue
-        if best is None or calls.length_ps < best[0]:
+        shorter = best is None or calls.length_ps < best[0]
+        # Looks find both wherever one of them is all that the other does.
+        if shorter or _is_called_by(frames, int(kinds[at]), best, calls.length_ps):
             best = (calls.length_ps, held, int(kinds[at]))
     if best is None:
         return None
     name = frames.names[best[2]]
     return Part.of_function(name, 100 * best[1] / total_ps)
+
+
+def _is_called_by(
+    frames: FunctionFrames, kind: int, best: tuple[int, int, int] | None, length_ps: int
+) -> bool:
+    """Return whether a function is as long as the one that calls it."""
+    if best is None or length_ps != best[0]:
+        return False
+    below = called_by(frames.type == best[2], frames.parent)
+    return bool((below & (frames.type == kind)).any())
 
 
 class FunctionRuns(Frozen, frozen=True, dict=True):

@@ -264,8 +264,8 @@ _REASONS: Final[dict[str, Unavailable]] = {
     ),
     "tensor_core_eligible": Unavailable(
         code="NOT_RECORDED",
-        reason="neither the device's compute capability nor the ops of its kernels "
-        "are known.",
+        reason="the op of a kernel, or the compute capability of its device, is not "
+        "known.",
         remedy="Record with the framework's own profiler, which writes both.",
     ),
     "source": Unavailable(

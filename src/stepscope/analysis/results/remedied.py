@@ -26,7 +26,7 @@ from stepscope.unavailable import Missing, Unavailable
 if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = ["remedied"]
+__all__ = ["recorder_of", "remedied"]
 
 _Told = TypeVar("_Told", bound=msgspec.Struct)
 
@@ -61,7 +61,7 @@ def _depends(profile: ProfileData, remedy: str) -> bool:
         remedy == RECORD_WITH_STEPSCOPE
         or asks_for_tracers(remedy)
         or depends_on_framework(remedy)
-        or _recorder(profile) == NSIGHT
+        or recorder_of(profile) == NSIGHT
     )
 
 
@@ -89,7 +89,7 @@ def _has_functions(profile: ProfileData) -> bool:
 
 
 def _in_force(profile: ProfileData) -> Tracers:
-    recorder = _recorder(profile)
+    recorder = recorder_of(profile)
     if recorder is not None:
         return _recorded(profile, recorder)
     found = [profile.derived(host, tracers) for host in profile.hosts]
@@ -103,8 +103,11 @@ def _in_force(profile: ProfileData) -> Tracers:
     )
 
 
-def _recorder(profile: ProfileData) -> str | None:
-    """Return whose recordings all hosts are, where it is one without levels."""
+def recorder_of(profile: ProfileData) -> str | None:
+    """Return whose recordings all hosts are, where it is one without levels.
+
+    `kineto` or `nsight`; None for those of TensorFlow, JAX and stepscope.
+    """
     recorders = {profile.trace(host).recorder for host in profile.hosts}
     return recorders.pop() if len(recorders) == 1 else None
 

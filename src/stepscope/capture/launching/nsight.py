@@ -5,10 +5,10 @@ Definition: docs/nsight.md.
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from stepscope import nvidia_tools
 from stepscope.errors import BadUsage
 
 if TYPE_CHECKING:
@@ -25,11 +25,6 @@ __all__ = [
 ]
 
 _PRODUCTS: Final = {"ncu": "Nsight Compute", "nsys": "Nsight Systems"}
-#: Where NVIDIA's installers put them, apart from PATH.
-_PLACES: Final = {
-    "ncu": ("usr/local/cuda/bin", "opt/nvidia/nsight-compute/*"),
-    "nsys": ("usr/local/cuda/bin", "opt/nvidia/nsight-systems/*/bin"),
-}
 #: Programs that use the interface for tracing a GPU themselves.
 _TRACERS: Final = frozenset({"stepscope", "nsys", "ncu", "nvprof"})
 
@@ -44,6 +39,8 @@ class NcuPlan(NamedTuple):
         skip: Launches of these before the first that is measured.
         launches: How many of them to measure; None for all.
         range: NVTX range inside which kernels are launched; None for anywhere.
+        profiler_api: Whether only between the program's own calls of cudaProfilerStart
+            and cudaProfilerStop.
     """
 
     output: str
@@ -52,6 +49,7 @@ class NcuPlan(NamedTuple):
     skip: int = 0
     launches: int | None = None
     range: str | None = None
+    profiler_api: bool = False
 
 
 class NsysPlan(NamedTuple):
@@ -62,12 +60,15 @@ class NsysPlan(NamedTuple):
         range: NVTX range to record; None for the whole program.
         delay_s: Seconds before recording begins.
         duration_s: Seconds to record; None for until the program ends.
+        profiler_api: Whether to record between the program's own calls of
+            cudaProfilerStart and cudaProfilerStop; not beside a range.
     """
 
     output: str
     range: str | None = None
     delay_s: int = 0
     duration_s: int | None = None
+    profiler_api: bool = False
 
 
 def find_tool(name: str) -> str:
@@ -76,14 +77,9 @@ def find_tool(name: str) -> str:
     Raises:
         BadUsage: It is not on this machine.
     """
-    found = shutil.which(name)
+    found = nvidia_tools.find_tool(name)
     if found is not None:
         return found
-    for pattern in _PLACES[name]:
-        # Of several releases the newest, by its name.
-        for folder in sorted(Path("/").glob(pattern), reverse=True):
-            if (found := shutil.which(name, path=str(folder))) is not None:
-                return found
     raise BadUsage(
         f"{_PRODUCTS[name]} ({name}) is not on this machine. It comes with the CUDA "
         f"toolkit, or alone from developer.nvidia.com; put the folder of {name} on PATH"
@@ -97,7 +93,9 @@ def check_alone(command: Sequence[str], name: str) -> None:
         BadUsage: Only one tool at a time can use NVIDIA's tracing interface.
     """
     words = [Path(word).name for word in command]
-    inner = next((word for word in words[:1] if word in _TRACERS), None)
+    # The script of an interpreter is a program too.
+    first = words[: 2 if words and words[0].startswith("python") else 1]
+    inner = next((word for word in first if word in _TRACERS), None)
     for at, word in enumerate(words[:-1]):
         if word == "-m" and words[at + 1].partition(".")[0] in _TRACERS:
             inner = words[at + 1]
@@ -115,6 +113,8 @@ def ncu_command(tool: str, plan: NcuPlan, command: Iterable[str]) -> list[str]:
         chosen += ["--kernel-name", f"regex:^(?:{'|'.join(plan.kernels)})$"]
     if plan.range is not None:
         chosen += ["--nvtx", "--nvtx-include", f"{plan.range}/"]
+    if plan.profiler_api:
+        chosen += ["--profile-from-start", "off"]
     if plan.skip:
         chosen += ["--launch-skip", str(plan.skip)]
     if plan.launches is not None:
@@ -135,6 +135,8 @@ def nsys_command(tool: str, plan: NsysPlan, command: Iterable[str]) -> list[str]
             *("--capture-range=nvtx", f"--nvtx-capture={plan.range}"),
             "--capture-range-end=stop",
         ]
+    elif plan.profiler_api:
+        chosen += ["--capture-range=cudaProfilerApi", "--capture-range-end=stop"]
     if plan.delay_s:
         chosen.append(f"--delay={plan.delay_s}")
     if plan.duration_s is not None:

@@ -38,6 +38,11 @@ __all__ = ["ncu"]
     help="Only kernels launched inside the NVTX range of this name.",
 )
 @click.option(
+    "--profiler-api",
+    is_flag=True,
+    help="Measure between the program's own calls of cudaProfilerStart and -Stop.",
+)
+@click.option(
     "--skip",
     default=0,
     show_default=True,
@@ -78,6 +83,7 @@ def ncu(
     op: str | None,
     kernels: tuple[str, ...],
     range_: str | None,
+    profiler_api: bool,
     skip: int,
     count: int,
     sections: str,
@@ -98,6 +104,7 @@ def ncu(
             op=op,
             kernels=kernels,
             range=range_,
+            profiler_api=profiler_api,
             skip=skip,
             launches=count,
             sections=sections,

@@ -22,6 +22,11 @@ __all__ = ["nsys"]
     help="Record while the NVTX range of this name is open, the first time.",
 )
 @click.option(
+    "--profiler-api",
+    is_flag=True,
+    help="Record between the program's own calls of cudaProfilerStart and -Stop.",
+)
+@click.option(
     "--delay-s",
     default=0,
     show_default=True,
@@ -51,6 +56,7 @@ def nsys(
     *,
     command: tuple[str, ...],
     range_: str | None,
+    profiler_api: bool,
     delay_s: int,
     duration_s: int | None,
     output: str,
@@ -67,6 +73,7 @@ def nsys(
         command,
         timeline.Recording(
             range=range_,
+            profiler_api=profiler_api,
             delay_s=delay_s,
             duration_s=duration_s,
             output=output,

@@ -27,6 +27,7 @@ class Measuring(NamedTuple):
     op: str | None
     kernels: tuple[str, ...]
     range: str | None
+    profiler_api: bool
     skip: int
     launches: int
     sections: str
@@ -47,6 +48,7 @@ def measure(command: Sequence[str], asked: Measuring) -> int:
         skip=asked.skip,
         launches=asked.launches,
         range=asked.range,
+        profiler_api=asked.profiler_api,
     )
     called = ncu_command(tool, plan, arguments)
     say(shlex.join(called))
@@ -54,7 +56,8 @@ def measure(command: Sequence[str], asked: Measuring) -> int:
     if not report.exists():
         say(
             f"Nsight Compute wrote no report (exit status {status}): no kernel was "
-            "chosen, or it may not read counters (docs/nsight.md)"
+            "chosen, it may not read counters, or there is no driver; it says above "
+            "which (docs/nsight.md)"
         )
         return status
     with harmless():

@@ -11,7 +11,7 @@ from enum import IntEnum
 from typing import Final
 
 from stepscope.frozen import Frozen
-from stepscope.patterns import Pattern
+from stepscope.patterns import UNNAMED_NAMESPACE, Pattern
 
 __all__ = [
     "DOUBLE",
@@ -253,5 +253,5 @@ def plain_name(name: str) -> str:
     wrapped = _WRAPPED.match(name)
     if wrapped:
         return wrapped[1]
-    bare = name.removeprefix("void ").replace("(anonymous namespace)::", "")
+    bare = UNNAMED_NAMESPACE.sub("", name.removeprefix("void "))
     return re.split(r"[<(]", bare, maxsplit=1)[0].strip() or name

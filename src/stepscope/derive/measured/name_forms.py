@@ -10,14 +10,10 @@ import re
 from functools import cache
 from typing import Final, NamedTuple
 
-from stepscope.patterns import Pattern
+from stepscope.patterns import UNNAMED_NAMESPACE, Pattern
 
 __all__ = ["NameForms", "name_forms"]
 
-#: Namespaces without a name, also where damage took their begin.
-_UNNAMED: Final = Pattern(
-    r"\(anonymous namespace\)::|<unnamed>::|\{anonymous\}::|(?<!\w)unnamed>::"
-)
 #: Types of template arguments that some tools write before the number.
 _CAST: Final = Pattern(r"(?<=[<,( ])\([A-Za-z_][\w: ]*\)(?=-?\w)")
 #: Namespaces, of which some tools write all, others the last.
@@ -51,7 +47,7 @@ class NameForms(NamedTuple):
 def name_forms(name: str) -> NameForms:
     """Return the forms of a name in which it is compared."""
     whole = " ".join(name.split())
-    clean = _UNNAMED.sub("", whole)
+    clean = UNNAMED_NAMESPACE.sub("", whole)
     for lambda_ in (_BRACED, _BRACKETED):
         clean = lambda_.sub(r"\1#\2", clean)
     clean = _SUFFIX.sub(r"\1", _CAST.sub("", _CONST.sub("", clean)))

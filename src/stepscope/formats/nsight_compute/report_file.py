@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from typing import TYPE_CHECKING, Final
 
 from stepscope.errors import BadInput
 from stepscope.formats.nsight_compute.rows import TableFile, tables_of
 from stepscope.formats.vendor_tool import output_of
+from stepscope.nvidia_tools import find_tool
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,7 +24,7 @@ def import_report(path: Path) -> TableFile:
     Raises:
         BadInput: There is no `ncu`, or it cannot read the report.
     """
-    return tables_of(printed_tables(path, shutil.which("ncu")), str(path))
+    return tables_of(printed_tables(path, find_tool("ncu")), str(path))
 
 
 def printed_tables(path: Path, tool: str | None) -> bytes:

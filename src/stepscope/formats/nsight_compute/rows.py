@@ -28,6 +28,8 @@ HEADER: Final = re.compile(
     r'(?P<quote>"?)ID(?P=quote)(?P<delimiter>[,;])(?P=quote)Process ID(?P=quote)'
 )
 _SAID: Final = re.compile(r"==(?:ERROR|WARNING)==\s*(.*)|.*(ERR_NVGPUCTRPERM).*")
+#: A line of what the tool prints for people, without `--csv`.
+_FOR_PEOPLE: Final = re.compile(r"\s+(?:Section: \S|Metric Name\s+Metric Unit\s)")
 _NO_PERMISSION: Final = "ERR_NVGPUCTRPERM"
 #: A text in a row may have line breaks, but a quote that was lost must not swallow the
 #: rest of the file.
@@ -93,7 +95,7 @@ def tables_of(content: bytes, name: str, *, damaged: bool = False) -> TableFile:
     other = [line for line in other if line.strip()]
     said = tuple(dict.fromkeys(_said(other)))
     if not rows_of:
-        raise _no_table(name, said)
+        raise _no_table(name, said, other)
     tables = tuple(_table(form, rows, refused) for form, rows in rows_of)
     return TableFile(name, tables, len(other), said, refused, damaged)
 
@@ -185,7 +187,7 @@ def _said(lines: Sequence[str]) -> Iterator[str]:
             yield shortened((found[1] or line).strip(), _LONGEST_SAID)
 
 
-def _no_table(name: str, said: Sequence[str]) -> BadInput:
+def _no_table(name: str, said: Sequence[str], lines: Sequence[str]) -> BadInput:
     if any(_NO_PERMISSION in line for line in said):
         return BadInput.at(
             name,
@@ -193,6 +195,13 @@ def _no_table(name: str, said: Sequence[str]) -> BadInput:
             "counters (ERR_NVGPUCTRPERM)",
             "Give the process that right (docs/errors/no_device_activity.md), and "
             "measure again.",
+        )
+    if any(_FOR_PEOPLE.match(line) for line in lines):
+        return BadInput.at(
+            name,
+            "is what Nsight Compute prints for people, which is no table",
+            "Print the table: `ncu --import REPORT.ncu-rep --csv --page raw`, or "
+            "measure with `ncu --csv --page raw`.",
         )
     if said:
         return BadInput.at(

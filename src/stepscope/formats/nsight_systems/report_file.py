@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -12,6 +11,7 @@ import msgspec
 from stepscope.errors import BadInput
 from stepscope.formats.nsight_systems.database.rows import read_export
 from stepscope.formats.vendor_tool import output_of
+from stepscope.nvidia_tools import find_tool
 
 if TYPE_CHECKING:
     from stepscope.formats.nsight_systems.database.rows import Export
@@ -35,7 +35,7 @@ def export_report(path: Path, limit_bytes: int) -> Export:
     Raises:
         BadInput: There is no `nsys`, or it cannot read the report.
     """
-    tool = shutil.which("nsys")
+    tool = find_tool("nsys")
     if tool is None:
         raise BadInput.at(
             path,

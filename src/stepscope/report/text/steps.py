@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from stepscope.nsight_remedies import NSIGHT
 from stepscope.remedies import REMEDIES
 from stepscope.report.page import Piece, bar, cut, line, sparkline, table, wrapped
 from stepscope.report.words.names import (
@@ -272,12 +273,18 @@ def _unexplained(
         for part in entry.parts or ()
     )
     remedy = _ANNOTATE if functions else _RECORD_FUNCTIONS
+    if document.recorder == NSIGHT:
+        remedy = _NAME_RANGES
     return wrapped(f"To name what is unexplained: {remedy}", width, indent=2)
 
 
 #: Causes whose actions are to name the unexplained.
 _NAMING: Final = frozenset({"unexplained", "annotate", "damaged"})
 _ANNOTATE: Final = "annotate what the program does then (with ss.Trace('name'):)."
+_NAME_RANGES: Final = (
+    "put NVTX ranges around what the program does then, and record with `nsys profile "
+    "--trace=cuda,nvtx,osrt`."
+)
 _RECORD_FUNCTIONS: Final = (
     "record the program's functions, as stepscope run -- python … does, or annotate "
     "what the program does then (with ss.Trace('name'):)."
@@ -312,6 +319,11 @@ def _no_steps(
     why = next((one for one in overview.missing if one.code == "NO_STEPS"), None)
     remedy = REMEDIES["NO_STEPS"]
     reason = "" if why is None else f" {why.reason}"
+    if why is not None and document.recorder == NSIGHT:
+        return [
+            *wrapped(f"None.{reason}", width, indent=2),
+            *wrapped(why.remedy, width, indent=2),
+        ]
     return [
         *wrapped(f"None.{reason}", width, indent=2),
         *wrapped(remedy.sentence, width, indent=2),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.words import OWNER_WORDS, OWNERS_OF
-from stepscope.patterns import Pattern
+from stepscope.patterns import UNNAMED_NAMESPACE, Pattern
 from stepscope.units import PS_PER_MS, PS_PER_US, duration_text
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ def plain_name(name: str) -> str:
     """Write a C++ function without its result, its template's and its own arguments."""
     if not _CPP.match(name):
         return name
-    bare = name.removeprefix("void ").replace("(anonymous namespace)::", "")
+    bare = UNNAMED_NAMESPACE.sub("", name.removeprefix("void "))
     kept, depth = [], 0
     for letter in bare:
         depth += letter == "<"

@@ -32,6 +32,7 @@ export interface Action {
   text: string;
   env: string | null;
   code: string | null;
+  recorder: "any" | "nsight" | "framework";
 }
 
 export interface AnnotationDetail {

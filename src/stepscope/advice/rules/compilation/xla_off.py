@@ -15,6 +15,7 @@ from stepscope.advice.rules.kernels import fuse_runs
 from stepscope.advice.rules.launches import launch_delay, launch_small
 from stepscope.advice.signals.launches.compilations import FIRST_STEPS
 from stepscope.advice.signals.launches.fill import compiled_percent
+from stepscope.advice.signals.launches.set_up import set_up_signals
 from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.replay import replay_signals
 from stepscope.advice.signals.running.memory import memory_signals
@@ -87,6 +88,14 @@ _WORDS: Final = Words(
                 ),
             ),
         ),
+        ("pass", "outside"): (
+            (
+                (
+                    "Launches take {value} of the time, most of it where no step is: "
+                    "a compiler changes nothing there."
+                ),
+            ),
+        ),
         ("pass", "shapes"): (
             (
                 (
@@ -139,7 +148,9 @@ def _judged(
     few = compiled < thresholds.compiled_few.value
     if verdict.unavailable is not None and few:
         return _ITEM.cannot_tell(verdict.unavailable)
-    late = verdict.status == "fail"
+    waits = verdict.status == "fail"
+    outside = waits and launch_delay.waits_outside_steps(signals, shares)
+    late = waits and not outside
     runs = fuse_runs.evaluate(signals, thresholds) if few else None
     if runs is not None and runs.unavailable is not None and not late:
         return _ITEM.cannot_tell(runs.unavailable)
@@ -153,7 +164,7 @@ def _judged(
     return _ITEM.finding(
         "fail" if failed else "pass",
         severity="warn" if joint >= thresholds.compiling_gain.value else "info",
-        note=_note(missing=missing, again=again, late=late),
+        note=_note(missing=missing, again=again, late=late, outside=outside),
         confidence=min(verdict.confidence, signals.of(record_grade)),
         value=verdict.share_percent,
         threshold=thresholds.launch_warn,
@@ -179,9 +190,9 @@ def _judged(
     )
 
 
-def _note(*, missing: bool, again: bool, late: bool) -> str | None:
+def _note(*, missing: bool, again: bool, late: bool, outside: bool) -> str | None:
     if not missing:
-        return None
+        return "outside" if outside else None
     if again:
         return "shapes"
     return None if late else "fusable"
@@ -257,6 +268,7 @@ RULE: Final = Rule(
         dict.fromkeys(
             (
                 *(*OWNED_READS, compiled_percent, memory_signals),
+                set_up_signals,
                 *(*fuse_runs.RULE.reads, *launch_small.RULE.reads),
                 replay_signals,
             )

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
 
-__all__ = ["RULE", "evaluate"]
+__all__ = ["RULE", "evaluate", "waits_outside_steps"]
 
 _LAUNCH: Final = Owned(
     parts={"launch": ("launch",)},
@@ -65,6 +65,14 @@ _ACTIONS: Final = (
         framework="PyTorch",
         text="Skip the first steps.",
         code="torch.profiler.schedule(wait=2, warmup=2, active=6)",
+        recorder="framework",
+    ),
+    Action(
+        cause="set_up",
+        framework="any",
+        text="Nsight Systems is told so by a time or by a range of the program.",
+        code="stepscope nsys --delay-s 20 --duration-s 10 -- python train.py",
+        recorder="nsight",
     ),
     Action(
         cause="captured",
@@ -252,6 +260,15 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         if verdict.status == "fail"
         else (),
     )
+
+
+def waits_outside_steps(signals: Signals, shares: StepShares) -> bool:
+    """Return whether a device waits for launches mostly where no step is.
+
+    The host sets the device up, captures a graph, or is at its end.
+    """
+    owned = _OPS_TOO if shares.host_ops_lead() else _LAUNCH
+    return _first_use(signals, shares, owned) is not None
 
 
 def _first_use(signals: Signals, shares: StepShares, owned: Owned) -> SetUp | None:

@@ -52,22 +52,54 @@ _ACTIONS: Final = (
         "without graph replay.",
     ),
     Action(
+        cause="queued",
+        framework="any",
+        text="Nsight Systems traces them where it is told to.",
+        code="nsys profile --cuda-graph-trace=node …",
+        recorder="nsight",
+    ),
+    Action(
         cause="outside",
         framework="any",
         text="Record while the device works: begin when the program has started its "
         "work, and stop before it ends.",
     ),
     Action(
+        cause="outside",
+        framework="any",
+        text="Nsight Systems is told so by a time or by a range of the program.",
+        code="stepscope nsys --delay-s 20 --duration-s 10 -- python train.py",
+        recorder="nsight",
+    ),
+    Action(
         cause="unexplained",
         framework="any",
         text="Record the program's functions too, or annotate what the step does.",
         code="stepscope run -- python …",
+        recorder="framework",
+    ),
+    Action(
+        cause="unexplained",
+        framework="any",
+        text="Put NVTX ranges around what the step does, and record with `nsys profile "
+        "--trace=cuda,nvtx,osrt`.",
+        code="with nvtx.annotate('load'): …  # pip install nvtx",
+        recorder="nsight",
+    ),
+    Action(
+        cause="unexplained",
+        framework="any",
+        text="Of a program that is compiled, samples say which function runs; of a "
+        "Python program `stepscope run -- python …` says it.",
+        code="nsys profile --trace=cuda,nvtx,osrt --sample=process-tree …",
+        recorder="nsight",
     ),
     Action(
         cause="unexplained",
         framework="PyTorch",
         text="With PyTorch's own profiler, record stacks.",
         code="torch.profiler.profile(with_stack=True)",
+        recorder="framework",
     ),
     Action(
         cause="unexplained",
@@ -75,6 +107,7 @@ _ACTIONS: Final = (
         text="With JAX's own profiler, trace Python.",
         code="options.python_tracer_level = 1; jax.profiler.start_trace(LOGDIR, "
         "profiler_options=options)",
+        recorder="framework",
     ),
     Action(
         cause="unexplained",
@@ -92,6 +125,15 @@ _ACTIONS: Final = (
         cause="annotate",
         framework="any",
         text=ANNOTATE_UNKNOWN_TIME,
+        recorder="framework",
+    ),
+    Action(
+        cause="annotate",
+        framework="any",
+        text="Put NVTX ranges around what the program does in that time: its functions "
+        "were recorded and do not say.",
+        code="with nvtx.annotate('load'): …  # pip install nvtx",
+        recorder="nsight",
     ),
     Action(
         cause="devices",

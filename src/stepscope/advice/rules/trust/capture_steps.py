@@ -22,35 +22,65 @@ if TYPE_CHECKING:
 
 __all__ = ["RULE", "evaluate"]
 
+_MARK: Final = "Mark each step, with the fetch of its batch inside the mark."
+_RANGE: Final = (
+    "Put an NVTX range with the number of the step around each step, with the fetch of "
+    "its batch inside, and record with `nsys profile --trace=cuda,nvtx`."
+)
 _ACTIONS: Final = (
     Action(
         cause="any",
         framework="TensorFlow",
-        text="Mark each step, with the fetch of its batch inside the mark.",
+        text=_MARK,
         code=(
             "with tf.profiler.experimental.Trace('train', step_num=i, _r=1): "
             "step(next(it))"
         ),
+        recorder="framework",
     ),
     Action(
         cause="any",
         framework="JAX",
-        text="Mark each step, with the fetch of its batch inside the mark.",
+        text=_MARK,
         code=(
             "with jax.profiler.StepTraceAnnotation('train', step_num=i): step(next(it))"
         ),
+        recorder="framework",
     ),
     Action(
         cause="any",
         framework="Python",
-        text="Mark each step, with the fetch of its batch inside the mark.",
+        text=_MARK,
         code="with ss.StepTrace(i): step(next(it))  # import stepscope as ss",
+        recorder="framework",
     ),
     Action(
         cause="none",
         framework="PyTorch",
         text="Tell the profiler where each step ends.",
         code="prof.step()",
+        recorder="framework",
+    ),
+    Action(
+        cause="any",
+        framework="any",
+        text=_RANGE,
+        code="with nvtx.annotate(f'step {i}'): step(next(it))  # pip install nvtx",
+        recorder="nsight",
+    ),
+    Action(
+        cause="any",
+        framework="PyTorch",
+        text="PyTorch has such ranges itself.",
+        code="with torch.cuda.nvtx.range(f'step {i}'): step(next(it))",
+        recorder="nsight",
+    ),
+    Action(
+        cause="any",
+        framework="C++",
+        text="So has the CUDA toolkit (nvtx3/nvToolsExt.h).",
+        code='nvtxRangePushA(("step " + std::to_string(i)).c_str()); … nvtxRangePop();',
+        recorder="nsight",
     ),
 )
 _WORDS: Final = Words(

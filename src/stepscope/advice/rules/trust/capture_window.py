@@ -34,18 +34,29 @@ _ACTIONS: Final = (
         framework="TensorFlow",
         text="Begin after ten steps, and record ten.",
         code="tf.keras.callbacks.TensorBoard(logdir, profile_batch='20,30')",
+        recorder="framework",
     ),
     Action(
         cause="any",
         framework="PyTorch",
         text="Begin after ten steps, and record ten.",
         code="torch.profiler.schedule(wait=10, warmup=2, active=10)",
+        recorder="framework",
     ),
     Action(
         cause="any",
         framework="JAX",
         text="Begin after the second call with each shape, and record ten steps.",
         code="if step == 10: jax.profiler.start_trace(LOGDIR)",
+        recorder="framework",
+    ),
+    Action(
+        cause="any",
+        framework="any",
+        text="Begin after ten steps, and record ten: call cudaProfilerStart and "
+        "cudaProfilerStop there (PyTorch: torch.cuda.profiler.start and stop).",
+        code="stepscope nsys --profiler-api -- python train.py",
+        recorder="nsight",
     ),
     Action(
         cause="ranks",

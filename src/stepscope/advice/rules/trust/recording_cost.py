@@ -42,12 +42,21 @@ _ACTIONS: Final = (
         framework="any",
         text="Record a longer window, so that its start and stop weigh less, with "
         "fewer of the tracers on.",
+        recorder="framework",
+    ),
+    Action(
+        cause="any",
+        framework="any",
+        text="Record less of the host, and for longer.",
+        code="nsys profile --trace=cuda,nvtx --sample=none --cpuctxsw=none …",
+        recorder="nsight",
     ),
     Action(
         cause="any",
         framework="PyTorch",
         text="Let the profiler warm up before the steps that are kept.",
         code="torch.profiler.schedule(wait=1, warmup=2, active=10)",
+        recorder="framework",
     ),
 )
 _TAKES: Final = (

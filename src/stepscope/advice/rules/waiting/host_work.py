@@ -81,6 +81,17 @@ _ACTIONS: Final = (
         framework="any",
         text="Vectorise it: work on whole arrays in place of loops over elements, with "
         "fewer and narrower copies.",
+        recorder="framework",
+    ),
+    # Nsight Systems names functions of compiled files, and ranges, of which it does not
+    # tell what they do.
+    Action(
+        cause="any",
+        framework="any",
+        text="Make it cheaper: a profiler of processors shows its lines. Do it once, "
+        "on several threads or ahead of the step, or on the device.",
+        code="perf record -g -- ./program; perf report",
+        recorder="nsight",
     ),
     _PIPELINE,
     Action(

@@ -15,6 +15,7 @@ from stepscope.derive.device.attribution import OpEvidence, activity_ops
 from stepscope.derive.device.correlation import correlation
 from stepscope.derive.device.exposure import exposure
 from stepscope.derive.host.launching_ops import launching_ops
+from stepscope.derive.names.op_names import NO_ANNOTATION
 from stepscope.derive.step_windows.windows import windows
 from stepscope.frozen import Frozen
 from stepscope.trace.device_activity import ACTIVITY_KINDS
@@ -260,7 +261,10 @@ def _between(
     names: pl.Series,
     op: NDArray[np.int32],
 ) -> list[str | None]:
-    """Return the ops around each copy if most copies of its kind and size have them."""
+    """Return the ops around each copy if most copies of its kind and size have them.
+
+    Where nothing names the work on either side, the copy has no name either.
+    """
     kind = activity["kind"].cast(pl.String)
     ordered = (
         activity.select("device", "start_ps", "bytes")
@@ -276,8 +280,9 @@ def _between(
             after=pl.col("op").backward_fill().over("device"),
         )
     )
+    named = pl.all_horizontal(pl.col("before", "after") != NO_ANNOTATION)
     copies = ordered.filter(pl.col("row").is_in(at.tolist())).with_columns(
-        pair=pl.format("between {} and {}", "before", "after")
+        pair=pl.when(named).then(pl.format("between {} and {}", "before", "after"))
     )
     group = ("device", "kind", "bytes")
     voted = copies.with_columns(

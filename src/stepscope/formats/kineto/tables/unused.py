@@ -46,8 +46,8 @@ def unused_devices(recording: Recording) -> Unavailable | None:
     row = line.row[recording.columns.calls.place]
     if len(row):
         types = np.unique(line.type[row[row >= 0]]).tolist()
-        names = pl.Series(recording.type_names, dtype=pl.String).gather(types)
-        return None if gives_work(names) else idle_devices(NO_CALL_GIVES_WORK)
+        calls = pl.Series(recording.type_names, dtype=pl.String).gather(types)
+        return None if gives_work(calls) else idle_devices(NO_CALL_GIVES_WORK)
     kinds = recording.columns.memory.frame["device_type"].drop_nulls()
     if not bool((kinds == _HOST).all()):
         return None
