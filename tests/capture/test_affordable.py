@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import time
 from typing import TYPE_CHECKING
 
 import pytest
 
 import stepscope as ss
+from stepscope.capture.ground import affordable
 from stepscope.capture.ground.affordable import Control, StepCost, lowered
 from stepscope.capture.launching.notes import Note, read_notes
 from stepscope.capture.launching.plan import RunPlan
@@ -347,3 +349,63 @@ def test_steps_that_take_as_long_as_that_are_as_many_as_asked(tmp_path: Path) ->
 def test_there_is_an_end_to_steps_that_take_no_time(tmp_path: Path) -> None:
     note = windowed(tmp_path, lambda _: 0.0, steps=1100, least_s=0.25)
     assert (note.first, note.last) == (6, 1005)
+
+
+def test_what_notes_cost_is_worked_out_from_how_many_there_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Half a million notes of 1 µs and 0.1 s of storing in 2 s: 0.6 of 2 s are ours."""
+    monkeypatch.setattr(affordable, "_ran_and_waited", lambda: (0, 0))
+    cost = affordable.CallsCost(1e-6, now_s=100.0)
+    cost.add(400_000, storing_s=0.1)
+    assert cost.slowdown(100.5, waiting=0) is None
+    assert cost.slowdown(102.0, waiting=100_000) == pytest.approx(0.6 / 1.4)
+    # Beside other programs, where each second of work takes two, it is twice as much.
+    figures = iter([(0, 0), (10, 10)])
+    monkeypatch.setattr(affordable, "_ran_and_waited", lambda: next(figures))
+    beside = affordable.CallsCost(1e-6, now_s=100.0)
+    beside.add(500_000, storing_s=0.1)
+    assert beside.slowdown(102.0, waiting=0) == pytest.approx(1.2 / 0.8)
+
+
+@pytest.mark.slow
+def test_a_window_by_time_begins_anew_without_calls_that_cost_too_much(
+    tmp_path: Path,
+) -> None:
+    """Nothing is known of steps; the program calls a function over and over."""
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    found = {}
+    for limit in (1.0, 1e9):
+        plan = RunPlan(
+            logdir=str(tmp_path / f"{limit:g}"),
+            run="run",
+            notes=str(notes),
+            max_slowdown=limit,
+        )
+        window = Window(plan, begun=lambda: None, left=lambda: None, over=lambda: None)
+        window.open_by_time()
+        session = current()
+        assert session is not None
+        assert session.options.python_tracer_level == 1
+        until_s = time.monotonic() + 2
+        while time.monotonic() < until_s:
+            for _ in range(1000):
+                nothing()
+        window.lower_by_time()
+        lowered = current()
+        assert lowered is not None
+        found[limit] = lowered.options.python_tracer_level
+        window.close_by_time()
+        window.close()
+        (note,) = read_notes(str(notes))
+        said = [it for it in note.warnings if "--max-slowdown" in it]
+        assert bool(said) == (limit == 1)
+        if said:
+            assert said[0].startswith("noting calls let the program take about ")
+            assert "calls of Python functions (python_tracer_level 0)" in said[0]
+    assert found == {1.0: 0, 1e9: 1}
+
+
+def nothing() -> None:
+    pass

@@ -10,11 +10,13 @@ from __future__ import annotations
 import platform
 import sys
 import threading
+import time
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from stepscope._core import recorder
 from stepscope.capture.collectors.contract import Collected
+from stepscope.capture.ground.affordable import CallsCost, seconds_a_note
 from stepscope.capture.ground.encoding import OWN_THREADS, Rows, ThreadNames, add_rows
 from stepscope.capture.ground.functions import FunctionNames
 from stepscope.capture.ground.main_thread import in_main_thread
@@ -40,6 +42,10 @@ _RING_NOTES: Final = 400_000
 _NO_STATS: Final[dict[str, object]] = {}
 #: When, on which thread, in which code; entered (true) or left.
 _Note = tuple[int, int, "CodeType", bool]
+#: Name, begin, end, thread and values of a call.
+_Row = tuple[str, int, int, int, "dict[str, object]"]
+#: So many notes are stored before it is looked what that takes.
+_AT_ONCE: Final = 20_000
 
 
 class PythonCallsCollector:
@@ -56,6 +62,7 @@ class PythonCallsCollector:
         self._hooks: _Hooks | None = None
         self._names = ThreadNames()
         self._warnings: list[str] = []
+        self._cost: CallsCost | None = None
 
     def available(self) -> Unavailable | None:
         """Return None: `python_tracer_level` alone decides whether it records."""
@@ -75,18 +82,23 @@ class PythonCallsCollector:
             return
         self._warnings += hooks.limits()
         self._hooks = hooks
-        hooks.set(self._noting(entered=True), self._noting(entered=False))
+        thrown_away: deque[_Note] = deque(maxlen=1)
+        note_s = hooks.seconds_a_note(self._noting(thrown_away, entered=True))
+        self._cost = CallsCost(note_s, now_s=time.monotonic())
+        hooks.set(
+            self._noting(self._notes, entered=True),
+            self._noting(self._notes, entered=False),
+        )
 
     def flush(self) -> Fragment:
         """Take the calls that ended since the last time."""
         if self._clock is None:
             return Fragment(b"", 0)
         self._names.refresh()
-        notes = [self._notes.popleft() for _ in range(len(self._notes))]
-        ours = self._names.own()
-        notes = [note for note in notes if note[1] not in ours]
-        rows = self._calls.ended(notes)
+        rows = self._taken()
         lost, self._told_lost = self._lost - self._told_lost, self._lost
+        if self._cost is not None:
+            self._cost.add(2 * lost, storing_s=0.0)
         if not rows.names and not lost:
             return Fragment(b"", 0)
         space = XSpaceBuilder(platform.node(), start_ns=None)
@@ -98,6 +110,32 @@ class PythonCallsCollector:
             add_rows(plane, rows, zero_ns=zero, names=self._names)
         begin_ns = min(rows.begin_ns, default=None)
         return Fragment(space.to_bytes(), len(rows.names), begin_ns)
+
+    @property
+    def slowdown(self) -> float | None:
+        """How much longer the program takes for this; None where it is not known."""
+        if self._cost is None:
+            return None
+        return self._cost.slowdown(time.monotonic(), waiting=self._waiting())
+
+    def _waiting(self) -> int:
+        """Return the notes that are not stored yet; of lost calls both count."""
+        return len(self._notes) + 2 * (self._lost - self._told_lost)
+
+    def _taken(self) -> Rows:
+        """Take what was noted, and count what that costs."""
+        ours = self._names.own()
+        found: list[_Row] = []
+        left = len(self._notes)
+        while left:
+            before_s = time.thread_time()
+            slice_of = min(left, _AT_ONCE)
+            left -= slice_of
+            notes = [self._notes.popleft() for _ in range(slice_of)]
+            found += self._calls.ended(it for it in notes if it[1] not in ours)
+            if self._cost is not None:
+                self._cost.add(slice_of, storing_s=time.thread_time() - before_s)
+        return Rows(*zip(*found, strict=True)) if found else Rows((), (), (), (), ())
 
     def halt(self) -> None:
         """Take the hooks away."""
@@ -118,9 +156,9 @@ class PythonCallsCollector:
         self._clock = None
         return Collected(last.xspace, tuple(self._warnings))
 
-    def _noting(self, *, entered: bool) -> _NoteTaker:
+    def _noting(self, notes: deque[_Note], *, entered: bool) -> _NoteTaker:
         """Return what the hooks call: as few steps as possible in every Python call."""
-        notes, now, thread_id = self._notes, recorder.now, recorder.thread_id
+        now, thread_id = recorder.now, recorder.thread_id
         append = notes.append
 
         def note(code: CodeType, *_: object) -> None:
@@ -139,9 +177,9 @@ class _Calls:
         self._open: dict[int, list[tuple[CodeType, int]]] = {}
         self._names = FunctionNames()
 
-    def ended(self, notes: Iterable[_Note]) -> Rows:
+    def ended(self, notes: Iterable[_Note]) -> list[_Row]:
         """Return the calls that ended among these notes; the others stay open."""
-        rows = []
+        rows: list[_Row] = []
         for at, thread, code, entered in notes:
             stack = self._open.setdefault(thread, [])
             if entered:
@@ -155,7 +193,7 @@ class _Calls:
                     if name:
                         rows.append((name, began, at, thread, _NO_STATS))
                     break
-        return Rows(*zip(*rows, strict=True)) if rows else Rows((), (), (), (), ())
+        return rows
 
     def open_calls(self) -> int:
         """Return how many calls of the program have begun and not ended."""
@@ -166,9 +204,14 @@ class _Calls:
         )
 
 
+def _empty() -> None:
+    """Do nothing: what a call of it takes is the call."""
+
+
 class _Hooks(Protocol):
     def taken_by(self) -> str | None: ...
     def limits(self) -> tuple[str, ...]: ...
+    def seconds_a_note(self, note: _NoteTaker) -> float: ...
     def set(self, entered: _NoteTaker, left: _NoteTaker) -> None: ...
     def remove(self) -> tuple[str, ...]: ...
 
@@ -189,6 +232,26 @@ class _Monitoring:
     def limits(self) -> tuple[str, ...]:
         """Nothing is out of reach."""
         return ()
+
+    def seconds_a_note(self, note: _NoteTaker) -> float:
+        """Measure what a note costs here, in a function of its own."""
+        events = self._monitoring.events
+        wanted = events.PY_START | events.PY_RETURN
+
+        def noted(calls: Callable[[], object]) -> None:
+            self._monitoring.set_local_events(self._tool, _empty.__code__, wanted)
+            calls()
+            self._monitoring.set_local_events(self._tool, _empty.__code__, 0)
+
+        self._monitoring.use_tool_id(self._tool, "stepscope")
+        try:
+            for event in (events.PY_START, events.PY_RETURN):
+                self._monitoring.register_callback(self._tool, event, note)
+            return seconds_a_note(_empty, noted)
+        finally:
+            for event in (events.PY_START, events.PY_RETURN):
+                self._monitoring.register_callback(self._tool, event, None)
+            self._monitoring.free_tool_id(self._tool)
 
     def set(self, entered: _NoteTaker, left: _NoteTaker) -> None:
         """Call `entered` and `left` for every Python function of every thread."""
@@ -246,6 +309,22 @@ class _Profile:
             "recorded: Python 3.11 cannot reach them"
         )
         return (unreached,)
+
+    def seconds_a_note(self, note: _NoteTaker) -> float:
+        """Measure what a note costs here, on this thread, which has no hook yet."""
+
+        def hook(frame: FrameType, event: str, _: object) -> None:
+            if self._hook is not None:
+                return
+            if event in {"call", "return"}:
+                note(frame.f_code)
+
+        def noted(calls: Callable[[], object]) -> None:
+            sys.setprofile(hook)
+            calls()
+            sys.setprofile(None)
+
+        return seconds_a_note(_empty, noted)
 
     def set(self, entered: _NoteTaker, left: _NoteTaker) -> None:
         """Call `entered` and `left` for Python functions of the threads in reach."""

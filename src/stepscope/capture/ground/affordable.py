@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from stepscope.capture.ground.options import ProfilerOptions
 
-__all__ = ["Control", "Lowered", "StepCost", "lowered"]
+__all__ = [
+    "CallsCost",
+    "Control",
+    "Lowered",
+    "StepCost",
+    "lowered",
+    "seconds_a_note",
+    "without_calls",
+]
 
 #: Medians of so many steps before the recording.
 _BEFORE: Final = 64
@@ -22,6 +31,15 @@ _LEAST_WITHIN: Final = 3
 _LEAST_S: Final = 0.05
 #: Steps that are not recorded, to compare with those that were.
 _CONTROL: Final = 5
+#: Of calls that were noted for less time nothing is said.
+_LEAST_NOTED_S: Final = 1.0
+_SCHEDULED: Final = "/proc/self/schedstat"
+_CALLS: Final = 1000
+_ROUNDS: Final = 3
+#: An entry and an exit.
+_NOTES_A_CALL: Final = 2
+#: Beyond this share of the time the rest is too little to divide by.
+_MOST: Final = 0.99
 #: The framework's ops that are critical, and none of the others.
 _CRITICAL: Final = 1
 
@@ -160,6 +178,112 @@ def lowered(options: ProfilerOptions) -> Lowered | None:
     return None
 
 
+class _Recording(Protocol):
+    """A recording whose collectors say how much longer the program takes for calls."""
+
+    @property
+    def options(self) -> ProfilerOptions: ...
+    @property
+    def slowdown(self) -> float | None: ...
+
+
+def without_calls(recording: _Recording, max_slowdown: float) -> Lowered | None:
+    """Return lower options where noting calls costs too much, and say so; else None.
+
+    Args:
+        recording: What is under way.
+        max_slowdown: How much longer the program may take.
+    """
+    slowdown, less = recording.slowdown, lowered(recording.options)
+    if slowdown is None or slowdown <= max_slowdown or less is None:
+        return None
+    sentence = (
+        f"noting calls let the program take about {slowdown + 1:.1f} times as long "
+        f"(--max-slowdown {max_slowdown:g}), so {less.left_out} were not recorded"
+    )
+    return Lowered(less.options, sentence)
+
+
 def _median(values: deque[float] | list[float]) -> float:
     ordered = sorted(values)
     return ordered[len(ordered) // 2]
+
+
+class CallsCost:
+    """Adds up what notes cost, and says how much longer the program takes for them."""
+
+    def __init__(self, note_s: float, *, now_s: float) -> None:
+        """Begin to count notes that take `note_s` seconds each."""
+        self._note_s = note_s
+        self._began_s = now_s
+        self._began = _ran_and_waited()
+        self._notes = 0
+        self._storing_s = 0.0
+
+    def add(self, notes: int, *, storing_s: float) -> None:
+        """Take note of so many more, and of how long storing them has taken."""
+        self._notes += notes
+        self._storing_s += storing_s
+
+    def slowdown(self, now_s: float, *, waiting: int) -> float | None:
+        """Return how much longer the program takes, 1.0 for twice; None at first.
+
+        Notes and storing hold the interpreter's lock, so that the program waits.
+
+        Args:
+            now_s: Now.
+            waiting: Notes that are not stored yet.
+        """
+        lasted_s = now_s - self._began_s
+        if lasted_s < _LEAST_NOTED_S:
+            return None
+        spent_s = (self._notes + waiting) * self._note_s + self._storing_s
+        # Where others have the cores, each second of work takes longer than one.
+        spent_s *= self._stretched()
+        share = min(spent_s / lasted_s, _MOST)
+        return share / (1 - share)
+
+    def _stretched(self) -> float:
+        """Return how many times as long work takes beside other programs."""
+        ran, waited = (
+            now - before
+            for now, before in zip(_ran_and_waited(), self._began, strict=True)
+        )
+        return (ran + waited) / ran if ran > 0 else 1.0
+
+
+def _ran_and_waited() -> tuple[int, int]:
+    """Return for how long the main thread had a core, and waited for one, in ns.
+
+    Without Linux's figures nothing is known of waiting.
+    """
+    try:
+        with open(_SCHEDULED, encoding="ascii") as file:  # noqa: PTH123 - pathlib is not needed for this
+            ran, waited, _ = file.read().split()
+        return int(ran), int(waited)
+    except (OSError, ValueError):
+        return 0, 0
+
+
+def seconds_a_note(
+    plain: Callable[[], object], noted: Callable[[Callable[[], object]], object]
+) -> float:
+    """Measure what a note costs, in about two milliseconds.
+
+    Args:
+        plain: Makes one call of a Python function that does nothing.
+        noted: Runs what it is given while such calls are noted.
+    """
+
+    def calls() -> None:
+        for _ in range(_CALLS):
+            plain()
+
+    def took(run: Callable[[], object]) -> float:
+        began_s = time.perf_counter()
+        run()
+        return time.perf_counter() - began_s
+
+    without_s = min(took(calls) for _ in range(_ROUNDS))
+    with_s = min(took(lambda: noted(calls)) for _ in range(_ROUNDS))
+    return max(with_s - without_s, 0.0) / (_CALLS * _NOTES_A_CALL)

@@ -41,6 +41,8 @@ _OWN_RECORDING: Final = (
 _WATCH_AFTER_S: Final = 0.2
 #: How long the end waits for our thread, which has nothing left to do then.
 _ENDS_WITHIN_S: Final = 1.0
+#: By then it is known what noting calls costs.
+_COST_AFTER_S: Final = 1.5
 
 
 def arm() -> None:
@@ -157,7 +159,12 @@ class Armed:
             return
         self._in_main(self._window.open_by_time)
         if self._window.is_by_time:
-            self._ends.wait(self._plan.record_s)
+            looks_s = min(_COST_AFTER_S, self._plan.record_s)
+            beginnings = self._window.beginnings
+            if not self._ends.wait(looks_s):
+                self._in_main(self._window.lower_by_time)
+            anew = self._window.beginnings != beginnings
+            self._ends.wait(self._plan.record_s - (0 if anew else looks_s))
             self._in_main(self._window.close_by_time)
 
     def _in_main(self, call: Callable[[], object]) -> None:

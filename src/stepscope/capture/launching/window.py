@@ -14,7 +14,12 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final
 
-from stepscope.capture.ground.affordable import Control, StepCost, lowered
+from stepscope.capture.ground.affordable import (
+    Control,
+    StepCost,
+    lowered,
+    without_calls,
+)
 from stepscope.capture.ground.leaving import leaving
 from stepscope.capture.launching.extent import Extent
 from stepscope.capture.launching.harmless import say, silence
@@ -261,6 +266,16 @@ class Window:
             self._begin(self.plan.options())
             self.phase = Phase.TIME
 
+    def lower_by_time(self) -> None:
+        """Begin anew with less where noting calls costs too much."""
+        with self._alone():
+            session = self._session if self.phase is Phase.TIME else None
+            less = session and without_calls(session, self.plan.max_slowdown)
+            if less:
+                self._lowered = (*self._lowered, less.left_out)
+                self._drop()
+                self._begin(less.options)
+
     def close_by_time(self) -> None:
         """End what `open_by_time` began; steps may still have their window."""
         with self._alone():
@@ -483,7 +498,7 @@ class Window:
         self._recorded_s = self._now_s() - self._recording_s
         others = self._stop_keeping()
         with silence():
-            if how == "steps":
+            if how in {"steps", "time"}:
                 for sentence in self._lowered:
                     session.tell(sentence)
             before_s = self._now_s()

@@ -154,6 +154,11 @@ class Session:
             with leaving.undisturbed():
                 under_way.flusher.flush()
 
+    @property
+    def slowdown(self) -> float | None:
+        """How much longer the program takes for noting calls; None if not known."""
+        return None if self._under_way is None else self._under_way.slowdown
+
     def tell(self, sentence: str) -> None:
         """Add a sentence to the warnings of the run, and of the file."""
         if self._under_way is not None:

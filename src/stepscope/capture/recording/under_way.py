@@ -134,6 +134,12 @@ class UnderWay:
         self._warnings.append(warning)
 
     @property
+    def slowdown(self) -> float | None:
+        """How much longer the program takes for noting calls; None if not known."""
+        found = (getattr(it, "slowdown", None) for it in self._started)
+        return next((it for it in found if it is not None), None)
+
+    @property
     def spool(self) -> Path:
         """Where the recording is stored while it is under way."""
         return self._place.spool
