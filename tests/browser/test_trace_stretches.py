@@ -45,6 +45,15 @@ def test_a_gap_is_as_long_as_it_is_however_little_of_it_is_seen(
     )
 
 
+def test_a_gap_that_ends_beyond_the_window_is_chosen_by_key(timeline: Timeline) -> None:
+    # The last kernel of a step from 3,540 to 3,600 µs; a microsecond after it is seen.
+    timeline.open(t0=str(3580 * US), t1=str(3601 * US))
+    timeline.click(STREAM, 3590)
+    timeline.press("g")
+    assert timeline.heading.inner_text() == "Nothing ran here for 700 µs"
+    assert "from 3.600 ms to 4.300 ms" in timeline.details.inner_text()
+
+
 EXPLAINED = {
     "schema": 1,
     "unavailable": None,

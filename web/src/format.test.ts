@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { byName, counted, decimals, heading, ms, number, percent, singular, size, UNKNOWN, unitOf, us } from "./format";
+import { byName, counted, decimals, heading, moment, ms, number, percent, singular, size, UNKNOWN, unitOf, us } from "./format";
 
 const GIB = 2 ** 30;
 
@@ -16,6 +16,12 @@ describe("what was not measured", () => {
   it("has its own sign in a table too", () => {
     for (const name of ["total_us", "percent", "name", "bytes"]) expect(byName(name, null)).toBe(UNKNOWN);
   });
+});
+
+describe("places in time", () => {
+  it.each([
+    [3.42e9, "3.420 ms"], [25_494_972_013_000, "25,494.972013 ms"], [1000, "0.000001 ms"], [0, "0.000 ms"], [-1.5e9, "−1.500 ms"],
+  ])("%d ps are at %s", (ps, text) => expect(moment(ps)).toBe(text));
 });
 
 describe("numbers", () => {

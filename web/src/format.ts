@@ -113,6 +113,13 @@ export function lasting(us: number | null | undefined): string {
   return duration(us && us * 1e6);
 }
 
+const MOMENTS = new Intl.NumberFormat("en", { minimumFractionDigits: 3, maximumFractionDigits: 6 });
+
+/** A place in time: ms as on the axis, to the nanosecond, however late it is. */
+export function moment(ps: number): string {
+  return `${MOMENTS.format(ps / 1e9).replace("-", "−")} ms`;
+}
+
 const TIMES: [number, string][] = [[1e12, "s"], [1e9, "ms"], [1e6, "µs"], [1e3, "ns"]];
 
 /** A time in picoseconds, in the unit that suits it. */

@@ -22,6 +22,7 @@ describe("a track's name", () => {
   it.each([
     ["Framework Name Scope - from #19", "#19"],
     ["tf_data_iterator_resource/1829434965", "/1829434965"],
+    ["tf_data_iterator_get_next/34530783840984", "40984"],
     ["/device:GPU:0", ":GPU:0"],
     ["Stream #19(MemcpyD2D,Compute)", ""],
     ["python", ""],

@@ -34,7 +34,7 @@ const cut = (text: string, kept: number): [string, string] => [text.slice(0, tex
 
 /** What tells a track or a section from its like stands at its end: a number, a device. */
 export function numbered(text: string): [string, string] {
-  const found = /(#\d+|[/:][^/:\s]{1,12}(:\d+)?)$/.exec(text);
+  const found = /(#\d+|[/:][^/:\s]{1,12}(:\d+)?)$/.exec(text) ?? /\d{5}$/.exec(text);
   return found && found.index > 0 ? cut(text, found[0].length) : [text, ""];
 }
 

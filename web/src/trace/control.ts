@@ -193,12 +193,31 @@ export class Control {
     const edge = this.scene.drawn.spot?.[forward ? "end" : "begin"] ?? at.ps;
     const found = gapBeside(this.scene.pieces(at.track), at.row, edge, least, forward);
     if (!found) {
-      said.value = "No gap of this lane is wide enough to be seen here.";
+      this.openGap(at, forward ? edge + least : edge - least);
       return;
     }
     choose({ kind: "gap", track: at.track, row: at.row, at: (found.begin + found.end) / 2 });
     this.reveal(found, at.track);
     said.value = `Gap of ${duration(found.end - found.begin)}.`;
+  }
+
+  /** A gap with an end beyond what is loaded; the server knows it. */
+  private openGap({ track, row }: { track: number; row: number }, ps: number): void {
+    const { begin, end } = this.scene.target;
+    const around = gapAt(this.scene.pieces(track), row, ps);
+    const empty = around.begin <= ps && around.end > ps && sliceAt(this.scene.pieces(track), track, row, ps, 0) === null;
+    if (ps < begin || ps > end || !empty) {
+      said.value = "No gap of this lane is wide enough to be seen here. Zoom out to see more of it.";
+      return;
+    }
+    choose({ kind: "gap", track, row, at: ps });
+    this.gapOf(track, row, ps, new AbortController().signal).then(
+      (gap) => {
+        this.reveal(gap, track);
+        said.value = `Gap of ${duration(gap.end - gap.begin)}.`;
+      },
+      (error: Error) => (said.value = error.message),
+    );
   }
 
   explain(): void {

@@ -4,7 +4,7 @@ import { useState } from "preact/hooks";
 import { useAnswer } from "../data/client";
 import { categoryTitle } from "../charts/categories";
 import { Head } from "../charts/twin";
-import { duration, number } from "../format";
+import { duration, moment, number } from "../format";
 import { Name } from "../parts/name";
 import { Show } from "../parts/unavailable";
 import type { Catalogue } from "../timeline/model";
@@ -43,7 +43,7 @@ export function EventsInView({ catalogue, view, tracks }: { catalogue: Catalogue
                     </th>
                     <td>{catalogue.tracks[each.track]?.name}</td>
                     <td>{categoryTitle(catalogue.categories[each.category] ?? "other")}</td>
-                    <td class="number" title={`${each.start_ps} ps`}>{duration(each.start_ps)}</td>
+                    <td class="number" title={`${each.start_ps} ps`}>{moment(each.start_ps)}</td>
                     <td class="number">{number(each.dur_ps)}</td>
                     <td class="number">{duration(each.dur_ps)}</td>
                   </tr>

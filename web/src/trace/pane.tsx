@@ -4,7 +4,7 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/ho
 import { Hatches, Legend } from "../charts/categories";
 import { useAnswer } from "../data/client";
 import { CATEGORIES } from "../data/made/categories";
-import { duration, number, percent } from "../format";
+import { duration, moment, number, percent } from "../format";
 import { Refused } from "../parts/unavailable";
 import { touch } from "../state/screen";
 import { painted } from "../state/theme";
@@ -234,7 +234,7 @@ function Card({ at, width }: { at: Pointed; width: number }) {
       <b>{slice.name}</b>
       <br />
       {slice.count === 1 ? (
-        <>{duration(slice.end - slice.begin)} from {duration(slice.begin)}</>
+        <>{duration(slice.end - slice.begin)} from {moment(slice.begin)}</>
       ) : (
         <>
           the longest of {number(slice.count)} here, busy {percent((100 * slice.busy) / Math.max(slice.end - slice.begin, 1))}

@@ -1,7 +1,7 @@
 // All that is known of one span.
 import { Swatch, categoryTitle } from "../charts/categories";
 import { CATEGORIES } from "../data/made/categories";
-import { duration, number, percent, UNKNOWN } from "../format";
+import { duration, moment, number, percent, UNKNOWN } from "../format";
 import { absent } from "../data/runs";
 import { Fact } from "../parts/fact";
 import { MissingFields } from "../parts/unavailable";
@@ -30,7 +30,7 @@ export function Span({ span, control }: { span: Details; control: Control }) {
         <dl class="facts">
           <Time name="Duration" ps={span.dur_ps} />
           <Time name="Self time" ps={span.self_ps} />
-          <Time name="Start" ps={span.start_ps} />
+          <Time name="Start" ps={span.start_ps} written={moment} />
           <Fact name="Category">{categoryTitle(span.category)}</Fact>
           <Fact name="Track">{span.section} · {span.track_name}</Fact>
           <Fact name="Step">
@@ -101,10 +101,10 @@ function Relative({ as, place, control }: { as: string; place: Place; control: C
 }
 
 /** A time in a suitable unit; its tooltip has all picoseconds. */
-export function Time({ name, ps }: { name: string; ps: number | null }) {
+export function Time({ name, ps, written = duration }: { name: string; ps: number | null; written?: (ps: number) => string }) {
   return (
     <Fact name={name}>
-      <span title={ps === null ? undefined : `${ps} ps`} data-ps={ps ?? undefined}>{duration(ps)}</span>
+      <span title={ps === null ? undefined : `${ps} ps`} data-ps={ps ?? undefined}>{ps === null ? UNKNOWN : written(ps)}</span>
     </Fact>
   );
 }

@@ -7,7 +7,7 @@ import { Swatch } from "../charts/categories";
 import { useAnswer, type Answer } from "../data/client";
 import { CATEGORIES, CATEGORY_OF, type Category } from "../data/made/categories";
 import type { Missing, Unavailable } from "../data/made/types";
-import { counted, duration, number, percent } from "../format";
+import { counted, duration, moment, number, percent } from "../format";
 import { Fact } from "../parts/fact";
 import { Name } from "../parts/name";
 import { MissingFields, Waiting } from "../parts/unavailable";
@@ -218,7 +218,7 @@ export function Gap({ of, gap, control }: { of: Extract<Choice, { kind: "gap" }>
           {!explained.value && <button title="Key E" onClick={() => control.explain()}>Explain this gap</button>}
         </span>
       </header>
-      <p>{section?.name} · {track?.name}, from {duration(gap.begin)} to {duration(gap.end)}</p>
+      <p>{section?.name} · {track?.name}, from {moment(gap.begin)} to {moment(gap.end)}</p>
       {explained.value && <Explained ask={asked(section, of.at, gap)} control={control} />}
     </>
   );
