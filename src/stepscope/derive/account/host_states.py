@@ -436,7 +436,7 @@ def host_states(
         function_purposes, Unavailable
     ):
         functions = _by_track(function_frames, function_purposes)
-    calling = rows_of.having(types, event_kinds.has(PROGRAM))
+    calling = rows_of.having(types, _of_the_program(event_types, event_kinds))
     threads, program = _threads(tracks, calling, host_classes, functions)
     notes = _notes(tracks, calling, host_classes)
     threads += [track for track in notes if track not in threads]
@@ -480,6 +480,14 @@ def host_states(
         told=told,
         off_core=off_core(tracks, events, event_types, rows_of=rows_of),
     )
+
+
+def _of_the_program(event_types: pl.DataFrame, kinds: EventKinds) -> NDArray[np.bool_]:
+    """Return the types of events that threads of the program hold: calls and ranges."""
+    ranges: NDArray[np.bool_] = kinds.has(EventFlag.ANNOTATION)
+    ranges &= ~kinds.has(EventFlag.LIBRARY_RANGE)
+    ranges &= event_types["annotation"].fill_null(value=False).to_numpy()
+    return kinds.has(PROGRAM) | ranges
 
 
 def _of_the_step(functions: _Told, sets: Mapping[int, Spans]) -> Spans:
