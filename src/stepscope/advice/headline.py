@@ -41,6 +41,8 @@ _FEW: Final = 3
 #: So much of its share counts of work where no gain is known: a change makes work
 #: shorter, and takes idle time away.
 _OF_WORK: Final = 1 / 3
+#: What costs less of the recording, in percent, is nothing to begin with.
+_LEAST: Final = 1.0
 #: Waiting for other workers, and the findings that say for which.
 _PEER: Final = "peer"
 _LATE: Final = ("allreduce.arrival", "multi.stagger", "multi.input")
@@ -141,7 +143,8 @@ def _cost(finding: Finding, known_percent: float) -> tuple[bool, float, float]:
     gain = 0.0 if finding.saving_ms is None else finding.saving_ms.high
     share = finding.share_percent
     grave = _is_grave(finding) and (share is None or share >= known_percent)
-    return grave, gain, (share or 0.0) * (_OF_WORK if _is_work(finding) else 1)
+    cost = (share or 0.0) * (_OF_WORK if _is_work(finding) else 1)
+    return grave, gain, cost if cost >= _LEAST else 0.0
 
 
 def _is_work(finding: Finding) -> bool:
