@@ -45,6 +45,31 @@ def test_a_device_idle_while_the_host_fetches_is_input_bound(
     assert (finding.owners, finding.place) == (("input", "copy_in"), "any")
 
 
+@pytest.mark.parametrize(
+    ("names", "causes"),
+    [
+        # 12 steps wait for 1 ms each: in calls that copy, and in a loader's.
+        ({"cudaMemcpyAsync": 12}, {"transfer"}),
+        ({"cudaMemcpyAsync": 11, "hipMemcpyWithStream": 1}, {"transfer"}),
+        ({"cudaMemcpyAsync": 10, "DataLoader.__next__": 2}, {"fetch", "transfer"}),
+        ({"DataLoader.__next__": 12}, {"fetch", "transfer"}),
+    ],
+)
+def test_a_call_that_waits_for_its_own_copy_fetches_nothing(
+    signals_of: Any, shares: Any, names: dict[str, int], causes: set[str]
+) -> None:
+    times = [
+        NamedTime("input", "inside", name, time_ps=ms * MS)
+        for name, ms in names.items()
+    ]
+    account = shares(input=1.0, copy_in=1.0, names=times)
+    finding = evaluate(signals_of(account), THRESHOLDS)
+    assert finding.status == "fail"
+    assert {one.cause for one in finding.causes} == causes
+    assert {one.cause for one in finding.actions} == causes
+    assert sum(one.share_percent for one in finding.causes) == pytest.approx(20.0)
+
+
 def test_waits_that_come_in_bursts_are_found_although_most_steps_do_not_wait(
     signals_of: Any, shares: Any
 ) -> None:

@@ -63,6 +63,18 @@ def test_products_beside_the_matrix_units_are_found() -> None:
     assert found["amp.share"].status == "fail"
 
 
+def test_most_of_the_kernels_time_is_not_grave_where_that_is_little_of_the_step() -> (
+    None
+):
+    """6 ms of products of 9.7 ms of kernels, beside 40 ms of exchange in each step."""
+    exchange = ("ncclDevKernel_AllReduce_Sum_bf16_RING_LL", 40_000.0, "nccl")
+    found = found_in([(SGEMM, 300.0, MATMUL)] * 20 + OTHERS + [exchange])
+    unused = found["tc.unused"]
+    assert unused.value == pytest.approx(100 * 6_000 / 9_700, abs=0.1)
+    assert unused.share_percent == pytest.approx(12.0, abs=0.5)
+    assert (unused.status, unused.severity) == ("fail", "warn")
+
+
 def test_narrow_work_that_is_no_product_needs_no_matrix_unit() -> None:
     found = found_in(PRODUCTS + [("fused_float_kernel", 40.0, "a/AddV2:AddV2")] * 60)
     assert found["tc.unused"].status == "pass"

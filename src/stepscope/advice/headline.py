@@ -38,8 +38,11 @@ _COMPUTE: Final = tuple(owner for owner in BUSY_OWNERS if owner.startswith("comp
 _BUSY: Final = "busy"
 #: Fewer judged steps do not show what is usual.
 _FEW: Final = 3
-#: So much of its share counts of work where no gain is known.
-_OF_WORK: Final = 0.5
+#: So much of its share counts of work where no gain is known: a change makes work
+#: shorter, and takes idle time away.
+_OF_WORK: Final = 1 / 3
+#: What costs less of the recording, in percent, is nothing to begin with.
+_LEAST: Final = 1.0
 #: Waiting for other workers, and the findings that say for which.
 _PEER: Final = "peer"
 _LATE: Final = ("allreduce.arrival", "multi.stagger", "multi.input")
@@ -140,9 +143,13 @@ def _cost(finding: Finding, known_percent: float) -> tuple[bool, float, float]:
     gain = 0.0 if finding.saving_ms is None else finding.saving_ms.high
     share = finding.share_percent
     grave = _is_grave(finding) and (share is None or share >= known_percent)
-    idle = bool(finding.owners) and set(finding.owners) <= set(IDLE_OWNERS)
-    # What is idle may all go; work becomes shorter at most.
-    return grave, gain, (share or 0.0) * (1 if idle else _OF_WORK)
+    cost = (share or 0.0) * (_OF_WORK if _is_work(finding) else 1)
+    return grave, gain, cost if cost >= _LEAST else 0.0
+
+
+def _is_work(finding: Finding) -> bool:
+    """Return whether a finding's time is no idle time of the account."""
+    return not finding.owners or not set(finding.owners) <= set(IDLE_OWNERS)
 
 
 def _is_grave(finding: Finding) -> bool:
@@ -305,6 +312,9 @@ def _gain_percent(finding: Finding, shares: StepShares) -> float | None:
     Without steps no gain is promised: it is idle time at most.
     """
     if finding.saving_ms is None:
+        if _is_work(finding):
+            share = finding.share_percent
+            return None if share is None or finding.owners else _OF_WORK * share
         return finding.share_percent if _waits(finding) else None
     step_ms = shares.total_ps / max(len(shares.window_ps), 1) / 1e9
     return 100 * finding.saving_ms.high / step_ms if step_ms else 0.0

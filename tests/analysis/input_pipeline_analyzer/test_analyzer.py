@@ -93,17 +93,21 @@ def test_a6_counts_exposed_transfers_and_waiting() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sent_us", "sends", "expected"),
+    ("sent_us", "sends", "copy_us", "expected"),
     [
         # Eight copies, one of them a batch of 100 MB: nothing to combine.
-        (25_000.0, 8, "Copy the next batch while this step computes"),
-        (250_000.0, 2_501, "Combine small pieces"),
+        (25_000.0, 8, 25_000.0, "Copy the next batch while this step computes"),
+        (250_000.0, 2_501, 99.0, "Combine small pieces"),
+        # Calls that only queue their copies, of weights of 400 MB each.
+        (1_520.0, 96, 7_280.0, "Copy the next batch while this step computes"),
     ],
 )
 def test_pieces_are_combined_only_where_they_are_small(
-    sent_us: float, sends: int, expected: str
+    sent_us: float, sends: int, copy_us: float, expected: str
 ) -> None:
-    (step,) = next_steps({"enqueue": sent_us}, outside_markers=False, sends=sends)
+    (step,) = next_steps(
+        {"enqueue": sent_us}, outside_markers=False, sends=sends, copy_us=copy_us
+    )
     assert step.advice.startswith(expected)
 
 

@@ -129,6 +129,8 @@ def test_units_before_8_0_do_not_cut(
         ("gemm_fusion_dot_16816", None, TensorCoreEvidence.NONE),
         ("triton_poi_fused_add", None, TensorCoreEvidence.NONE),
         ("attn_fwd", None, TensorCoreEvidence.NONE),
+        # As the ROCm profiler writes the descriptor of a kernel.
+        ("attn_fwd.kd", None, TensorCoreEvidence.NONE),
         ("kernel_unified_attention_3d", None, TensorCoreEvidence.NONE),
         ("_w8a8_block_fp8_matmul", None, TensorCoreEvidence.NONE),
         ("fused_moe_kernel", None, TensorCoreEvidence.NONE),

@@ -135,7 +135,11 @@ def judge_kernels(
     short = work.stepped and time < thresholds.smallest_effect.value
     status: Status = "pass" if share < warn.value or short else "fail"
     idle = idle_percent(signals)
-    severity: Severity = "critical" if share >= critical.value else "warn"
+    of_time = 100 * time / work.step_ps if work.step_ps else 0.0
+    # Beside waiting and exchanging even most of the kernels' time may be little.
+    many = work.steps >= thresholds.few_steps.value
+    grave = many and min(share, of_time) >= critical.value
+    severity: Severity = "critical" if grave else "warn"
     if idle >= thresholds.starved_device.value:
         severity = "info"
     ms = time / PS_PER_MS if work.stepped else None
@@ -144,7 +148,7 @@ def judge_kernels(
         "note": "short" if short and share >= warn.value else None,
         "confidence": min(signals.of(record_grade), 1 - unknown / 100),
         "value": share,
-        "share_percent": 100 * time / work.step_ps if work.step_ps else None,
+        "share_percent": of_time if work.step_ps else None,
         "ms_per_step": ms,
         "threshold": warn,
         "steps_clean": work.steps if work.stepped else None,

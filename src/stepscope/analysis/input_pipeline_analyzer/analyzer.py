@@ -34,6 +34,7 @@ from stepscope.derive.input_pipeline.input_ops import WAITING_FOR_WORKERS, input
 from stepscope.derive.step_time.input_between_steps import input_between_steps
 from stepscope.trace.quality import QualityNote
 from stepscope.unavailable import Missing, Unavailable
+from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -224,6 +225,7 @@ def result_of(
             | {WAITING_FOR_WORKERS: float(waiting["self_time_us"].sum())},
             outside_markers=known is not None and known.outside_markers,
             sends=int(sending["count"].sum()),
+            copy_us=_copy_us(run),
         ),
         hosts_matched_by=measured.matching.by,
         by_host=by_host,
@@ -231,6 +233,18 @@ def result_of(
         missing=_missing(measured, steps, work, between, by_host),
         inputs={host.host: _inputs(run, host, work) for host in found},
     )
+
+
+def _copy_us(run: ProfileData) -> float:
+    """Return the mean time of a copy to a device; 0 where none was recorded."""
+    found = (run.table(host, "device_activity") for host in run.hosts)
+    times = [
+        table.filter(pl.col("kind") == "h2d")["dur_ps"]
+        for table in found
+        if not isinstance(table, Unavailable)
+    ]
+    count = sum(map(len, times))
+    return sum(int(some.sum()) for some in times) / count / PS_PER_US if count else 0.0
 
 
 def _missing(

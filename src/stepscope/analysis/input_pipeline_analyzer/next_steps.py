@@ -41,7 +41,8 @@ _SMALL: Final = (
     "Combine small pieces of data into fewer, larger ones before they are sent to the "
     "device."
 )
-#: A call that sends data and is shorter than this on average sends small pieces.
+#: Calls that send data send small pieces where neither they nor the copies that came of
+#: them last so long on average: a call that does not wait is short whatever it sends.
 _SMALL_US: Final = 100.0
 _OUTSIDE: Final = (
     "The iterator is called between the steps' markers. Its time counts as input here; "
@@ -69,7 +70,11 @@ class NextStep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def next_steps(
-    spent_us: Mapping[str, float | None], *, outside_markers: bool, sends: int = 1
+    spent_us: Mapping[str, float | None],
+    *,
+    outside_markers: bool,
+    sends: int = 1,
+    copy_us: float = 0.0,
 ) -> tuple[NextStep, ...]:
     """Give advice for every category that took time, the largest first.
 
@@ -77,9 +82,11 @@ def next_steps(
         spent_us: Category → self time of its ops in µs; None where unknown.
         outside_markers: Whether the iterator is called between the steps' markers.
         sends: Calls of `enqueue`.
+        copy_us: Mean time of a copy to the device, on the device; 0 where unknown.
     """
     advice = dict(_ADVICE)
-    if (spent_us.get("enqueue") or 0.0) < _SMALL_US * sends:
+    call_us = (spent_us.get("enqueue") or 0.0) / max(sends, 1)
+    if max(call_us, copy_us) < _SMALL_US:
         advice["enqueue"] = _SMALL
     known = {name: time for name, time in spent_us.items() if time}
     whole = sum(known.values())

@@ -19,6 +19,7 @@ from stepscope.derive.account.off_core import lasting, off_core, together
 from stepscope.derive.account.places import marker_names
 from stepscope.derive.columns.arrays import handles
 from stepscope.derive.host.function_purposes import FunctionPurpose
+from stepscope.derive.host.program_types import of_the_program
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import SYSTEM_CLASSES, EventFlag, HostClass
 from stepscope.derive.step_time.host_codes import HostCode
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     #: Where a thread, or any step thread, has a code.
     _State = Callable[[HostCode], Spans]
 
-__all__ = ["PROGRAM", "Claims", "HostStates", "host_states", "long_stretch_ps"]
+__all__ = ["Claims", "HostStates", "host_states", "long_stretch_ps"]
 
 #: Owners with their instants in the order in which they claim them; an owner may claim
 #: twice.
@@ -69,8 +70,6 @@ _WRAPPERS: Final = (
 )
 #: All that a line says whose thread has another one.
 _NOTED: Final = frozenset({HostCode.COMPILE, HostCode.GARBAGE})
-#: A thread with one of these runs the program itself, not tasks of others.
-PROGRAM: Final = EventFlag.PYTHON_FRAME | EventFlag.PJIT | EventFlag.FUNCTION_CALL
 _INPUT: Final = (
     HostCode.INPUT_WAIT,
     HostCode.OWN_INPUT,
@@ -436,7 +435,7 @@ def host_states(
         function_purposes, Unavailable
     ):
         functions = _by_track(function_frames, function_purposes)
-    calling = rows_of.having(types, event_kinds.has(PROGRAM))
+    calling = rows_of.having(types, of_the_program(event_types, event_kinds))
     threads, program = _threads(tracks, calling, host_classes, functions)
     notes = _notes(tracks, calling, host_classes)
     threads += [track for track in notes if track not in threads]

@@ -13,10 +13,10 @@ import polars as pl
 
 from stepscope.derive.account.awaited import awaited, host_threads
 from stepscope.derive.account.function_parts import calling_function, function_parts
-from stepscope.derive.account.host_states import PROGRAM
 from stepscope.derive.account.off_core import lines_without_core
 from stepscope.derive.account.places import marker_names
 from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.host.program_types import of_the_program
 from stepscope.derive.intervals.nesting import nest_subset
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import SYSTEM_CLASSES, EventFlag, HostClass
@@ -535,7 +535,8 @@ def naming(
     driving = [track for track in host_classes.threads.tracks() if on_host[track]]
     others = [track for track in host_classes.by_thread if track not in driving]
     threads = (*driving, *others)
-    program = _program(threads, host_classes, event_kinds.has(PROGRAM)[types])
+    of_program = of_the_program(event_types, event_kinds)
+    program = _program(threads, host_classes, of_program[types])
     # What only hands work on says nothing of where the program was.
     passing = np.isin(
         event_kinds.host_class,

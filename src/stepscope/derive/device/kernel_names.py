@@ -123,7 +123,8 @@ _WITHOUT: Final = (
 )
 #: Generated kernels are named after the program, not after their instructions.
 _SILENT: Final = Pattern(
-    r"triton|gemm_fusion|^_*(?:[a-z0-9]+_)*(?:attn|attention|matmul|moe)(?:_\w+)?$"
+    r"triton|gemm_fusion"
+    r"|^_*(?:[a-z0-9]+_)*(?:attn|attention|matmul|moe)(?:_\w+)?(?:\.kd)?$"
 )
 
 #: Parts of lower-case names of kernels that multiply matrices or convolve.

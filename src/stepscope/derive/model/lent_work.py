@@ -43,7 +43,8 @@ def with_lent_work(
 
     That is the innermost range of another thread at that moment, where no third thread
     has one, and where nearly all that the launching thread launches during a call of
-    it falls into stretches in which no op and no call of a driver ran in the range.
+    it falls into stretches in which no op and no call of a driver ran in the range. The
+    silence of a thread that never runs any says nothing.
 
     Args:
         of_event: By row of events, the innermost call of a range around it, else -1.
@@ -56,7 +57,9 @@ def with_lent_work(
     """
     lone = np.flatnonzero(of_launch < 0)
     track = handles(events, "track")
-    holders = np.unique(track[of_event >= 0])
+    types = handles(events, "type")
+    telling = np.union1d(track[handles(launches, "event")], track[kinds.is_op()[types]])
+    holders = np.intersect1d(np.unique(track[of_event >= 0]), telling)
     if not len(lone) or not len(holders):
         return of_launch
     rows = handles(launches, "event")[lone]
@@ -69,7 +72,7 @@ def with_lent_work(
         around = _around(holder, at_ps, tracks, events, nesting)
         around[thread == holder] = -1
         call = np.where(around >= 0, of_event[around], np.int32(-1))
-        waits = through[handles(events, "type")[around]]
+        waits = through[types[around]]
         here = call >= 0
         several |= here & (found >= 0)
         found = np.where(here, call, found)

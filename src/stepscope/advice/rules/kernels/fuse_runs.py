@@ -69,13 +69,13 @@ _WORDS: Final = Words(
             (
                 (
                     "{value} of the kernels' time is in runs of three and more "
-                    "kernels that only read, compute element by element, and "
-                    "write, {runs} a step; most of the time is in {named}."
+                    "kernels that only read, compute element by element or sum "
+                    "up, and write, {runs} a step; most of the time is in {named}."
                 ),
                 (
                     "{value} of the kernels' time is in runs of three and more "
-                    "kernels that only read, compute element by element, and "
-                    "write: {runs_in_all} runs, most of the time in {named}."
+                    "kernels that only read, compute element by element or sum "
+                    "up, and write: {runs_in_all} runs, most of the time in {named}."
                 ),
             ),
         ),

@@ -227,6 +227,13 @@ _OWNED: Final = Owned(
 _UNFED: Final = msgspec.structs.replace(
     _OWNED, parts={**_OWNED.parts, "unfed": ("unfed",)}
 )
+#: Where what is waited for is copies, in the calls that make them.
+_COPIED: Final = msgspec.structs.replace(
+    _OWNED, parts={"transfer": ("input", "copy_in")}
+)
+_COPY_CALL: Final = Pattern(r"(?i)memcpy")
+#: So much of the wait in such calls is all of it.
+_ALL_COPIES: Final = 0.9
 #: An op that runs for so much of the wait is what it waits for.
 _MOSTLY: Final = 50.0
 #: What the order of events shows is no proof.
@@ -250,7 +257,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     shares = shares_of(_ITEM, _OWNED, signals, thresholds)
     if isinstance(shares, Finding):
         return shares
-    owned = _UNFED if shares.percent("unfed") else _OWNED
+    owned = _UNFED if shares.percent("unfed") else _of_copies(shares)
     fetching = signals.of(input_signals)
     if isinstance(fetching, Unavailable):
         return _ITEM.cannot_tell(fetching)
@@ -282,6 +289,17 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         if hidden
         else (),
     )
+
+
+def _of_copies(shares: StepShares) -> Owned:
+    """Return whose time it is: a call that waits for its own copy fetches nothing."""
+    copies = sum(
+        one.share_percent
+        for one in shares.parts("input")
+        if _COPY_CALL.search(one.name)
+    )
+    waits = shares.percent("input")
+    return _COPIED if waits and copies >= _ALL_COPIES * waits else _OWNED
 
 
 def _parts(owned: Owned, shares: StepShares, signals: Signals) -> tuple[Part, ...]:
