@@ -85,11 +85,18 @@ _ACTIONS: Final = (
         "tensors that are there, or ahead in another process.",
     ),
     Action(
-        cause="several_calls",
+        cause="several_ops",
         framework="TensorFlow",
         text="Put the whole training step into one graph, then let the compiler fuse "
         "its ops.",
         code="@tf.function(jit_compile=True)",
+    ),
+    Action(
+        cause="one_graph",
+        framework="TensorFlow",
+        text="Let the compiler fuse the ops of the graph, which launches them one by "
+        "one.",
+        code="model.compile(…, jit_compile=True)  # or @tf.function(jit_compile=True)",
     ),
     Action(
         cause="any",
@@ -322,6 +329,7 @@ def _actions(because: tuple[str, ...], traits: ProgramTraits) -> tuple[Action, .
     causes = {"any", *because}
     if "one_program" not in because:
         causes |= {"several_calls", "compiled" if traits.compiled else "uncompiled"}
+        causes.add("one_graph" if traits.graphed else "several_ops")
     return tuple(action for action in _ACTIONS if action.cause in causes)
 
 
