@@ -79,3 +79,29 @@ def test_what_is_compiled_is_not_to_be_compiled_again(
     finding = evaluate(signals_of(shares(launch=2.0), traits), THRESHOLDS)
     (told,) = [one.text for one in finding.actions if one.framework == "PyTorch"]
     assert told.startswith("What is compiled already" if compiled else "Compile the")
+
+
+@pytest.mark.parametrize(
+    ("names", "graphed"),
+    [
+        (["EagerLocalExecute: __inference_train_function_7"], True),
+        (["EagerLocalExecute: MatMul", "EagerLocalExecute: AddV2"], False),
+        (["cuLaunchKernel"], False),
+    ],
+)
+def test_a_program_whose_step_is_a_graph_is_not_told_to_make_one(
+    signals_of: Any, shares: Any, names: list[str], *, graphed: bool
+) -> None:
+    """Keras puts its training step into a graph; the report advised `@tf.function`."""
+    lines = [("main", name, 10 * at, 5) for at, name in enumerate(names)]
+    profile = blueprint.profile(blueprint.trace(lines))
+    traits = traits_of(signals_of_profile(profile, THRESHOLDS))
+    assert traits.graphed is graphed
+    late = {program_traits: traits}
+    codes = [
+        one.code or ""
+        for one in evaluate(signals_of(shares(launch=5.0), late), THRESHOLDS).actions
+        if one.framework == "TensorFlow"
+    ]
+    assert any(code.startswith("@tf.function") for code in codes) is not graphed
+    assert any("jit_compile=True" in code for code in codes)

@@ -180,3 +180,17 @@ def test_without_stored_groups_there_is_nothing_to_compare() -> None:
     assert isinstance(found, Unavailable)
     assert found.code == "NO_STEPS"
     assert "group" in found.reason
+
+
+def test_on_a_host_alone_the_marked_call_is_the_step_and_its_ops_are_compute() -> None:
+    """TensorFlow measured a step of Keras on a CPU, and compat had no answer."""
+    (step,) = steps_of(
+        ("main", "EagerKernelExecute", 0, 100, {"group_id": 0, "step_name": "0"}),
+        grouped("main", "FunctionRun", 2, 5),
+        grouped("pool", "IteratorGetNext:IteratorGetNext", 10, 20),
+        grouped("pool", "ExecutorState::Process", 40, 10),
+        grouped("pool", "a/MatMul:MatMul", 50, 30),
+    )
+    assert (step.start_ps, step.duration_ps) == (0, 100 * US)
+    used = {name: spent // US for name, spent in step.category_ps.items() if spent}
+    assert used == {"input": 20, "host_compute": 40, "other": 40}

@@ -322,3 +322,13 @@ def test_a_call_that_runs_the_ops_itself_does_not_wait() -> None:
         ("main", "EagerKernelExecute", 915, 40),
     )
     assert HostCode.BLOCKED not in found.by_thread[min(found.by_thread)]
+
+
+def test_a_call_of_a_graph_whose_ops_were_not_recorded_is_the_work_itself() -> None:
+    graph = "EagerLocalExecute: __inference_train_function_7"
+    found = classes_of(
+        train(0, 0, 1000),
+        ("main", graph, 0, 900),
+        ("main", "EagerKernelExecute", 10, 880),
+    )
+    assert found.host_compute == us((0, 900))

@@ -333,3 +333,9 @@ def test_steps_that_the_program_marked_win_over_stored_calls() -> None:
         *stored_call(100, 500, 0, "__inference_f_1"),
     ]
     assert steps_of(lines).source == "marker"
+
+
+def test_a_stored_call_beside_a_device_shows_the_asking_alone() -> None:
+    lines = stored_call(100, 500, 0, "__inference_train_function_7")
+    trace = blueprint.trace(lines, devices={0: blueprint.A100})
+    assert isinstance(blueprint.profile(trace).derived("vm", steps), Unavailable)

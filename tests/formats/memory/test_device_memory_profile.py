@@ -11,6 +11,7 @@ import pytest
 import stepscope
 from stepscope.analysis.memory_profile import MemoryProfileResult
 from stepscope.errors import BadInput
+from stepscope.report.words.memory import peak_sentence
 from stepscope.unavailable import Unavailable
 
 RECORDED = Path(__file__).parents[2] / "data" / "jax_memory" / "memory.prof"
@@ -82,6 +83,22 @@ def test_programs_whose_size_the_backend_does_not_say_are_left_out(
     assert isinstance(result, MemoryProfileResult)
     assert result.rows["memory_id"].to_list() == ["cuda:1"]
     assert result.rows["peak_bytes"].to_list() == [100]
+
+
+def test_the_code_of_programs_is_a_memory_of_its_own_and_is_said_last(
+    tmp_path: Path,
+) -> None:
+    """A report began with the tensors of a memory without a name: its programs."""
+    path = tmp_path / "memory.prof"
+    code = b"\x12\x02\x01\x7f" + sized(3, b"\x08\x07\x10\x08")
+    on_device = b"\x12\x02\x03\x64" + sized(3, b"\x08\x05\x10\x06")
+    path.write_bytes(pprof(code, on_device, strings=("kind", "executable")))
+    result = stepscope.open(path).tool("memory_profile")
+    assert isinstance(result, MemoryProfileResult)
+    assert set(result.memories) == {"compiled programs", "cuda:1"}
+    said = peak_sentence(result)
+    assert said is not None
+    assert said.startswith("The memory cuda:1 held 100 B")
 
 
 def test_a_profile_of_another_program_is_named(tmp_path: Path) -> None:

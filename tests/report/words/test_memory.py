@@ -18,6 +18,7 @@ def result(
     peaks: dict[str, int | None],
     lines: list[tuple[str | None, int]],
     level: str = "recorded",
+    region: str | None = None,
 ) -> Any:
     """Memories with their peaks, and what lines hold at the peak of 8 GiB."""
     rows = pl.DataFrame({"memory_id": list(peaks), "peak_bytes": list(peaks.values())})
@@ -29,7 +30,9 @@ def result(
         },
         schema_overrides={"source": pl.String, "allocation_bytes": pl.Int64},
     )
-    memories = {name: SimpleNamespace(lines=held, level=level) for name in peaks}
+    regions = pl.DataFrame({"region_type": [region]})
+    memory = SimpleNamespace(lines=held, level=level, breakdown=regions)
+    memories = dict.fromkeys(peaks, memory)
     return SimpleNamespace(rows=rows, memories=memories)
 
 
@@ -80,3 +83,10 @@ def test_what_a_file_of_one_instant_shows_is_called_no_peak() -> None:
     """A device memory profile was said to show the peak, at 0 ps."""
     said = peak_sentence(result({"cuda:1": 8 * GIB}, [], level="one_instant"))
     assert said == "The memory cuda:1 held 8.00 GiB when the profile was saved."
+
+
+def test_code_of_compiled_programs_is_in_no_tensors() -> None:
+    found = result({"a": 8 * GIB}, [("train.py:9 f", 8 * GIB)], region="executable")
+    said = peak_sentence(found)
+    assert said is not None
+    assert said.endswith("in programs compiled for train.py:9 f.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -89,6 +90,22 @@ class Events(Frozen, frozen=True):
     start_ps: NDArray[np.int64]
     dur_ps: NDArray[np.int64]
     is_marker: NDArray[np.bool_]
+
+    def without_device(self) -> Events:
+        """Return the events with what prepares work of a device as the host's own."""
+        number = np.where(self.number == HOST_PREPARE, HOST_COMPUTE, self.number)
+        return msgspec.structs.replace(self, number=number.astype(np.uint8))
+
+    def marked(self) -> dict[int, tuple[str, int, int]]:
+        """Map groups to name, begin and end of the longest event that marks each."""
+        found: dict[int, tuple[str, int, int]] = {}
+        for row in np.flatnonzero(self.is_marker).tolist():
+            group, begin = int(self.group[row]), int(self.start_ps[row])
+            end = begin + int(self.dur_ps[row])
+            _, first, last = found.get(group, ("", 0, -1))
+            if end - begin > last - first:
+                found[group] = (str(group), begin, end)
+        return found
 
     def of_group(self, group: int, number: int) -> Spans:
         """Return when events of a class in a step group were active."""

@@ -18,6 +18,7 @@ from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.columns.stat_values import find_handle, rows_with_key
 from stepscope.derive.intervals.spans import Spans
 from stepscope.frozen import Frozen
+from stepscope.trace.device_activity import DEVICE_ACTIVITY
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.trace.tracks import DERIVED_LINES
 from stepscope.unavailable import Unavailable
@@ -84,16 +85,24 @@ _NOT_GROUPED: Final = Unavailable(
 def _steps_of(profile: ProfileData, host: str) -> list[CompatStep] | Unavailable:
     trace = profile.trace(host)
     tables = {}
-    for name in ("tracks", "events", "event_types", "stats", "device_activity"):
+    for name in ("tracks", "events", "event_types", "stats"):
         table = trace.table(name)
         if isinstance(table, Unavailable):
             return table
         tables[name] = table
     if not _is_grouped(trace):
         return _NOT_GROUPED
-    swept = device_events(tables["device_activity"], tables["event_types"], trace)
-    sweep = _Sweep(host, host_events(trace, tables), swept)
-    spans = _stored_spans(trace, tables)
+    activity = trace.table("device_activity")
+    on_cpu = isinstance(trace.table("devices"), Unavailable)
+    if isinstance(activity, Unavailable):
+        if not on_cpu:
+            return activity
+        activity = pl.DataFrame(schema=DEVICE_ACTIVITY.dtypes())
+    tables["device_activity"] = activity
+    swept = device_events(activity, tables["event_types"], trace)
+    on_host = host_events(trace, tables)
+    sweep = _Sweep(host, on_host.without_device() if on_cpu else on_host, swept)
+    spans = on_host.marked() if on_cpu else _stored_spans(trace, tables)
     return [sweep.step(group, *span) for group, span in sorted(spans.items())]
 
 

@@ -21,10 +21,11 @@ from stepscope.derive.intervals.nesting import nest_subset
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import SYSTEM_CLASSES, EventFlag, HostClass
 from stepscope.derive.step_time.host_codes import STICKY, HostCode
+from stepscope.derive.step_time.neighbours import neighbours
 from stepscope.derive.step_time.threads import EVIDENCE
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
-from stepscope.units import PS_PER_MS, PS_PER_US
+from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -114,8 +115,6 @@ class Name(NamedTuple):
 _NO_DETAIL: Final = -1
 #: A launch call that lasts longer than this is named, not counted as latency.
 _LONG_CALL_PS: Final = PS_PER_MS
-#: Shorter events than this do not say where the program was.
-_NEIGHBOUR_PS: Final = 100 * PS_PER_US
 
 UNNAMED: Final = Name(None)
 LAUNCH_LATENCY: Final = Name("launch latency")
@@ -141,6 +140,7 @@ class Naming(Frozen, frozen=True):
         names: Name by row of event_types; an op has one wherever it occurs.
         marks: By row of event_types: whether it marks steps, which names nothing.
         passing: By row of event_types: whether it only hands work on.
+        calls: By row of event_types: whether it calls a graph or a compiled function.
         system: By row of event_types: whether it is a function of the operating
             system's libraries.
         types: Row of event_types by row of events.
@@ -158,6 +158,7 @@ class Naming(Frozen, frozen=True):
     names: pl.Series
     marks: NDArray[np.bool_]
     passing: NDArray[np.bool_]
+    calls: NDArray[np.bool_]
     system: NDArray[np.bool_]
     types: NDArray[np.int32]
     has_ops: bool
@@ -468,18 +469,15 @@ class Naming(Frozen, frozen=True):
         track = self.program
         if track is None:
             return [(UNNAMED, spans.length_ps)]
-        mine = self.classes.rows.rows(track)
-        long = (
-            np.flatnonzero(self.classes.rows.dur_ps[mine] >= _NEIGHBOUR_PS) + mine.start
+        around = neighbours(
+            self.classes.rows,
+            track,
+            spans,
+            code=self.classes.code,
+            types=self.types,
+            passing=self.passing,
+            calls=self.calls | self.marks,
         )
-        calls = self.classes.code[long] == HostCode.LAUNCH
-        rows = long[~self.passing[self.types[long]] & ~calls]
-        start = self.classes.rows.start_ps[rows]
-        end = start + self.classes.rows.dur_ps[rows]
-        outer = _outermost(start, end)
-        start, end, types = start[outer], end[outer], self.types[rows[outer]]
-        before = np.searchsorted(end, spans.start_ps, side="right") - 1
-        after = np.searchsorted(start, spans.end_ps, side="left")
 
         @cache
         def name(first: int, last: int) -> Name:
@@ -494,13 +492,11 @@ class Naming(Frozen, frozen=True):
                 told.append(f"before {self.names[last]}")
             return Name(", ".join(told) or None)
 
-        # One more at the end: nothing before the first one, nothing after the last.
-        around = np.append(types, np.int32(-1))
         return [
             (name(first, last), length)
             for first, last, length in zip(
-                around[before].tolist(),
-                around[after].tolist(),
+                around.before.tolist(),
+                around.after.tolist(),
                 (spans.end_ps - spans.start_ps).tolist(),
                 strict=True,
             )
@@ -554,6 +550,7 @@ def naming(
         names=pl.select(pl.coalesce(event_kinds.op_name, names)).to_series(),
         marks=names.is_in(list(marker_names(steps))).to_numpy(),
         passing=passing | event_kinds.has(EventFlag.ALLOCATOR | EventFlag.THREADPOOL),
+        calls=event_kinds.has(EventFlag.FUNCTION_CALL | EventFlag.PJIT),
         system=np.isin(event_kinds.host_class, SYSTEM_CLASSES),
         types=types,
         has_ops=(frames is not None and frames.of_python())
@@ -586,14 +583,3 @@ def _program(
     if len(pool) < 2:
         return pool[0] if pool else None
     return max(pool, key=lambda track: int(calls[classes.rows.rows(track)].sum()))
-
-
-def _outermost(
-    start_ps: NDArray[np.int64], end_ps: NDArray[np.int64]
-) -> NDArray[np.intp]:
-    """Return the places that no earlier row contains; rows ascend by start."""
-    if not len(start_ps):
-        return np.empty(0, np.intp)
-    reach = np.maximum.accumulate(end_ps)
-    outside = np.concatenate(([True], start_ps[1:] >= reach[:-1]))
-    return np.flatnonzero(outside)

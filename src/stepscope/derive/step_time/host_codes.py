@@ -363,8 +363,8 @@ class HostEvents(Frozen, frozen=True):
     ) -> None:
         """Take what runs a graph, and mostly has nothing inside, for waiting.
 
-        Threads of a pool then run the graph's ops. Beside a device they launch them,
-        and the call is on the way to the next launch.
+        Threads of a pool then run the graph's ops, as far as these were recorded.
+        Beside a device they launch them, and the call is on the way to the next launch.
         """
         if not launching.no_device:
             return
@@ -374,8 +374,24 @@ class HostEvents(Frozen, frozen=True):
         rows = rows[2 * nesting.self_ps[rows] > ints(self.events, "dur_ps")[rows]]
         around = nesting.parent[rows]
         rows, around = rows[around >= 0], around[around >= 0]
-        is_call = self.kinds.has(EventFlag.FUNCTION_CALL)[types[around]]
-        code[rows[is_call]] = HostCode.BLOCKED
+        rows = rows[self.kinds.has(EventFlag.FUNCTION_CALL)[types[around]]]
+        code[rows[self._works_elsewhere(rows)]] = HostCode.BLOCKED
+
+    def _works_elsewhere(self, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
+        """Return during which events other threads begin ops, or to run a graph."""
+        start, thread = ints(self.events, "start_ps"), handles(self.events, "track")
+        ends = start[rows] + ints(self.events, "dur_ps")[rows]
+        runs = np.isin(self.kinds.host_class, (HostClass.OP, HostClass.EXECUTOR))
+        work = picked(handles(self.events, "type"), runs)
+        elsewhere = np.zeros(len(rows), np.bool_)
+        for track in np.unique(thread[rows]).tolist():
+            mine = thread[rows] == track
+            begun = np.sort(start[work[thread[work] != track]])
+            first, last = (
+                np.searchsorted(begun, at[mine]) for at in (start[rows], ends)
+            )
+            elsewhere[mine] = last > first
+        return elsewhere
 
     def _unblock_plain_ops(self, code: NDArray[np.uint8], nesting: Nesting) -> None:
         """Take plain ops out of the calls that wait for other threads.

@@ -150,12 +150,12 @@ def step_candidates(
         )
         if not any(it.candidate.accepted for it in found):
             calls = steps_of_stored_calls(
+                trace,
                 tracks,
                 events,
                 event_types=event_types,
                 event_kinds=event_kinds,
                 stats=stats,
-                strings=trace.strings,
             )
             found += [] if calls is None else [calls]
     return StepCandidates(tuple(found), stored)

@@ -26,33 +26,36 @@ from stepscope.derive.repetition.sequences import program_threads
 from stepscope.derive.steps import candidates as step_sources
 from stepscope.derive.steps.candidates import Candidate, FoundSteps, median_period
 from stepscope.trace.reading.stat_keys import StatKey
+from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
     from stepscope.derive.names.event_kinds import EventKinds
+    from stepscope.trace.model import TraceData
 
 __all__ = ["steps_of_stored_calls"]
 
 
 def steps_of_stored_calls(
+    trace: TraceData,
     tracks: pl.DataFrame,
     events: pl.DataFrame,
     *,
     event_types: pl.DataFrame,
     event_kinds: EventKinds,
     stats: pl.DataFrame,
-    strings: Sequence[str],
 ) -> FoundSteps | None:
     """Return one step per stored call of the graph that took most time; None without.
 
     A single call is one step of one. Ops that a program runs one by one are no steps,
-    though a producer may store them so.
+    though a producer may store them so. Where there is a device, a call shows how long
+    it takes to ask for a step, and no more.
     """
+    if not isinstance(trace.table("devices"), Unavailable):
+        return None
     named, group_key = (
-        find_handle(strings, key) for key in (StatKey.STEP_NAME, StatKey.GROUP_ID)
+        find_handle(trace.strings, key) for key in (StatKey.STEP_NAME, StatKey.GROUP_ID)
     )
     event = np.unique(rows_with_key(stats, "event", named).owner)
     event = event[program_threads(tracks)[handles(events, "track")[event]]]

@@ -43,6 +43,9 @@ _MOST_DEVICES: Final = 1024
 _LONGEST: Final = 512
 #: Memory of what carries no device: programs, whose code a device may hold.
 _NO_DEVICE: Final = "no device named"
+#: Label `kind` of the code of a compiled program, which is of no device.
+_EXECUTABLE: Final = "executable"
+_PROGRAMS: Final = "compiled programs"
 
 #: Fields of `Profile`, of google/pprof's profile.proto.
 _SAMPLE_TYPE: Final = 1
@@ -211,7 +214,8 @@ def _rows(profile: _Profile, stacks: Stacks) -> Iterator[dict[str, Any]]:
         count, size = _counted(values)
         if not count or not size:
             continue
-        name = labels.get("device") or _NO_DEVICE
+        code = _PROGRAMS if labels.get("kind") == _EXECUTABLE else _NO_DEVICE
+        name = labels.get("device") or code
         in_use[name] = in_use.get(name, 0) + size
         if len(in_use) > _MOST_DEVICES:
             raise MalformedMessage

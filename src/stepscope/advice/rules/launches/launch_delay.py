@@ -93,11 +93,18 @@ _ACTIONS: Final = (
         "tensors that are there, or ahead in another process.",
     ),
     Action(
-        cause="several_calls",
+        cause="several_ops",
         framework="TensorFlow",
         text="Put the whole training step into one graph, then let the compiler fuse "
         "its ops.",
         code="@tf.function(jit_compile=True)",
+    ),
+    Action(
+        cause="one_graph",
+        framework="TensorFlow",
+        text="Let the compiler fuse the ops of the graph, which launches them one by "
+        "one.",
+        code="model.compile(…, jit_compile=True)  # or @tf.function(jit_compile=True)",
     ),
     Action(
         cause="any",
@@ -349,6 +356,7 @@ def _actions(because: tuple[str, ...], traits: ProgramTraits) -> tuple[Action, .
         of_torch = "compiled" if traits.compiled else "uncompiled"
         # An engine compiles and captures by itself, as far as its options let it.
         causes |= {"several_calls", "engine" if traits.engine else of_torch}
+        causes.add("one_graph" if traits.graphed else "several_ops")
     return tuple(action for action in _ACTIONS if action.cause in causes)
 
 

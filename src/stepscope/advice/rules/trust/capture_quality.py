@@ -19,6 +19,7 @@ from stepscope.advice.item import Item
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.device import device_signals
 from stepscope.advice.signals.record import record_grade
+from stepscope.advice.signals.running.traits import program_traits, traits_of
 from stepscope.advice.signals.shares import account_signals
 from stepscope.advice.signals.trust.capture import capture_signals
 from stepscope.advice.signals.trust.outside import unexplained_outside
@@ -110,7 +111,7 @@ _ACTIONS: Final = (
         recorder="framework",
     ),
     Action(
-        cause="unexplained",
+        cause="eager",
         framework="TensorFlow",
         text="Put a step that runs op by op into one graph: what lies between its ops "
         "is then no Python.",
@@ -448,7 +449,9 @@ def _finding(
     place: Place | None = "any" if owners else None
     stepped = bool(owners) and shares.step_source is not None
     outside = _outside(signals, shares)
-    extra = None if outside is None else "outside"
+    extra = {"outside"} if outside is not None else set()
+    if not traits_of(signals).graphed and not capture.functions:
+        extra.add("eager")
     effect = sum(shares.times(*owners)) / max(len(shares.window_ps), 1) / PS_PER_MS
     return _ITEM.finding(
         "fail" if first is not None else "pass",
@@ -481,7 +484,7 @@ def _finding(
             for flaw in flaws
             for action in _ACTIONS
             if action.cause == _remedy(flaw.word, capture, shares)
-            or (flaw.word == "unexplained" and action.cause == extra)
+            or (flaw.word == "unexplained" and action.cause in extra)
         ),
     )
 
@@ -532,6 +535,6 @@ RULE: Final = Rule(
     evaluate,
     (
         *(account_signals, capture_signals, device_signals),
-        *(record_grade, unexplained_outside),
+        *(program_traits, record_grade, unexplained_outside),
     ),
 )

@@ -7,9 +7,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stepscope.advice.finding import Action, Finding
+import msgspec
+
+from stepscope.advice.finding import Action, Fact, Finding, Saving
 from stepscope.advice.item import Item
-from stepscope.advice.judging.owned import OWNED_READS, Owned, judge_owned
+from stepscope.advice.judging.owned import (
+    OWNED_READS,
+    Owned,
+    judge_shares,
+    owned_finding,
+    shares_of,
+)
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.shares import IDLE_OWNERS
 from stepscope.advice.words import WAITING, Words
@@ -31,6 +39,30 @@ _OWNED: Final = Owned(
     # What lies between the steps is the effect, whoever owns it.
     unknown=False,
     lost=True,
+)
+#: Where the only step ends with the recording.
+_MORE_STEPS: Final = (
+    Action(
+        cause="at_end",
+        framework="TensorFlow",
+        text="Record several steps first: what follows the only one may be the end of "
+        "the recording, for which TensorBoard's callback writes the graph that it "
+        "recorded. If each step has it, do less between them.",
+        code="tf.keras.callbacks.TensorBoard(log_dir, profile_batch=(10, 20))",
+    ),
+    Action(
+        cause="at_end",
+        framework="PyTorch",
+        text="Record several steps first: what follows the only one may be the end of "
+        "the recording. If each step has it, do less between them.",
+        code="torch.profiler.schedule(wait=2, warmup=2, active=5)",
+    ),
+    Action(
+        cause="at_end",
+        framework="JAX",
+        text="Record several steps first: what follows the only one may be the end of "
+        "the recording. If each step has it, do less between them.",
+    ),
 )
 _ACTIONS: Final = (
     Action(
@@ -57,6 +89,17 @@ _ACTIONS: Final = (
         text="Do not wait for each step's result: launch the next step first.",
     ),
 )
+_AT_END: Final = (
+    (
+        "{title}, as far as the only recorded one shows: {share_percent} of the time, "
+        "{ms_at_end}, most of it {named}. The recording ends there, and may be its "
+        "cause."
+    ),
+    (
+        "{title}, as far as the only recorded one shows: {share_percent} of the time, "
+        "{ms_at_end}. The recording ends there, and may be its cause."
+    ),
+)
 _NAMED: Final = (
     "{title}: {share_percent} of the time, {ms_per_step} a step; most of it {named}.",
     "{title}: {share_percent} of the time, {ms_per_step} a step.",
@@ -66,12 +109,20 @@ _WORDS: Final = Words(
     passed="steps follow each other closely",
     lead=(
         (
+            "{share_percent} of the time the device idles between steps, as far as the "
+            "only recorded one shows: {ms_at_end}, most of it {named}."
+        ),
+        (
             "{share_percent} of the time the device idles between steps, "
             "{ms_per_step} a step: {named}."
         ),
         "{share_percent} of the time the device idles between steps.",
     ),
-    texts={**WAITING, ("fail", None): (_NAMED, ("{pattern}",))},
+    texts={
+        **WAITING,
+        ("fail", None): (_NAMED, ("{pattern}",)),
+        ("fail", "at_end"): (_AT_END,),
+    },
     causes={
         "switch": "switching between activities",
         "peer": "waiting for other ranks",
@@ -93,19 +144,44 @@ _ITEM: Final = Item(
     "first has not been launched.",
     refute="Leave out what is named, for one run: if the step takes as long, it only "
     "fills a gap that has another cause.",
-    actions=_ACTIONS,
+    actions=(*_MORE_STEPS, *_ACTIONS),
 )
 
 
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     """Judge the idle time from a step's last work to the next step's first."""
-    return judge_owned(
+    shares = shares_of(_ITEM, _OWNED, signals, thresholds)
+    if isinstance(shares, Finding):
+        return shares
+    warn = thresholds.between_warn
+    verdict = judge_shares(
+        _OWNED, shares, thresholds, warn=warn, critical=thresholds.between_critical
+    )
+    at_end = len(shares.window_ps) == 1 and not shares.closed
+    ms_at_end = verdict.effect_ms if at_end else None
+    finding = owned_finding(
         _ITEM,
         _OWNED,
         signals,
-        thresholds,
-        warn=thresholds.between_warn,
-        critical=thresholds.between_critical,
+        shares=shares,
+        verdict=verdict,
+        thresholds=thresholds,
+        warn=warn,
+        facts=(
+            Fact(
+                name="ms_at_end",
+                value=ms_at_end,
+                unit="ms",
+                note="known where the only step ends with the recording",
+            ),
+        ),
+        actions=(*_MORE_STEPS, *_ACTIONS) if at_end else _ACTIONS,
+    )
+    if finding.status != "fail" or ms_at_end is None:
+        return finding
+    # Nothing shows that other steps have it too.
+    return msgspec.structs.replace(
+        finding, note="at_end", saving_ms=Saving(low=0.0, high=ms_at_end)
     )
 
 

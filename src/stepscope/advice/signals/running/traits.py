@@ -5,12 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.signals.signal import signal
-from stepscope.derive.columns.arrays import handles, picked
+from stepscope.derive.columns.arrays import handles, ints, picked
 from stepscope.derive.names.event_kinds import EventFlag, event_kinds
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
+    import numpy as np
+    import polars as pl
+    from numpy.typing import NDArray
+
     from stepscope.advice.finding import Action
     from stepscope.advice.signals.signal import Signals
     from stepscope.derive.profile_data import ProfileData
@@ -29,17 +33,21 @@ class ProgramTraits(Frozen, frozen=True, eq=True):
         compiled: Whether parts of it ran as PyTorch's compiler made them.
         updates: Whether it updates weights; True where nothing can be said.
         engine: Whether a serving engine runs its model.
+        graphed: Whether calls of graphs take more of its time than ops that run one
+            by one.
     """
 
     compiled: bool = False
     updates: bool = True
     engine: bool = False
+    graphed: bool = False
 
 
 @signal(event_kinds)
 def program_traits(profile: ProfileData, _: Thresholds) -> ProgramTraits:
     """Look at the names of what ran on any host."""
     compiled = updates = told = engine = False
+    in_graphs = 0
     for host in profile.hosts:
         kinds = profile.derived(host, event_kinds)
         events = profile.table(host, "events")
@@ -55,7 +63,20 @@ def program_traits(profile: ProfileData, _: Thresholds) -> ProgramTraits:
         compiled |= bool(len(picked(handles(events, "type"), named)))
         updates |= bool(kinds.has(EventFlag.OPTIMIZER).any())
         engine |= bool(kinds.has(EventFlag.ENGINE_ITERATION).any())
-    return ProgramTraits(compiled=compiled, updates=updates or not told, engine=engine)
+        in_graphs += _time_of(events, kinds.has(EventFlag.FUNCTION_CALL))
+        in_graphs -= _time_of(events, kinds.has(EventFlag.EAGER_OP))
+    return ProgramTraits(
+        compiled=compiled,
+        updates=updates or not told,
+        engine=engine,
+        graphed=in_graphs > 0,
+    )
+
+
+def _time_of(events: pl.DataFrame, types: NDArray[np.bool_]) -> int:
+    """Return the time of all events of some types, each counted in full."""
+    rows = picked(handles(events, "type"), types)
+    return int(ints(events, "dur_ps")[rows].sum())
 
 
 def traits_of(signals: Signals) -> ProgramTraits:

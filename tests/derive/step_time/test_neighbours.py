@@ -1,0 +1,68 @@
+"""What time between steps is called: by what the program did around it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.support.traces import blueprint
+
+from stepscope.derive.account.parts import AccountParts, account_parts
+
+STREAM = "gpu:0/7(Compute)"
+GRAPH = "EagerLocalExecute: __inference_train_function_7"
+
+
+def launch(k: int, start: float) -> list[tuple[Any, ...]]:
+    stats = {"correlation_id": k}
+    return [
+        ("main", "cuLaunchKernel", start, 10, stats),
+        (STREAM, "sgemm", start + 20, 480, stats),
+    ]
+
+
+def between_of(*after_the_gap: tuple[Any, ...]) -> list[str | None]:
+    """Names of the time from 1 ms, where a step's work is over, to 21 ms."""
+    marks = [("main", "train", 0, 600, {"_r": 1, "step_num": 0})]
+    marks += [("main", "train", 40_000, 600, {"_r": 1, "step_num": 1})]
+    lines = [
+        *marks,
+        *launch(1, 120),
+        *after_the_gap,
+        *launch(2, 40_100),
+    ]
+    profile = blueprint.profile(blueprint.trace(lines))
+    found = profile.derived("vm", account_parts)
+    assert isinstance(found, AccountParts), found
+    rows = found.rows.filter(owner="between").sort("time_ps", descending=True)
+    return [name for name in rows["name"].to_list() if name and "after train" in name]
+
+
+def written(start: float) -> list[tuple[Any, ...]]:
+    return [
+        ("main", "EagerExecute: WriteSummary", start, 60),
+        ("main", "EagerLocalExecute: WriteSummary", start + 1, 58),
+        ("main", "WriteSummary:WriteSummary", start + 5, 50),
+    ]
+
+
+def test_a_summary_that_is_written_soon_after_names_the_time_before_it() -> None:
+    """TensorBoard's callback was hidden behind the constant that it makes first."""
+    found = between_of(("main", "tf.constant", 21_000, 150), *written(22_000))
+    assert found == ["after train, before WriteSummary"]
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        # The program trains on before it writes.
+        [("main", GRAPH, 21_500, 20), *written(22_000)],
+        # It writes much later.
+        written(32_000),
+        # It writes nothing.
+        [],
+    ],
+)
+def test_else_the_next_call_names_it(between: list[tuple[Any, ...]]) -> None:
+    found = between_of(("main", "tf.constant", 21_000, 150), *between)
+    assert found == ["after train, before tf.constant"]
