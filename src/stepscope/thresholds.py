@@ -63,6 +63,9 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
     slow_launch_call: Threshold = _of(
         50_000_000, "ps", "hta", "a launch call that keeps the host busy for long"
     )
+    late_start: Threshold = _of(
+        100_000_000, "ps", "hta", "a start long after its call, on an idle device"
+    )
     amp_warn: Threshold = _of(
         50, "percent", "ours", "16-bit share of the work that could be 16-bit"
     )

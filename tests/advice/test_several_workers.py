@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 from tests.support.traces import blueprint
 from tests.support.traces.judged import Judged
-from tests.support.traces.training import findings, parallel, together
+from tests.support.traces.training import fed, findings, parallel, together
 
 from stepscope.advice.engine import signals_of
 from stepscope.advice.judging.compared import worker_words
 from stepscope.thresholds import THRESHOLDS
+from stepscope.trace.tables import TABLES
 
 H100 = blueprint.A100 | {"gpu_device_name": "NVIDIA H100 80GB HBM3"}
 STAGE = (
@@ -198,6 +199,59 @@ def test_waiting_is_no_slowness_of_the_link() -> None:
     lines = parallel(begins_us=(0, 0, 0, 3_000.0), exchanges=((64 * MIB, 340.0),))
     found = findings(lines, devices=dict.fromkeys(range(4), H100))
     assert found["allreduce.time"].status == "pass"
+
+
+#: Rule → a program on which it fails, and its devices.
+FAULTS: dict[str, tuple[list[Any], dict[int, Any]]] = {
+    "allreduce.count": (
+        parallel(exchanges=((2**20 // 10 * 4, 20.0),) * 160, steps=4),
+        dict.fromkeys(range(4), blueprint.A100),
+    ),
+    "allreduce.time": (
+        parallel(exchanges=((64 * MIB, 1_600.0),)),
+        dict.fromkeys(range(4), H100),
+    ),
+    "allreduce.pack": (
+        parallel(pack_us=250.0),
+        dict.fromkeys(range(4), blueprint.A100),
+    ),
+    "allreduce.arrival": (
+        parallel(begins_us=(0, 0, 0, 2_000.0)),
+        dict.fromkeys(range(4), blueprint.A100),
+    ),
+    "multi.stagger": (
+        parallel(begins_us=(0, 0, 0, 2_000.0)),
+        dict.fromkeys(range(4), blueprint.A100),
+    ),
+    "multi.balance": (
+        parallel(work_us=(8_000.0, 6_000.0, 6_000.0, 6_000.0)),
+        dict.fromkeys(range(4), blueprint.A100),
+    ),
+    "multi.sequential": (
+        parallel(
+            work_us=(2_000.0,) * 4,
+            begins_us=tuple(2_000.0 * device for device in range(4)),
+            exchanges=(),
+        ),
+        dict.fromkeys(range(4), blueprint.A100),
+    ),
+    "multi.copies": (
+        fed(in_turn=True),
+        dict.fromkeys(range(8), blueprint.A100),
+    ),
+}
+
+
+@pytest.mark.parametrize("rule", sorted(FAULTS))
+@pytest.mark.parametrize("table", [None, *sorted(TABLES)])
+@pytest.mark.sweep(every=4)
+def test_a_missing_table_is_no_proof_that_workers_do_well(
+    rule: str, table: str | None
+) -> None:
+    """Nor is it one that there is a single worker, or no exchange."""
+    lines, devices = FAULTS[rule]
+    found = findings(lines, devices=devices, without=table)[rule]
+    assert found.status in ({"fail"} if table is None else {"fail", "cannot_tell"})
 
 
 @pytest.mark.parametrize("table", ["device_activity"])

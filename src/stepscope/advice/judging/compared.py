@@ -8,7 +8,7 @@ from stepscope.advice.finding import Finding, Part
 from stepscope.advice.signals.device import device_signals
 from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.several.communication import communication_signals
-from stepscope.advice.signals.several.workers import worker_signals
+from stepscope.advice.signals.several.workers import ONE_WORKER, worker_signals
 from stepscope.advice.signals.step_series import StepSeries
 from stepscope.advice.verdict import judge
 from stepscope.unavailable import Unavailable
@@ -46,6 +46,8 @@ def workers_of(item: Item, signals: Signals) -> WorkerSignals | Finding:
     found = signals.of(worker_signals)
     if not isinstance(found, Unavailable):
         return found if found.steps else item.cannot_tell(_NO_STEPS)
+    if found != ONE_WORKER:
+        return item.cannot_tell(found)
     exchanged = signals.of(communication_signals)
     if isinstance(exchanged, Unavailable):
         # A device whose work was not recorded may exchange data all the same.

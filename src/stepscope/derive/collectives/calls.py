@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from stepscope.derive.intervals.nesting import Nesting
     from stepscope.trace.model import TraceData
 
-__all__ = ["COLLECTIVE_CALLS", "collective_calls"]
+__all__ = ["COLLECTIVE_CALLS", "NO_COLLECTIVES", "collective_calls"]
 
 COLLECTIVE_CALLS: Final[dict[str, pl.DataType]] = {
     "activity": pl.Int32(),  # row of device_activity
@@ -61,7 +61,7 @@ _IN_PLACE: Final = frozenset({"all-reduce", "broadcast", "reduce"})
 #: Tensors of an op that gives one and gets one.
 _BOTH_SIDES: Final = 2
 
-_NONE: Final = Unavailable(
+NO_COLLECTIVES: Final = Unavailable(
     code="NO_SAMPLES",
     reason="No device of this host took part in a collective.",
     remedy="Nothing to do where devices do not exchange anything; otherwise record "
@@ -109,7 +109,7 @@ def collective_calls(
     wanted = (classes["kind"] == collective).to_numpy()
     rows = np.flatnonzero(wanted[activity_classes.code])
     if not len(rows):
-        return _NONE
+        return NO_COLLECTIVES
     around = surroundings(
         rows, Launched(correlation, launches, event_nesting), events, event_types
     )

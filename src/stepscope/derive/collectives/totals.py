@@ -6,6 +6,7 @@ from typing import Final
 
 import polars as pl
 
+from stepscope.derive.collectives.calls import NO_COLLECTIVES
 from stepscope.unavailable import Unavailable
 
 __all__ = ["COLLECTIVE_ROWS", "collectives"]
@@ -30,7 +31,7 @@ def collectives(
     *,
     device_activity: pl.DataFrame,
     collective_calls: pl.DataFrame | Unavailable,
-) -> pl.DataFrame:
+) -> pl.DataFrame | Unavailable:
     """Sum collectives by kind and device.
 
     Definition: docs/definitions/device-work.md#collectives.
@@ -41,7 +42,9 @@ def collectives(
     """
     del device_activity  # without it nothing is known, rather than that there was none
     if isinstance(collective_calls, Unavailable):
-        return pl.DataFrame(schema=COLLECTIVE_ROWS)
+        if collective_calls == NO_COLLECTIVES:
+            return pl.DataFrame(schema=COLLECTIVE_ROWS)
+        return collective_calls
     dur = pl.col("dur_ps")
     return (
         collective_calls.group_by("kind", "device")

@@ -123,10 +123,9 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         return _ITEM.not_applicable(ONE_EACH)
     if isinstance(shares, Finding):
         return shares
-    if found is None or isinstance(found, Unavailable):
-        return _ITEM.cannot_tell(found or _NO_STEPS)
-    if not found.window_ps:
-        return _ITEM.cannot_tell(_NO_STEPS)
+    if found is None or isinstance(found, Unavailable) or not found.window_ps:
+        why = found if isinstance(found, Unavailable) else _NO_STEPS
+        return _ITEM.cannot_tell(why)
     parts = {"in_turn": found.in_turn_ps, "gathered": found.gathered_ps}
     # Stages of a pipeline hand their results on by design.
     if not hands_on(signals):
@@ -143,6 +142,9 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         critical=thresholds.moved_critical,
         thresholds=thresholds,
     )
+    if verdict.status == "pass" and found.step_source is None:
+        # Devices that are fed in turn are so in each step.
+        return _ITEM.cannot_tell(_UNKNOWN_STEPS)
     causes = {one.cause for one in verdict.causes}
     made = _ITEM.judged(
         verdict,
@@ -200,4 +202,9 @@ _NO_STEPS: Final = Unavailable(
 )
 
 
+_UNKNOWN_STEPS: Final = Unavailable(
+    code="NO_STEPS",
+    reason="Without steps it is unknown which copies feed the devices for one of them.",
+    remedy="Mark the training steps.",
+)
 RULE: Final = Rule(_ITEM, evaluate, (*OWNED_READS, communication_signals, moved_data))

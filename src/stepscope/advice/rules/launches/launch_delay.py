@@ -20,6 +20,7 @@ from stepscope.advice.judging.owned import (
 )
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.launch import launch_signals
+from stepscope.advice.signals.launches.queued import queue_signals
 from stepscope.advice.signals.launches.set_up import set_up_signals
 from stepscope.advice.signals.running.annotations import annotation_names
 from stepscope.advice.signals.running.traits import program_traits, traits_of
@@ -257,6 +258,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         facts=(
             *_shares(owned, shares),
             *_facts(launching),
+            *(_queued(signals, shares) if verdict.status == "fail" else ()),
             Fact(name="one_op", value=one_op, unit="percent"),
             *_outside_steps(first_use),
         ),
@@ -382,6 +384,36 @@ def _facts(found: LaunchSignals) -> tuple[Fact, ...]:
     )
 
 
+def _queued(signals: Signals, shares: StepShares) -> tuple[Fact, ...]:
+    """Return how long the queue is over a step, and which launches are unusual."""
+    hosts = signals.of(queue_signals)
+    found = None if isinstance(hosts, Unavailable) else hosts.get(shares.label)
+    if found is None:
+        return ()
+    parts = " ".join(f"{length:.1f}" for length in found.lengths)
+    return (
+        Fact(
+            name="queue_length",
+            value=sum(found.lengths) / len(found.lengths),
+            unit="count",
+            note=f"mean over a step; by tenth of a step: {parts}",
+        ),
+        Fact(name="longest_queue", value=found.longest, unit="count"),
+        Fact(
+            name="slow_launch_calls",
+            value=found.slow_calls,
+            unit="count",
+            note="a step, of more than 50 µs",
+        ),
+        Fact(
+            name="late_starts",
+            value=found.late_starts,
+            unit="count",
+            note="a step: more than 100 µs after the call, on an idle device",
+        ),
+    )
+
+
 def _replayed(found: LaunchSignals) -> Unavailable:
     return Unavailable(
         code="NO_KERNEL_DETAILS",
@@ -397,6 +429,6 @@ RULE: Final = Rule(
     evaluate,
     (
         *(*OWNED_READS, annotation_names, launch_signals, program_traits),
-        set_up_signals,
+        *(queue_signals, set_up_signals),
     ),
 )

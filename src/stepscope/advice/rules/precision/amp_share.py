@@ -166,7 +166,12 @@ def _unseen(found: PrecisionSignals, thresholds: Thresholds) -> Unavailable | No
             remedy=_RECORD_TYPES,
         )
     undecided = _percent(found.undecided_ps, found.compute_ps)
-    if undecided >= limit and _depends_on_undecided(found, thresholds):
+    # A fail names what it knows to be wide; a pass has to hold for all the rest.
+    passes = not _is_wide(
+        found.eligible_ps, found.eligible_narrow_ps, found.compute_ps, thresholds
+    )
+    doubtful = passes or undecided >= limit
+    if doubtful and _depends_on_undecided(found, thresholds):
         return Unavailable(
             code="NO_KERNEL_DETAILS",
             reason=f"Whether {undecided:.0f} % of the kernel time could use 16-bit "

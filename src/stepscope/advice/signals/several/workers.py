@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
 
-__all__ = ["StepWorkers", "WorkerSignals", "worker_signals"]
+__all__ = ["ONE_WORKER", "StepWorkers", "WorkerSignals", "worker_signals"]
 
-_ONE_WORKER: Final = Unavailable(
+ONE_WORKER: Final = Unavailable(
     code="NO_SAMPLES",
     reason="One worker was recorded: there is none to compare it with.",
     remedy="Where the program runs on several, open the recordings of all of them.",
@@ -103,8 +103,12 @@ def worker_signals(
     profile: ProfileData, _: Thresholds, device: DeviceSignals
 ) -> WorkerSignals | Unavailable:
     """Read the comparison of all workers; a single worker has none."""
-    if len(profile.hosts) == 1 and not _several(profile, profile.hosts[0]):
-        return _ONE_WORKER
+    if len(profile.hosts) == 1:
+        accounted = profile.derived(profile.hosts[0], account)
+        if isinstance(accounted, Unavailable):
+            return accounted
+        if len(accounted.devices) == 1:
+            return ONE_WORKER
     # Most runs have one worker, whose report does without this tool.
     from stepscope.analysis import pod_viewer  # noqa: PLC0415
 
@@ -112,7 +116,7 @@ def worker_signals(
     if isinstance(found, Unavailable):
         return found
     if len(found.workers) == 1:
-        return _ONE_WORKER
+        return ONE_WORKER
     whole = [step for step in found.steps if step.counted and step.complete]
     basis = [step_basis(profile, host) for host in profile.hosts]
     on_host = device.recorded == "host_only"
@@ -126,12 +130,6 @@ def worker_signals(
         work_ms={_label(one): _work_ms(one, on_host=on_host) for one in found.workers},
         absent=max((found.processes or 0) - len(profile.hosts), 0),
     )
-
-
-def _several(profile: ProfileData, host: str) -> bool:
-    """Return whether several devices of a host did work."""
-    found = profile.derived(host, account)
-    return not isinstance(found, Unavailable) and len(found.devices) > 1
 
 
 def _devices_by_host(found: PodViewerResult) -> dict[str, int]:
