@@ -53,8 +53,8 @@ _NO_ACTIVITY: Final = Unavailable(
 )
 _NO_GPU: Final = Unavailable(
     code="NO_DEVICE_PLANE",
-    reason="The database lists no GPU and holds no call of CUDA: the program ran on the "
-    "CPU, or CUDA was not recorded.",
+    reason="The database lists no GPU and holds no call of CUDA: the program ran on "
+    "the CPU, or CUDA was not recorded.",
     remedy="If the program used a GPU, record with `nsys profile --trace=cuda,nvtx`.",
 )
 _NO_GEOMETRIES: Final = Unavailable(
