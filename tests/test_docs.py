@@ -97,6 +97,15 @@ def test_each_rules_page_says_what_to_do_by_the_rules_own_actions() -> None:
     assert "prefetch_factor" in tool.render(rule)
 
 
+def test_transcripts_are_what_commands_print_today() -> None:
+    tool = build_tool("transcripts")
+    pages = tool.pages()
+    assert pages
+    for page in pages:
+        text = page.read_text(encoding="utf-8")
+        assert text == tool.render(text), "run python build_tools/transcripts.py"
+
+
 RESULT_TABLES = build_tool("web_sources").result_tables()
 
 

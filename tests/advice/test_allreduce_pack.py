@@ -61,9 +61,13 @@ def test_without_sizes_it_cannot_tell() -> None:
         (*line[:4], {**line[4], "dtype": "?"}) if "nccl" in line[1] else line
         for line in parallel(pack_us=250.0)
     ]
-    finding = found_in(lines)
-    assert finding.status == "cannot_tell"
-    assert finding.unavailable.code == "NO_SHAPES"
+    found = findings(lines, devices=DEVICES)
+    # No rule about all-reduces claims to know how large they are.
+    for rule in ("allreduce.pack", "allreduce.count", "allreduce.time"):
+        assert found[rule].status == "cannot_tell", rule
+        assert found[rule].unavailable.code == "NO_SHAPES"
+    exposed = found["comm.exposed"].share_percent
+    assert f"for {exposed:.1f} % of the time" in found[rule].unavailable.reason
 
 
 @pytest.mark.parametrize("table", ["device_activity", "stats"])

@@ -82,3 +82,21 @@ def test_its_steps_wait_for_their_batches(
     overview = profile.tool("overview_page")
     assert isinstance(overview, OverviewPageResult)
     assert overview.input_percent == pytest.approx(100 * waited / lasted, abs=0.1)
+
+
+def test_its_own_work_is_that_of_its_range(
+    shared_profile: Callable[[str], Path], tmp_path: Path
+) -> None:
+    """The database lists no GPU and no call of CUDA: the host runs the program."""
+    path = shared_profile(RECORDED)
+    ((worked,),) = asked(
+        path,
+        tmp_path,
+        "SELECT sum(\"end\" - start) / 1e6 FROM NVTX_EVENTS WHERE text = 'train'"
+        " AND start < (SELECT start FROM NVTX_EVENTS WHERE text = 'step 11')",
+    )
+    overview = ss.open(path).tool("overview_page")
+    assert isinstance(overview, OverviewPageResult)
+    (own,) = (it for it in overview.account if it.owner == "host_compute")
+    assert [part.name for part in own.parts or ()] == ["train"]
+    assert own.ms * (STEPS - 1) == pytest.approx(worked, abs=0.05)

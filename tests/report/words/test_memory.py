@@ -44,6 +44,13 @@ def result(
             [(None, 4 * GIB), ("optim.py:82 step", 2 * GIB), ("a.py:1 f", GIB)],
             (
                 "The memory cuda:1 peaks at 8.00 GiB; 2.00 GiB of it (25.0 %) in "
+                "tensors of optim.py:82 step, and 50.0 % of no known line."
+            ),
+        ),
+        (
+            [("optim.py:82 step", 5 * GIB), (None, 2 * GIB)],
+            (
+                "The memory cuda:1 peaks at 8.00 GiB; 5.00 GiB of it (62.5 %) in "
                 "tensors of optim.py:82 step."
             ),
         ),

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.several.exchanges import ExchangeSignals
     from stepscope.advice.signals.signal import Signal, Signals
 
-__all__ = ["EXCHANGE_READS", "NO_SIZES", "at_rate", "exchanges_of"]
+__all__ = ["EXCHANGE_READS", "at_rate", "exchanges_of", "without_sizes"]
 
 #: The signals that a rule about all-reduces asks for.
 EXCHANGE_READS: Final[tuple[Signal[Any], ...]] = (
@@ -75,11 +75,17 @@ def _left_out(item: Item, found: ExchangeSignals) -> Finding:
     return item.not_applicable(_NO_EXCHANGE)
 
 
-NO_SIZES: Final = Unavailable(
-    code="NO_SHAPES",
-    reason="The sizes of the all-reduces were not recorded.",
-    remedy=RECORD_SHAPES,
-)
+def without_sizes(found: ExchangeSignals) -> Unavailable:
+    """Return why all-reduces without sizes are not judged, and how much it is about."""
+    share = 100 * sum(found.exposed_ps) / max(sum(found.window_ps), 1)
+    return Unavailable(
+        code="NO_SHAPES",
+        reason="The sizes of the all-reduces were not recorded. Nothing hides them for "
+        f"{share:.1f} % of the time: about as much is to be gained from them at most.",
+        remedy=RECORD_SHAPES,
+    )
+
+
 _IN_NO_STEP: Final = Unavailable(
     code="NO_STEPS",
     reason="The all-reduces that were recorded lie in no step.",

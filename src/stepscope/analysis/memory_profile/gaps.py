@@ -38,13 +38,18 @@ _NOT_RECORDED: Final = {
         "region_type": "No allocation reports what it is for.",
         "data_type": "No allocation reports its data type.",
         "tensor_shape": "No allocation reports its shape.",
-        "capacity_bytes": "Neither the size of the memory is recorded nor all of its "
-        "parts (stack, heap and free), which add up to it.",
         "peak_heap_lifetime_bytes": "No event reports the greatest use since the "
         "process began.",
         "addresses": "No event carries an address, so it is not known which allocation "
         "a deallocation ends, or what was alive.",
     }.items()
+} | {
+    "capacity_bytes": Unavailable(
+        code="NOT_RECORDED",
+        reason="Neither the size of the memory is recorded nor all of its parts "
+        "(stack, heap and free), which add up to it.",
+        remedy="Look it up where the program ran (`nvidia-smi`, `free -h`).",
+    )
 }
 _IN_SNAPSHOTS: Final = {
     field: Unavailable(code="NOT_RECORDED", reason=reason, remedy=WRITE_MEMORY)

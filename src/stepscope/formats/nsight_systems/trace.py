@@ -51,6 +51,12 @@ _NO_ACTIVITY: Final = Unavailable(
     reason="The database holds no kernel, copy or memset.",
     remedy="Record with `nsys profile --trace=cuda,nvtx` while the device works.",
 )
+_NO_GPU: Final = Unavailable(
+    code="NO_DEVICE_PLANE",
+    reason="The database lists no GPU and holds no call of CUDA: the program ran on "
+    "the CPU, or CUDA was not recorded.",
+    remedy="If the program used a GPU, record with `nsys profile --trace=cuda,nvtx`.",
+)
 _NO_GEOMETRIES: Final = Unavailable(
     code="NO_KERNEL_DETAILS",
     reason="No kernel in the database carries launch details.",
@@ -154,13 +160,16 @@ def _why_no_activity(recording: Recording, activity: Activity) -> Unavailable | 
 
 
 def _unused(recording: Recording, activity: Activity) -> Unavailable | None:
-    """Return why no device worked, where recorded calls prove that none was asked to.
+    """Return why no device worked, where none is listed or calls ask none to.
 
-    A database without any call says nothing: CUDA may not have been traced.
+    A database without any call says nothing of a GPU that is listed: CUDA may not have
+    been traced.
     """
     calls = recording.host.calls
-    if activity.frame.height or calls.is_empty():
+    if activity.frame.height:
         return None
+    if calls.is_empty():
+        return None if recording.gpus.listed else _NO_GPU
     texts = pl.Series(recording.names.texts(), dtype=pl.String)
     called = texts.gather(calls["name"].unique().sort())
     return None if gives_work(called) else idle_devices(NO_CALL_GIVES_WORK)

@@ -52,7 +52,10 @@ def peak_sentence(result: MemoryProfileResult | Unavailable) -> str | None:
         return f"{peak}; of {percent(nameless)} of it no line of the program is known."
     of_it = "" if share is None else f" ({percent(share)})"
     size = bytes_text(most["allocation_bytes"])
-    return f"{peak}; {size} of it{of_it} in {what} {most['source']}."
+    # What no line is known of may be the larger part.
+    more = nameless > (share or 0.0)
+    rest = f", and {percent(nameless)} of no known line" if more else ""
+    return f"{peak}; {size} of it{of_it} in {what} {most['source']}{rest}."
 
 
 def _is_code(result: MemoryProfileResult, name: str) -> bool:

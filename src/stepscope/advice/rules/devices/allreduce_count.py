@@ -14,9 +14,9 @@ from stepscope.advice.finding import Action, Fact, Finding
 from stepscope.advice.item import Item
 from stepscope.advice.judging.exchanged import (
     EXCHANGE_READS,
-    NO_SIZES,
     at_rate,
     exchanges_of,
+    without_sizes,
 )
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.record import record_grade
@@ -97,7 +97,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     if isinstance(found, Finding):
         return found
     if found.bytes is None:
-        return _ITEM.cannot_tell(NO_SIZES)
+        return _ITEM.cannot_tell(without_sizes(found))
     expected = _expected(found.bytes, thresholds)
     many = found.count > 2 * expected + _SPARE
     surplus = max(found.count - expected, 0) / found.count if many else 0.0

@@ -12,7 +12,11 @@ import polars as pl
 
 from stepscope.advice.finding import Action, Fact, Finding, Part, Saving
 from stepscope.advice.item import Item
-from stepscope.advice.judging.exchanged import EXCHANGE_READS, NO_SIZES, exchanges_of
+from stepscope.advice.judging.exchanged import (
+    EXCHANGE_READS,
+    exchanges_of,
+    without_sizes,
+)
 from stepscope.advice.judging.worked import WORKED_READS, kernels_of
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.computing.kernel_work import kernel_work
@@ -101,7 +105,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     if isinstance(exchanges, Finding):
         return exchanges
     if exchanges.bytes is None:
-        return _ITEM.cannot_tell(NO_SIZES)
+        return _ITEM.cannot_tell(without_sizes(exchanges))
     work = kernels_of(_ITEM, signals, thresholds)
     if isinstance(work, Finding):
         return work

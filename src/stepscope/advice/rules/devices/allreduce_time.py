@@ -11,7 +11,12 @@ import polars as pl
 
 from stepscope.advice.finding import Action, Fact, Finding, Saving
 from stepscope.advice.item import Item
-from stepscope.advice.judging.exchanged import EXCHANGE_READS, at_rate, exchanges_of
+from stepscope.advice.judging.exchanged import (
+    EXCHANGE_READS,
+    at_rate,
+    exchanges_of,
+    without_sizes,
+)
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.record import record_grade
 from stepscope.advice.words import Words
@@ -87,6 +92,8 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     if isinstance(found, Finding):
         return found
     if not found.least_ps:
+        if found.bytes is None:
+            return _ITEM.cannot_tell(without_sizes(found))
         return _ITEM.not_applicable(_ALL_SMALL)
     if found.expected_ps is None:
         return _ITEM.cannot_tell(_NO_RATE)
