@@ -72,7 +72,9 @@ def test_a_recording_that_begins_with_a_busy_device_is_begun_later(
     account = shares(queued=4.0, fields=fields)
     finding = evaluate(signals_of(account), THRESHOLDS)
     assert finding.note == "queued"
-    assert [one.cause for one in finding.actions] == [cause]
+    # What depends on the recorder is left out where it is shown.
+    told = [one.cause for one in finding.actions if one.recorder == "any"]
+    assert told == [cause]
 
 
 @pytest.mark.parametrize(

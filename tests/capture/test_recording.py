@@ -141,11 +141,21 @@ def test_garbage_collections_are_seen(tmp_path: Path) -> None:
 def test_collections_that_a_thread_of_ours_makes_are_none_of_the_programs(
     tmp_path: Path,
 ) -> None:
-    with ss.Profile(tmp_path, OWN) as run:
-        thread = threading.Thread(target=gc.collect, name="stepscope-at-work")
-        thread.start()
+    over, collected = threading.Event(), threading.Event()
+
+    def work() -> None:
+        gc.collect()
+        collected.set()
         # As long as it is listed its name is known.
-        time.sleep(0.3)
+        over.wait()
+
+    thread = threading.Thread(target=work, name="stepscope-at-work")
+    try:
+        with ss.Profile(tmp_path, OWN) as run:
+            thread.start()
+            assert collected.wait(30)
+    finally:
+        over.set()
         thread.join()
     assert run.path is not None
     by_us = {row[1] for row in events_of(run.path) if row[0] == "stepscope-at-work"}

@@ -270,17 +270,17 @@ def test_a_report_in_markdown_leads_with_verdict_and_most_valuable(data: Path) -
     )
     assert "1. Compile the step and replay it as one graph. It may save" in text
     assert text.index("## Most valuable") < text.index("## Checklist")
-    assert "- Use of the device: critical" in text
+    assert "- Use of the device: 1 critical" in text
     assert "### launch.delay: the device waits" in text
 
 
 def test_the_checklist_has_one_line_for_a_stage_without_a_fail(data: Path) -> None:
     text = report(data / "gpu/torch_launch_bound").stdout
     lines = text[text.index("\nFindings\n") :].splitlines()
-    (line,) = (one for one in lines if one.startswith("  ✓ Input: pass"))
+    (line,) = (one for one in lines if one.startswith("  ✓ Input: 1 pass"))
     assert "fail" not in line
     where = next(at for at, one in enumerate(lines) if "Use of the device" in one)
-    assert lines[where].startswith("  ✗ Use of the device: critical 1")
+    assert lines[where].startswith("  ✗ Use of the device: 1 critical")
     assert "    ✗ critical  launch.delay" in lines[where:]
     assert not [one for one in lines if one.strip().startswith("✓ pass")]
 
