@@ -73,10 +73,11 @@ _WORDS: Final = Words(
             _TAKES,
             (
                 (
-                    "In all it took {start_stop:no time} to start and stop, and "
-                    "{buffers} on buffers."
+                    "In all it took {start_stop} to start and stop, and {buffers} on "
+                    "buffers."
                 ),
-                "In all it took {start_stop:no time} to start and stop.",
+                "In all it took {start_stop} to start and stop.",
+                "In all its buffers took {buffers}.",
             ),
             ("{pattern}",),
         ),
@@ -127,13 +128,14 @@ def _facts(signals: Signals, shares: StepShares) -> tuple[Fact, ...]:
     return (
         Fact(
             name="start_stop",
-            value=own.start_stop_ps / PS_PER_US,
+            # Nothing of a kind is no number, so that no sentence speaks of it: where
+            # no event is one, the start may lie before the recording.
+            value=own.start_stop_ps / PS_PER_US if own.start_stop_ps else None,
             unit="us",
             note="in the whole recording",
         ),
         Fact(
             name="buffers",
-            # Nothing of a kind is no number, so that no sentence speaks of it.
             value=own.buffers_ps / PS_PER_US if own.buffers_ps else None,
             unit="us",
             note=f"in the whole recording, number: {own.buffers}",
