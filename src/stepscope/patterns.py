@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any, AnyStr, Final, Generic
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["UNNAMED_NAMESPACE", "Pattern", "ascii_only"]
+__all__ = ["NAMED_INPUT", "UNNAMED_NAMESPACE", "Pattern", "ascii_only"]
+
+#: Ranges that a program has named as fetching input.
+NAMED_INPUT: Final = (
+    r"(?i)^(?:py)?grain(?:$|[ ._:])|^next$|^(?:get_)?next_?(?:batch|element)$"
+    r"|^(?:load|get|fetch|read|prepare)_?(?:next_?)?(?:batch|data|input)s?$"
+    r"|^(?:data|input)_?(?:load|loader|loading|wait|pipeline|fetch)$"
+)
 
 
 class Pattern(Generic[AnyStr]):

@@ -43,6 +43,7 @@ def hand_made() -> Gauges:
         steps,
         {"train": S // 2},
         {"load": 3 * S, "": S},
+        None,
         slow=1,
         wall_s=1000.5,
     )
@@ -86,7 +87,7 @@ def test_what_is_not_known_is_left_out() -> None:
 def test_many_annotations_are_some_shares_that_add_up() -> None:
     gauges = Gauges()
     parts = {f"part {n}": n * S for n in range(1, 40)}
-    gauges.hear([Step(0, "train", 0, S, 1)], {}, parts, slow=0, wall_s=0)
+    gauges.hear([Step(0, "train", 0, S, 1)], {}, parts, None, slow=0, wall_s=0)
     found = read(gauges.text(written=(), listening=True, devices=()))
     shares = {
         key[1][0][1]: it
@@ -105,6 +106,9 @@ def test_prometheus_finds_them_in_the_training_process(tmp_path: Path) -> None:
         url = f"http://{recorder.metrics_address}/metrics"
         for step in range(7):
             with ss.StepTrace(step):
+                # What an annotation holds counts with it.
+                with ss.Trace("next_batch"), ss.Trace("read"):
+                    time.sleep(0.004)
                 time.sleep(0.001)
         counted = ("stepscope_step_seconds_count", (("loop", "train"),))
         until_s = time.monotonic() + PATIENCE_S
@@ -117,6 +121,7 @@ def test_prometheus_finds_them_in_the_training_process(tmp_path: Path) -> None:
         assert found[counted] == 7
         assert found[("stepscope_step_seconds_sum", (("loop", "train"),))] >= 0.007
         assert found[("process_resident_memory_bytes", ())] > 10**6
+        assert 0.5 < found[("stepscope_step_input_ratio", ())] < 1
         with pytest.raises(urllib.error.HTTPError, match="404"):
             urllib.request.urlopen(f"{url}/more", timeout=PATIENCE_S)  # noqa: S310 - http
     with pytest.raises(urllib.error.URLError):

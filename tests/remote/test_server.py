@@ -300,6 +300,23 @@ def test_the_server_tells_its_clock_and_its_process(
     assert "not recording" in told
 
 
+def test_the_server_tells_of_steps_where_a_flight_recorder_hears_them(
+    calls: Callable[..., bytes], tmp_path: Path
+) -> None:
+    with ss.flight_recorder(tmp_path, slower_than=1000):
+        for number in range(9):
+            with ss.StepTrace(number):
+                time.sleep(0.002)
+        asked = encode(MonitorRequest())
+
+        def told() -> str:
+            return decode(MonitorResponse, calls("Monitor", asked)).data
+
+        until(lambda: "loop train: 9 steps, median " in told())
+        assert " a second\n" in told()
+    assert "loop train" not in told()
+
+
 def test_snapshots_follow_each_other(calls: Callable[..., bytes]) -> None:
     asked = encode(GetSnapshotRequest())
     assert refused(calls, "GetSnapshot", asked).code() == grpc.StatusCode.NOT_FOUND

@@ -203,7 +203,7 @@ class Captures:
         program = sys.argv[0] or sys.executable
         state = "recording" if self._ends or self._continuous else "not recording"
         lines.append(f"process {os.getpid()}, {program}: {state}")
-        lines += _memory()
+        lines += [*_steps(), *_memory(), *_devices()]
         return MonitorResponse(data="\n".join(lines))
 
     def _delivered(self, request: ProfileRequest, content: bytes) -> ProfileResponse:
@@ -371,6 +371,23 @@ def _written(directory: Path, request: ProfileRequest, content: bytes) -> bool:
         part.unlink(missing_ok=True)
         return False
     return True
+
+
+def _steps() -> tuple[str, ...]:
+    """Return what the flight recorder has heard of steps, where the program has one."""
+    flight = sys.modules.get("stepscope.capture.flight.recorder")
+    return () if flight is None else flight.steps_heard()
+
+
+def _devices() -> list[str]:
+    """Return how busy NVIDIA's devices are, as their driver says."""
+    from stepscope.capture.flight.nvml import Nvml  # noqa: PLC0415 - only when asked
+
+    return [
+        f"{it.name}: busy for {it.busy:.0%} of the driver's last period, "
+        f"{it.used_bytes:,} of {it.total_bytes:,} bytes in use"
+        for it in Nvml().devices()
+    ]
 
 
 def _memory() -> list[str]:

@@ -38,6 +38,7 @@ class Gauges:
         self._seconds: dict[str, float] = {}
         self._medians: dict[str, float] = {}
         self._parts: dict[str, float] = {}
+        self._input: float | None = None
         self._slow = 0
         self._last_s: float | None = None
 
@@ -46,6 +47,7 @@ class Gauges:
         steps: Sequence[Step],
         medians_ns: Mapping[str, int],
         parts_ns: Mapping[str, int],
+        input_ns: int | None,
         *,
         slow: int,
         wall_s: float,
@@ -56,6 +58,7 @@ class Gauges:
             steps: All of them.
             medians_ns: Median of the last steps of each loop.
             parts_ns: Time of the last steps by innermost annotation; "" is none.
+            input_ns: Their time in annotations that fetch input; None for no such one.
             slow: How many of them were slow.
             wall_s: Now, in seconds since 1970.
         """
@@ -76,6 +79,7 @@ class Gauges:
                 if len(parts_ns) > len(largest):
                     parts[_OTHERS] = max(0.0, 1 - sum(parts.values()))
                 self._parts = parts
+                self._input = None if input_ns is None else input_ns / total
             self._slow += slow
             self._last_s = wall_s
 
@@ -118,6 +122,7 @@ class Gauges:
         medians: _Samples = [("", {"loop": it}, s) for it, s in self._medians.items()]
         parts: _Samples = [("", {"part": it}, r) for it, r in self._parts.items()]
         last: _Samples = [] if self._last_s is None else [("", {}, self._last_s)]
+        input_: _Samples = [] if self._input is None else [("", {}, self._input)]
         return [
             _family(("stepscope_step_seconds", "summary", "Length of steps."), sums),
             _family(
@@ -135,6 +140,14 @@ class Gauges:
                     "Share of the last steps in each annotation, without those in it.",
                 ),
                 parts,
+            ),
+            _family(
+                (
+                    "stepscope_step_input_ratio",
+                    "gauge",
+                    "Share of the last steps in annotations that fetch input.",
+                ),
+                input_,
             ),
             _family(
                 ("stepscope_slow_steps", "counter", "Steps that were slow."),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from stepscope.capture.flight.watch import Step
 from stepscope.capture.ground.functions import FunctionNames
+from stepscope.patterns import NAMED_INPUT, Pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -23,6 +24,7 @@ _MOST_ROWS: Final = 16_384
 _MOST_FRAMES: Final = 8_192
 #: Steps that a slow one is compared with.
 _COMPARED: Final = 32
+_INPUT: Final[Pattern[str]] = Pattern(NAMED_INPUT)
 #: Steps of which the shares of annotations are worked out, once a second.
 _SAMPLED: Final = 16
 
@@ -76,20 +78,22 @@ class Notebook:
 
     def parts_of_last(self, steps: Sequence[Step]) -> dict[str, int]:
         """Return such times of the last of some steps together."""
-        if not steps:
-            return {}
-        same = [
-            it
-            for it in steps
-            if (it.name, it.thread) == (steps[-1].name, steps[-1].thread)
-        ][-_SAMPLED:]
-        spans = self._annotations(same)
-        found: dict[str, int] = {}
-        for step in same:
-            within = _within(spans, step.begin_ns, step.end_ns)
-            for name, ns in own_times(within, step.begin_ns, step.end_ns).items():
-                found[name] = found.get(name, 0) + ns
-        return found
+        same = _last_of(steps)
+        return _times_in(same, self._annotations(same)) if same else {}
+
+    def input_of_last(self, steps: Sequence[Step]) -> int | None:
+        """Return the time of these steps in annotations that fetch input, in ns.
+
+        What they hold counts too. None where the program has no such annotation.
+        """
+        same = _last_of(steps)
+        if not same:
+            return None
+        spans = [it for it in self._annotations(same) if _INPUT.search(it.name)]
+        if not spans:
+            return None
+        times = _times_in(same, spans)
+        return sum(ns for name, ns in times.items() if name)
 
     def usual_parts(self, step: Step) -> dict[str, int]:
         """Return the medians of such times over the steps before this one."""
@@ -192,6 +196,24 @@ def _steps(rows: Rows) -> list[Step]:
         for row, stats in enumerate(rows.stats)
         if "_r" in stats
     ]
+
+
+def _last_of(steps: Sequence[Step]) -> list[Step]:
+    """Return the last of the steps that are of one loop, with the last one."""
+    last = steps[-1:]
+    return [
+        it for it in steps if (it.name, it.thread) == (last[0].name, last[0].thread)
+    ][-_SAMPLED:]
+
+
+def _times_in(steps: Sequence[Step], spans: Sequence[Span]) -> dict[str, int]:
+    """Return the times of steps together by the innermost of some spans."""
+    found: dict[str, int] = {}
+    for step in steps:
+        within = _within(spans, step.begin_ns, step.end_ns)
+        for name, ns in own_times(within, step.begin_ns, step.end_ns).items():
+            found[name] = found.get(name, 0) + ns
+    return found
 
 
 def _within(spans: Sequence[Span], begin_ns: int, end_ns: int) -> list[Span]:

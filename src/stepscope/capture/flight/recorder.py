@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from stepscope.capture.flight.watch import Slow
 
-__all__ = ["FlightRecorder", "Written", "flight_recorder"]
+__all__ = ["FlightRecorder", "Written", "flight_recorder", "steps_heard"]
 
 _log: Final = logging.getLogger("stepscope")
 #: What the ring keeps where nobody names rates: it runs for days, at below 1 % of a
@@ -53,6 +53,8 @@ _PIECE: Final = 10
 #: Times are 64 bits of picoseconds, 106 days: the ring begins anew before.
 _LONGEST_NS: Final = 30 * 24 * 3600 * 1_000_000_000
 _LEAST_BYTES: Final = 2**20
+_NS_PER_MS: Final = 1_000_000
+_NS_PER_S: Final = 1_000_000_000
 #: How long an end waits for our thread.
 _ENDS_WITHIN_S: Final = 2.0
 
@@ -100,6 +102,12 @@ class _One:
 
 
 _one: Final = _One()
+
+
+def steps_heard() -> tuple[str, ...]:
+    """Say in a line what steps of each loop take; nothing without a flight recorder."""
+    made = _one.recorder
+    return () if made is None else made.steps_heard()
 
 
 def flight_recorder(
@@ -241,6 +249,16 @@ class FlightRecorder:
             devices=() if self._nvml is None else self._nvml.devices(),
         )
 
+    def steps_heard(self) -> tuple[str, ...]:
+        """Say in a line how many steps of each loop there were, and what they take."""
+        medians = self._watch.medians_ns()
+        return tuple(
+            f"loop {name}: {count} steps, median {medians[name] / _NS_PER_MS:.3g} ms, "
+            f"{_NS_PER_S / medians[name]:.3g} a second"
+            for name, count in self._watch.seen().items()
+            if medians.get(name)
+        )
+
     def stop(self) -> None:
         """Keep no more; without a profile written nothing is left."""
         if self._stopped or os.getpid() != self._process:
@@ -322,6 +340,7 @@ class FlightRecorder:
                 steps,
                 self._watch.medians_ns(),
                 self._notebook.parts_of_last(steps),
+                self._notebook.input_of_last(steps),
                 slow=len(slow),
                 wall_s=time.time(),
             )

@@ -114,6 +114,10 @@ class StepWatch:
         """Return the median of the last steps of each loop."""
         return {name: loop.median_ns for name, loop in self._loops.items()}
 
+    def seen(self) -> dict[str, int]:
+        """Return how many steps of each loop have ended."""
+        return {name: loop.seen for name, loop in self._loops.items()}
+
     def hangs(self, now_ns: int) -> bool:
         """Return whether steps have ceased, once for each silence."""
         if self.last is None or self._silent:

@@ -17,7 +17,7 @@ import polars as pl
 
 from stepscope.derive.names.system_calls import SYSTEM_CALLS
 from stepscope.frozen import Frozen
-from stepscope.patterns import ascii_only
+from stepscope.patterns import NAMED_INPUT, ascii_only
 from stepscope.xspace.op_links import BOOKKEEPING
 
 if TYPE_CHECKING:
@@ -302,9 +302,7 @@ _FLAG_RULES: Final = (
     ),
     _FlagRule(
         EventFlag.USER_INPUT,
-        r"(?i)^(?:py)?grain(?:$|[ ._:])|^next$|^(?:get_)?next_?(?:batch|element)$"
-        r"|^(?:load|get|fetch|read|prepare)_?(?:next_?)?(?:batch|data|input)s?$"
-        r"|^(?:data|input)_?(?:load|loader|loading|wait|pipeline|fetch)$",
+        NAMED_INPUT,
     ),
     _FlagRule(
         EventFlag.LIBRARY_RANGE,
