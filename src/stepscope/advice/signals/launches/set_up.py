@@ -1,7 +1,8 @@
 """How much of a device's wait for launches no step has: set up, capture, and the end.
 
 The first calls of a process make contexts, load kernels and reserve memory. They take
-milliseconds to minutes, where a launch takes microseconds. What is launched while a
+milliseconds to minutes, where a launch takes microseconds; so does the first run of an
+op that chooses its kernels, where its later ones are short. What is launched while a
 stream is captured goes into a graph and does not run. After a device's last work the
 program launches nothing any more: it frees what it took, and ends.
 """
@@ -46,6 +47,10 @@ Kind = Literal["set_up", "captured", "over"]
 #: With so many steps what each of them repeats is no first use.
 _FEW_STEPS: Final = 3
 _OWNERS: Final = ("launch", "host_compute")
+#: A first run of an op takes so many times as long as its later ones usually do, of
+#: which there are some.
+_TIMES_LONGER: Final = 20
+_LATER_RUNS: Final = 3
 _BEGIN_CAPTURE: Final = Pattern(r"^(?:cuda|cu|hip)StreamBeginCapture")
 _END_CAPTURE: Final = Pattern(r"^(?:cuda|cu|hip)StreamEndCapture")
 
@@ -54,8 +59,9 @@ class SetUp(Frozen, frozen=True):
     """What a device waits for that is no want of launches, of the kind that is most.
 
     Attributes:
-        kind: `set_up` for long calls of a runtime, `captured` for launches into a graph
-            that is captured, `over` for the time after the device's last work.
+        kind: `set_up` for long calls of a runtime and long first runs of ops,
+            `captured` for launches into a graph that is captured, `over` for the time
+            after the device's last work.
         percent: Its share of the measured windows.
         calls: The long calls in it, most of it first.
     """
@@ -118,7 +124,11 @@ def _of_host(profile: ProfileData, host: str) -> dict[str, SetUp]:
     if placed.has_steps and measured.height >= _FEW_STEPS:
         return {}
     least_ps = long_stretch_ps(facts.latency_ps)
-    calls = (_recorded(profile, host, least_ps), _sampled(profile, host, least_ps))
+    calls = (
+        _recorded(profile, host, least_ps),
+        _sampled(profile, host, least_ps),
+        _first_runs(profile, host, least_ps),
+    )
     begin, end = ints(measured, "start_ps"), ints(measured, "end_ps")
     judged = Spans.from_events(begin, end - begin)
     whole = judged.length_ps
@@ -217,6 +227,47 @@ def _recorded(profile: ProfileData, host: str, least_ps: int) -> _Calls | None:
     return _Calls(
         ints(events, "start_ps")[rows], dur[rows], types[rows], names["name"].to_list()
     )
+
+
+def _first_runs(profile: ProfileData, host: str, least_ps: int) -> _Calls | None:
+    """Return the first runs of ops that are long beside the later ones."""
+    kinds = profile.derived(host, event_kinds)
+    events = profile.table(host, "events")
+    names = profile.table(host, "event_types")
+    if (
+        isinstance(kinds, Unavailable)
+        or isinstance(events, Unavailable)
+        or isinstance(names, Unavailable)
+    ):
+        return None
+    types, dur = handles(events, "type"), ints(events, "dur_ps")
+    start, track = ints(events, "start_ps"), handles(events, "track")
+    long = np.flatnonzero((dur >= least_ps) & kinds.is_op()[types])
+    rows = []
+    for kind in np.unique(types[long]).tolist():
+        runs = np.flatnonzero(types == kind)
+        first = runs[np.argmin(start[runs])]
+        later = dur[runs[runs != first]]
+        if len(later) >= _LATER_RUNS and dur[first] >= max(
+            least_ps, _TIMES_LONGER * float(np.median(later))
+        ):
+            rows.append(int(first))
+    found = _innermost(np.array(rows, np.int64), track, start, dur)
+    return _Calls(start[found], dur[found], types[found], names["name"].to_list())
+
+
+def _innermost(
+    rows: NDArray[np.int64],
+    track: NDArray[np.int32],
+    start_ps: NDArray[np.int64],
+    dur_ps: NDArray[np.int64],
+) -> NDArray[np.int64]:
+    """Return the rows that hold none of the others."""
+    order = rows[np.lexsort((-dur_ps[rows], start_ps[rows], track[rows]))]
+    ends = start_ps[order] + dur_ps[order]
+    holds = (track[order][1:] == track[order][:-1]) & (start_ps[order][1:] < ends[:-1])
+    found: NDArray[np.int64] = order[~np.append(holds, np.False_)[: len(order)]]
+    return found
 
 
 def _sampled(profile: ProfileData, host: str, least_ps: int) -> _Calls | None:
