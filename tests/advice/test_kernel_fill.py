@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.support.traces.training import DETAILS, SGEMM, findings, on_host, together
+from tests.support.traces import replayed as by_hand
+from tests.support.traces.training import (
+    DETAILS,
+    SGEMM,
+    findings,
+    on_host,
+    paced,
+    together,
+)
 
 from stepscope.advice.rules.launches.kernel_fill import evaluate
 from stepscope.advice.signals.launches.fill import DeviceFill, Unfilled, fill_signals
@@ -15,14 +23,16 @@ RULE = "kernel.fill"
 MS = 1_000_000_000
 
 
-def with_grid(blocks: int, *, only: str = "fused_half_kernel") -> list[Any]:
-    """B1s whose fused kernels have so many blocks."""
+def with_grid(
+    blocks: int, *, only: str = "fused_half_kernel", of: list[Any] | None = None
+) -> list[Any]:
+    """B1s, or another program, whose fused kernels have so many blocks."""
     details = DETAILS.replace("grid:864", f"grid:{blocks}")
     return [
         (*line[:4], line[4] | {"kernel_details": details})
         if line[1] == only and len(line) > 4
         else line
-        for line in together()
+        for line in (together() if of is None else of)
     ]
 
 
@@ -37,6 +47,31 @@ def test_kernels_of_few_blocks_are_found() -> None:
     )
     assert found.saving_ms is not None
     assert found.saving_ms.high == pytest.approx(3.7 * (1 - 16 / 108), abs=0.05)
+    assert found.saving_ms.low == pytest.approx(found.saving_ms.high / 2, abs=0.05)
+
+
+def test_a_device_that_waits_for_launches_gains_nothing_by_fuller_kernels() -> None:
+    """400 kernels of 15 µs, one every 20 µs: the host sets the pace.
+
+    The first of 13 steps holds 225 of them, as its marks lie.
+    """
+    lines = with_grid(16, of=paced(early_us=10.0))
+    found = findings(lines)[RULE]
+    assert (found.status, found.saving_ms.basis) == ("fail", "replay")
+    assert found.ms_per_step == pytest.approx((12 * 6.0 + 3.375) / 13, abs=0.01)
+    assert found.saving_ms.high < 0.1
+
+
+def test_a_device_that_is_never_idle_gains_what_its_kernels_do() -> None:
+    """998 of 1000 µs are kernels of which each leaves half of the device empty."""
+    details = {"kernel_details": DETAILS.replace("grid:864", "grid:54")}
+    lines = [
+        (*line[:4], line[4] | details) if line[0].startswith("gpu:") else line
+        for line in by_hand.device_bound()
+    ]
+    saving = findings(lines)[RULE].saving_ms
+    assert saving.basis == "replay"
+    assert (saving.low, saving.high) == pytest.approx((0.998 / 4, 0.998 / 2))
 
 
 def test_how_much_more_work_would_do_is_told() -> None:

@@ -13,6 +13,7 @@ from stepscope.advice.rule import Rule
 from stepscope.advice.signals.device import HOST_ONLY, device_signals
 from stepscope.advice.signals.launches.fill import COMPUTE, fill_signals
 from stepscope.advice.signals.record import record_grade
+from stepscope.advice.signals.replaying.change import Faster
 from stepscope.advice.signals.shares import account_signals
 from stepscope.advice.words import Words
 from stepscope.unavailable import Unavailable
@@ -20,11 +21,12 @@ from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
     from stepscope.advice.signals.launches.fill import DeviceFill
+    from stepscope.advice.signals.replaying.change import Change
     from stepscope.advice.signals.shares import StepShares
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
 
-__all__ = ["RULE", "evaluate"]
+__all__ = ["RULE", "changes", "evaluate"]
 
 _ACTIONS: Final = (
     Action(
@@ -198,6 +200,23 @@ def _rounds(fill: DeviceFill, compute: float) -> tuple[Fact, ...]:
     )
 
 
+def changes(signals: Signals, _: Thresholds) -> tuple[Change, ...]:
+    """Let each such kernel take less by the multiprocessors without a block.
+
+    That is what other work on these would gain: a larger batch by the sample, or
+    branches that are computed together.
+    """
+    account, devices = signals.of(account_signals), signals.of(fill_signals)
+    if isinstance(account, Unavailable) or isinstance(devices, Unavailable):
+        return ()
+    fill = devices.get(account.judged().label)
+    if fill is None:
+        return ()
+    return tuple(
+        Faster(classes, (1 - idle / 2, 1 - idle)) for idle, classes in fill.classes
+    )
+
+
 def _is_long(effect_ms: float, thresholds: Thresholds) -> bool:
     return effect_ms * PS_PER_MS >= thresholds.smallest_effect.value
 
@@ -210,5 +229,8 @@ _NO_GRIDS: Final = Unavailable(
 
 
 RULE: Final = Rule(
-    _ITEM, evaluate, (account_signals, device_signals, fill_signals, record_grade)
+    _ITEM,
+    evaluate,
+    (account_signals, device_signals, fill_signals, record_grade),
+    changes,
 )

@@ -71,6 +71,8 @@ class DeviceFill(Frozen, frozen=True):
         last_round_idle_ps: Of these, time by the share of a round's room that stays
             empty in all rounds together.
         in_rounds: The kernels with most of that time.
+        classes: Shares of the multiprocessors without a block, and rows of
+            `activity_classes` of the kernels that leave so many.
     """
 
     cores: int
@@ -83,6 +85,7 @@ class DeviceFill(Frozen, frozen=True):
     last_round_ps: int | None = None
     last_round_idle_ps: int = 0
     in_rounds: tuple[Unfilled, ...] = ()
+    classes: tuple[tuple[float, tuple[int, ...]], ...] = ()
 
     def unfilled_percent(self, shares: StepShares) -> float:
         """Return the share of the step in kernels with too few blocks.
@@ -153,6 +156,7 @@ def _fill(
     block = pl.col("block_x") * pl.col("block_y") * pl.col("block_z")
     held = pl.col("occupancy_percent") / 100 * pl.lit(threads, pl.Int64) / block
     shaped = rows.select(
+        "class",
         "total_ps",
         blocks=blocks,
         # Blocks that run at once on the whole device.
@@ -168,14 +172,14 @@ def _fill(
     ragged = shaped.filter(
         whole.is_between(2, _FEW_ROUNDS) & (last > 0) & (last < _HALF)
     ).with_columns(idle=1 - pl.col("rounds") / whole)
-    largest, idle = _largest(few, cores)
+    largest, idle_ps = _largest(few, cores)
     in_rounds, last_idle = _largest(ragged, cores)
     return DeviceFill(
         cores=cores,
         kernel_ps=int(shaped["total_ps"].sum()),
         unshaped_ps=int(shaped.filter(pl.col("blocks").is_null())["total_ps"].sum()),
         unfilled_ps=int(few["total_ps"].sum()),
-        idle_ps=idle,
+        idle_ps=idle_ps,
         steps=steps,
         largest=largest,
         last_round_ps=int(ragged["total_ps"].sum())
@@ -183,6 +187,12 @@ def _fill(
         else None,
         last_round_idle_ps=last_idle,
         in_rounds=in_rounds,
+        classes=tuple(
+            (idle, tuple(classes))
+            for idle, classes in few.group_by("idle", maintain_order=True)
+            .agg("class")
+            .iter_rows()
+        ),
     )
 
 
