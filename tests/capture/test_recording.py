@@ -141,11 +141,14 @@ def test_garbage_collections_are_seen(tmp_path: Path) -> None:
 def test_collections_that_a_thread_of_ours_makes_are_none_of_the_programs(
     tmp_path: Path,
 ) -> None:
+    def work() -> None:
+        gc.collect()
+        # Names are looked up some times a second.
+        time.sleep(0.5)
+
     with ss.Profile(tmp_path, OWN) as run:
-        thread = threading.Thread(target=gc.collect, name="stepscope-at-work")
+        thread = threading.Thread(target=work, name="stepscope-at-work")
         thread.start()
-        # As long as it is listed its name is known.
-        time.sleep(0.3)
         thread.join()
     assert run.path is not None
     by_us = {row[1] for row in events_of(run.path) if row[0] == "stepscope-at-work"}

@@ -146,7 +146,9 @@ class _Calls(Frozen, frozen=True):
     rows: dict[int, NDArray[np.int64]]
 
     @classmethod
-    def of(cls, profile: ProfileData, host: str, compiling: NDArray[np.int64]) -> _Calls:
+    def of(
+        cls, profile: ProfileData, host: str, compiling: NDArray[np.int64]
+    ) -> _Calls:
         events = present(profile.table(host, "events"))
         names = present(profile.table(host, "event_types"))["name"]
         kinds = present(profile.derived(host, event_kinds))
