@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.support.traces.training import findings, on_host
+from tests.support.traces.training import cores, findings, on_host
 from tests.support.traces.waiting import (
     AT_THE_TIME,
     GET,
@@ -19,6 +19,9 @@ from stepscope.report.words.findings import lead_sentence
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
+
+
+PRESSED: Any = {"CPU pressure (percent)": 60.0}
 
 
 def said(lines: list[Any]) -> tuple[Finding, str]:
@@ -108,6 +111,35 @@ def test_what_a_pool_may_compute_is_no_wait(
 ) -> None:
     _, text = said(waiting(pool=share, **how) + decoding(helped_by))
     assert text.startswith("Waiting holds 38.0 %" if is_wait else "Work on the host")
+
+
+def test_a_wait_while_worker_processes_work_tells_of_these() -> None:
+    """As in `pool.map`: a thread of the library waits for the workers, too."""
+    used: Any = {**PRESSED, "worker processes CPU (percent)": 180.0}
+    pool = "$/usr/lib/python3.12/multiprocessing/pool.py:500 Pool._handle_workers"
+    looks = [(LOADER, pool, begin, end - begin) for begin, end in AT_THE_TIME]
+    lines = waiting(inner=GET) + looks + core_time("loader", [])
+    found, text = said(lines + cores(4, busy=60.0, **used))
+    assert text == (
+        "Waiting holds 38.0 % of the step: `take_batch` (train.py:41) waits in "
+        "`Queue.get` while worker processes of the program use 1.8 of the machine's "
+        "cores."
+    )
+    assert "few large tasks" in found.actions[0].text
+    _, text = said(lines)
+    assert text.endswith("no thread of the program works meanwhile.")
+    at_work = waiting(inner=GET) + looks + core_time("loader", AT_THE_TIME)
+    _, text = said(at_work + cores(4, busy=60.0, **used))
+    assert "worker processes of the program use 1.8 of the machine's cores" in text
+
+
+@pytest.mark.parametrize(("busy", "is_wait"), [(40.0, True), (99.0, False)])
+def test_a_pool_that_others_leave_no_core_may_compute_for_who_sleeps(
+    busy: float, *, is_wait: bool
+) -> None:
+    """For a twentieth of the sleep it got a core: all it wanted, or all there were."""
+    _, text = said(waiting(pool=0.05) + cores(2, busy=busy, **PRESSED))
+    assert text.startswith("Waiting holds" if is_wait else "Work on the host")
 
 
 def test_a_function_that_wants_a_core_works() -> None:

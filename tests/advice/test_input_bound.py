@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from tests.support.traces import blueprint
+from tests.support.traces.training import cores, on_host
 
 from stepscope.advice.engine import signals_of as signals_of_profile
 from stepscope.advice.finding import CauseShare, Part, Saving
@@ -13,6 +14,10 @@ from stepscope.advice.rules.loading.input_bound import evaluate
 from stepscope.advice.signals.device import DeviceSignals
 from stepscope.advice.signals.input import InputSignals, input_signals
 from stepscope.advice.signals.loading.loader_calls import LoaderCalls, loader_calls
+from stepscope.advice.signals.loading.loader_workers import (
+    LoaderWorkers,
+    loader_workers,
+)
 from stepscope.advice.signals.loading.pipeline import (
     PipelineSignals,
     Stage,
@@ -23,7 +28,7 @@ from stepscope.advice.signals.loading.python_elements import (
     python_elements,
 )
 from stepscope.advice.signals.shares import NamedTime
-from stepscope.report.words.findings import lead_sentence
+from stepscope.report.words.findings import headline, lead_sentence
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 
@@ -129,6 +134,50 @@ def test_a_pipeline_that_is_parallel_and_ahead_is_not_told_to_be(
     assert "num_parallel_calls" not in both
     assert "num_workers" not in both
     assert "cheaper" in both
+
+
+@pytest.mark.parametrize(
+    ("workers", "first"), [(1, "more worker processes"), (4, "made in parallel")]
+)
+def test_a_loader_with_fewer_workers_than_cores_is_told_to_get_more(
+    signals_of: Any, shares: Any, fetching_of: Any, workers: int, first: str
+) -> None:
+    one = shares(input=3.0)
+    counted = {one.host: LoaderWorkers(workers, 4)}
+    finding = evaluate(
+        signals_of(
+            one,
+            {loader_workers: counted},
+            fetching=fetching_of(parallel=True, ahead=True),
+        ),
+        THRESHOLDS,
+    )
+    assert first in finding.actions[0].text
+    assert headline(finding).endswith(
+        f"Worker processes that make batches: {workers}, on 4 cores."
+    )
+
+
+def test_workers_are_counted_while_the_steps_run() -> None:
+    lines = [*on_host(), *cores(2, **{"worker processes": 3.0})]
+    profile = blueprint.profile(blueprint.trace(lines))
+    assert loader_workers.compute(profile, THRESHOLDS) == {
+        "vm": LoaderWorkers(workers=3, cores=2)
+    }
+
+
+def test_a_map_that_takes_turns_is_not_called_parallel_for_the_batch_around_it(
+    signals_of: Any, shares: Any, fetching_of: Any
+) -> None:
+    kinds = [("Prefetch", 3.0), ("MapAndBatch", 1.0), ("Map", 96.0)]
+    signals = signals_of(
+        shares(input=3.0),
+        {pipeline_signals: stages_of(kinds)},
+        fetching=fetching_of(parallel=True, ahead=True),
+    )
+    texts = [one.text for one in evaluate(signals, THRESHOLDS).actions]
+    assert texts[0] == "Transform in parallel and fetch ahead."
+    assert not any("in parallel and ahead already" in one for one in texts)
 
 
 def test_one_step_never_exceeds_a_warning(signals_of: Any, shares: Any) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import queue
 import signal
 import subprocess
 import sys
@@ -69,6 +71,24 @@ def _usual_interrupt() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("usual_interrupt")
+def test_a_main_thread_that_does_little_but_wait_for_others_makes_the_call() -> None:
+    """As in `pool.map`: it comes back to Python only where a wait ends."""
+    never: queue.Queue[None] = queue.Queue()
+
+    def wait() -> None:
+        with contextlib.suppress(queue.Empty):
+            never.get(timeout=0.05)
+
+    made: list[str] = []
+    began_s = time.monotonic()
+    assert from_a_thread(
+        lambda: at_safe_point(lambda: made.append("made"), within_s=5), busy=wait
+    )
+    assert made == ["made"]
+    # At the first such point, and not after the patience of an import.
+    assert time.monotonic() - began_s < 5
+
+
 def test_what_interrupts_the_call_reaches_the_program() -> None:
     def interrupted() -> None:
         os.kill(os.getpid(), signal.SIGINT)

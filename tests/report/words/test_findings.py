@@ -234,6 +234,7 @@ def test_a_gain_that_is_none_is_no_number(
             "enumerate(DataLoader)#_Single.__next__",
         ),
         ("aten::mm", "aten::mm"),
+        ("$api.py:2479 block_until_ready", "block_until_ready (api.py:2479)"),
     ],
 )
 def test_kernels_are_named_without_their_arguments(name: str, told: str) -> None:

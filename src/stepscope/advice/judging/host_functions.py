@@ -16,6 +16,7 @@ from stepscope.advice.judging.library_work import LIBRARY_KINDS
 from stepscope.advice.signals.enclosing import FEW_LOOKS, function_runs
 from stepscope.advice.signals.running.callbacks import called_back
 from stepscope.advice.signals.vocabulary import PLAIN, frameworks_used
+from stepscope.derive.account.topics import COLLECTIONS
 from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
@@ -199,10 +200,8 @@ def has_ops(signals: Signals, shares: StepShares, thresholds: Thresholds) -> boo
     ops_ps = sum(
         one.time_ps
         for one in shares.named(OWNER, place="inside")
-        if one.function is None and one.name is not None
+        if one.function is None and one.name is not None and one.name not in COLLECTIONS
     )
-    # Collections have a name and are no ops.
-    ops_ps -= shares.held.get(("garbage", OWNER, "inside"), 0)
     of_framework = signals.of(frameworks_used) not in ((), PLAIN)
     least = 0.0 if of_framework else thresholds.host_work_warn.value * shares.total_ps
     return 100 * ops_ps >= max(least, 1)

@@ -239,7 +239,7 @@ class FlightRecorder:
 
     def dump(self) -> Written:
         """Write what is kept now, whatever `most` says."""
-        return self._write("asked for", "asked for by the program", counts=False)
+        return self._write("asked for", "by a call of `dump()`", counts=False)
 
     def gauges(self) -> str:
         """Return what `/metrics` answers, as OpenMetrics text."""

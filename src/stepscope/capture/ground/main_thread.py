@@ -45,6 +45,8 @@ _UNSAFE: Final = (
     "torch.autograd.profiler",
     "torch.profiler",
 )
+#: Functions of `threading` in which a thread waits for others, holding nothing.
+_WAITS: Final = ("Condition.wait", "Thread._wait_for_tstate_lock")
 
 
 def in_main_thread(call: Callable[[], object]) -> None:
@@ -158,10 +160,29 @@ _given: list[_Pending] = []
 
 def _is_safe(frame: FrameType | None) -> bool:
     """Return whether nothing that must not be disturbed is under way in the frames."""
-    frame = None if frame is None else frame.f_back
+    frame = _around_wait(None if frame is None else frame.f_back)
     while frame is not None:
         module = frame.f_globals.get("__name__") or ""
         if module.startswith(_UNSAFE) and not module.startswith(_HOLD_NOTHING):
             return False
         frame = frame.f_back
     return True
+
+
+def _around_wait(frame: FrameType | None) -> FrameType | None:
+    """Return the frame around a wait for other threads, where one is under way.
+
+    Whoever waits has let go of the locks of Python's own. A main thread that does
+    little else is met nowhere but where a wait ends.
+    """
+    if frame is None or not _is_of_threads(frame):
+        return frame
+    if frame.f_code.co_qualname not in _WAITS:
+        return frame
+    while frame is not None and _is_of_threads(frame):
+        frame = frame.f_back
+    return frame
+
+
+def _is_of_threads(frame: FrameType) -> bool:
+    return frame.f_globals.get("__name__") == threading.__name__

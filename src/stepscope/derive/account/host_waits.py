@@ -78,6 +78,10 @@ class HostWaits(Frozen, frozen=True):
             that time; None where there is none. Threads of a pool are one.
         running: Function that that thread is in most of that time; None likewise.
         works: Whether that thread works; else no thread of the process does.
+        of_library: Whether a library began that thread, and runs nothing of the
+            program on it, as one that looks after a pool of processes.
+        pooled: Whether threads outside of Python got a core while it slept, and may
+            have computed for it for longer, had others left them more.
     """
 
     spans: Spans
@@ -86,6 +90,8 @@ class HostWaits(Frozen, frozen=True):
     thread: str | None
     running: Name | None
     works: bool
+    of_library: bool = False
+    pooled: bool = False
 
 
 class _Other(Frozen, frozen=True, eq=True):
@@ -151,8 +157,9 @@ def host_waits(
     surely = asleep & (own.system | _waits_for_threads(function_frames, main))
     pooled = asleep - surely
     unknown = pooled if rest is None else pooled & rest.awake
+    may_be_pooled = bool(unknown.length_ps)
     if unknown.length_ps > _OTHERS * asleep.length_ps:
-        asleep, busy = surely, surely & busy
+        asleep, busy, may_be_pooled = surely, surely & busy, False
     if not len(asleep):
         return _NOT_KNOWN if len(pooled) else _NO_WAITS
     found = function_parts(function_frames, asleep, track=main, windows=naming.windows)
@@ -162,8 +169,12 @@ def host_waits(
         function_frames, found[0].type, found[0].detail
     )._replace(loop=found[0].is_loop)
     works = busy.length_ps >= _MOST * asleep.length_ps
-    thread, running = _most(naming, others, asleep, works=works)
-    return HostWaits(asleep, function, busy.length_ps, thread, running, works)
+    thread, running, of_library = _most(naming, others, asleep, works=works)
+    return HostWaits(
+        *(asleep, function, busy.length_ps, thread, running, works),
+        of_library=of_library,
+        pooled=may_be_pooled and 2 * surely.length_ps < asleep.length_ps,
+    )
 
 
 def _waits_for_threads(frames: FunctionFrames, track: int) -> Spans:
@@ -214,8 +225,8 @@ def _others(
 
 def _most(
     naming: Naming, others: list[_Other], asleep: Spans, *, works: bool
-) -> tuple[str | None, Name | None]:
-    """Return the thread that a wait is for, as far as can be told, and its function.
+) -> tuple[str | None, Name | None, bool]:
+    """Return the thread that a wait is for, its function, and whether a library's.
 
     Where one works it is that one. Where none does, it is one that sleeps in a function
     of its own, if there is no other: one that waits for a thread has nothing to do.
@@ -224,37 +235,53 @@ def _most(
     for one in others:
         pools[_NUMBERED.sub("", one.name)].append(one)
     found: list[tuple[int, str, Name | None]] = []
+    of_library: set[Name] = set()
     for pool, threads in pools.items():
         named: dict[Name, int] = defaultdict(int)
         during = 0
         for one in threads:
             spans = asleep & (one.time.awake if works else one.time.asleep)
             during += spans.length_ps
-            for name, time in _functions(naming, one, spans, idle=not works):
+            for name, time, library in _functions(naming, one, spans, idle=not works):
                 named[name] += time
+                of_library |= {name} if library else set()
         ranked = sorted(named.items(), key=lambda item: -item[1])
         if works or (ranked and ranked[0][1] >= _MOST * asleep.length_ps):
             label = threads[0].name if len(threads) == 1 else pool
             found.append((during, label, ranked[0][0] if ranked else None))
     if not found or (not works and len(found) > 1):
-        return None, None
+        return None, None, False
     _, label, running = max(found, key=lambda one: one[0])
-    return label, running
+    return label, running, running in of_library
 
 
 def _functions(
     naming: Naming, thread: _Other, spans: Spans, *, idle: bool
-) -> list[tuple[Name, int]]:
-    """Return what a thread is in for a set, but for waits for other threads."""
+) -> list[tuple[Name, int, bool]]:
+    """Return what a thread is in for a set, but for waits for other threads.
+
+    Each with its time, and whether it is a library's: that runs nothing of the program.
+    """
     frames = thread.frames
     if frames is None:
         return []
-    parts = function_parts(frames, spans, track=thread.track, windows=naming.windows)
+    starts, ends = naming.windows
+    if len(starts) == 1:
+        # A thread may begin after the only window does: what is around all of its own
+        # time is its loop.
+        mine = frames.track == thread.track
+        starts = np.maximum(starts, frames.start_ps[mine].min(initial=ends[0]))
+        ends = np.minimum(ends, frames.end_ps[mine].max(initial=starts[0]))
+    parts = function_parts(frames, spans, track=thread.track, windows=(starts, ends))
     found = []
     for part in parts:
         inner = frames.names.get(part.type if part.detail < 0 else part.detail)
         if inner is None or (idle and _FOR_THREADS.search(inner.file or "")):
             continue
+        outer = frames.names.get(part.type)
+        library = outer is not None and bool(outer.library)
+        if idle and library:
+            continue
         name = naming.function(frames, part.type, part.detail)
-        found.append((name._replace(loop=part.is_loop), part.time_ps))
+        found.append((name._replace(loop=part.is_loop), part.time_ps, library))
     return found

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.derive.steps.chosen import Steps
 
-__all__ = ["TOPICS", "DeviceTopics", "IdleTopics", "idle_topics"]
+__all__ = ["COLLECTIONS", "TOPICS", "DeviceTopics", "IdleTopics", "idle_topics"]
 
 #: What is done, in the order in which an instant is given to the first that holds;
 #: `unfed` and `unnamed` are time of which nothing says what was done: before a batch is
@@ -53,7 +53,7 @@ TOPICS: Final = (
 _SMALL_BYTES: Final = 4096
 #: Python's collections, as our recorder and PyTorch's name them; what other events of
 #: frameworks call so releases their own objects.
-_COLLECTIONS: Final = ("garbage collection", "Python GC")
+COLLECTIONS: Final = ("garbage collection", "Python GC")
 #: Ops and callbacks that are in a program to look at it: prints, checks of numbers, the
 #: search for what made a gradient wrong.
 _DEBUGGING: Final = (
@@ -215,7 +215,7 @@ class _Host(Frozen, frozen=True):
             )
 
         types, rows = handles(events, "type"), states.classes.rows
-        collecting = _are(event_types, *_COLLECTIONS)
+        collecting = _are(event_types, *COLLECTIONS)
         garbage, seen = Spans.empty(), _are(event_types, _WATCHED).any()
         if collecting.any():
             garbage = Spans.union_of(

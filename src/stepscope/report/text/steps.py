@@ -12,12 +12,14 @@ from stepscope.remedies import REMEDIES
 from stepscope.report.page import Piece, bar, cut, line, sparkline, table, wrapped
 from stepscope.report.words.names import (
     CATEGORY_NAMES,
+    MODULE,
     OWNERS_OF,
     PART_WORDS,
     SOURCE_WORDS,
     listed,
     ms,
     percent,
+    plain_name,
 )
 from stepscope.unavailable import Unavailable
 
@@ -206,7 +208,8 @@ def _part_words(part: AccountPart) -> str:
     if part.detail in PART_WORDS:
         return f"{PART_WORDS[part.detail]} {part.name}"
     detail = "" if part.detail is None else f", most of it in {part.detail}"
-    return f"{part.name}{where}{detail}"
+    name = "top level" if part.name == MODULE else plain_name(part.name or "")
+    return f"{name}{where}{detail}"
 
 
 def _place(path: str, line: int | None) -> str:

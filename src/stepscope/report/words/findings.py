@@ -10,7 +10,15 @@ import msgspec
 from stepscope.advice.finding import STATUSES
 from stepscope.advice.registry import RULES
 from stepscope.frozen import Frozen
-from stepscope.report.words.names import listed, ms, percent, plain_name, range_ms, us
+from stepscope.report.words.names import (
+    MODULE,
+    listed,
+    ms,
+    percent,
+    plain_name,
+    range_ms,
+    us,
+)
 from stepscope.units import PS_PER_MS, duration_text
 
 if TYPE_CHECKING:
@@ -159,7 +167,7 @@ def lead_sentence(finding: Finding) -> str:
 
 def _of_whole(finding: Finding, text: str) -> str:
     """Speak of the recording where there are no steps that a share could be of."""
-    of_steps = finding.ms_per_step is not None or not finding.owners
+    of_steps = finding.ms_per_step is not None or not (finding.owners or finding.topics)
     return text if of_steps else of_recording(text)
 
 
@@ -272,6 +280,8 @@ def _sleeper(part: Part) -> str:
 def part_words(part: Part) -> str:
     """Write a name with its file and line."""
     name = f"`{part.name}`" if part.function is not None else plain_name(part.name)
+    if part.function == MODULE:
+        name = "the top level"
     if part.file is not None:
         place = part.file.replace("\\", "/").rpartition("/")[2]
         name += f" ({place})" if part.line is None else f" ({place}:{part.line})"

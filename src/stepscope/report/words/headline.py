@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from stepscope.patterns import Pattern
 from stepscope.report.words.findings import lead_sentence, of_recording, part_words
-from stepscope.report.words.names import OWNER_WORDS, percent
+from stepscope.report.words.names import OWNER_WORDS, percent, plain_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,9 +59,9 @@ def _of_time(lead: Lead) -> str:
         # Whether they work or wait is not known.
         what = "time in functions of the program"
     told = f"{what}{_names(lead)}"
-    if lead.kind == "idle":
+    if lead.kind == "idle" and not _is_function(lead):
         return f"{size} of {whole} is {told}, and no check explains it."
-    if lead.kind == "host":
+    if lead.kind in {"host", "idle"}:
         return f"{size} of {whole} is {told}."
     return f"The largest part of {whole}, {size}, is {told}."
 
@@ -74,7 +74,7 @@ def _names(lead: Lead) -> str:
     if not lead.parts:
         return ""
     largest, caller = lead.parts[0], lead.caller
-    name = _NUMBER.sub("", largest.name.rpartition("/")[2])
+    name = plain_name(_NUMBER.sub("", largest.name.rpartition("/")[2]))
     if largest.function is not None:
         name = part_words(largest)
     size = percent(largest.share_percent)

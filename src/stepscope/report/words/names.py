@@ -17,6 +17,7 @@ __all__ = [
     "CODE_WORDS",
     "FILL_WORDS",
     "INPUT_CATEGORY_NAMES",
+    "MODULE",
     "OWNERS_OF",
     "OWNER_WORDS",
     "PART_WORDS",
@@ -57,6 +58,10 @@ CLOCK_WORDS: Final = {
 #: Shares below by no more than rounding are all.
 _ALL: Final = 100 - 1e-6
 #: How the names of C++ functions begin that carry their arguments.
+#: What Python calls the code of a file outside of its functions.
+MODULE: Final = "<module>"
+#: A call as Python's tracers name it.
+_FRAME: Final = Pattern(r"\$(?P<place>[^ /\\]+\.py:\d+) (?P<function>\S+)\Z")
 _CPP: Final = Pattern(r"void |[A-Za-z_][\w:]*<")
 #: Kinds of work that the host does on input, in the words of the guides.
 INPUT_CATEGORY_NAMES: Final = {
@@ -160,7 +165,13 @@ def percent(value: float) -> str:
 
 
 def plain_name(name: str) -> str:
-    """Write a C++ function without its result, its template's and its own arguments."""
+    """Write a function as people do: with its file after it, and without arguments.
+
+    A C++ function loses its result, its template's arguments and its own.
+    """
+    frame = _FRAME.match(name)
+    if frame is not None:
+        return f"{frame['function']} ({frame['place']})"
     if not _CPP.match(name):
         return name
     bare = UNNAMED_NAMESPACE.sub("", name.removeprefix("void "))

@@ -17,6 +17,7 @@ from stepscope.advice.rule import Rule
 from stepscope.advice.signals.device import device_signals
 from stepscope.advice.signals.input import input_signals
 from stepscope.advice.signals.loading.loader_calls import loader_calls
+from stepscope.advice.signals.loading.loader_workers import loader_workers
 from stepscope.advice.signals.loading.pipeline import pipeline_signals
 from stepscope.advice.signals.loading.practices import missing_practices
 from stepscope.advice.signals.loading.python_elements import python_elements
@@ -160,6 +161,23 @@ _REMAINING: Final = (
         "give the making more cores.",
     ),
 )
+#: Where processes make the batches, fewer of them than there are cores.
+_FEW_WORKERS: Final = (
+    Action(
+        cause="fetch",
+        framework="PyTorch",
+        text="Give the loader more worker processes, as long as cores are idle: those "
+        "that it has make its batches ahead, and too slowly.",
+        code="DataLoader(dataset, num_workers=8, prefetch_factor=4, "
+        "persistent_workers=True)",
+    ),
+    Action(
+        cause="fetch",
+        framework="any",
+        text="Make each batch cheaper: fewer bytes, cheaper transformations, a faster "
+        "store.",
+    ),
+)
 #: Stages that work on elements; others read them, keep them or hand them over.
 _WORKS: Final = Pattern(r"Map|Interleave|Filter|Generator|Scan|Zip|Shuffle")
 _FETCH: Final = tuple(action for action in _ACTIONS if action.cause == "fetch")
@@ -171,6 +189,7 @@ _HIDDEN: Final = (
     "But fetches find no batch ready ({mean_fetch} each): they stay hidden only as "
     "long as the device is the slower one."
 )
+_WORKERS: Final = "Worker processes that make batches: {workers}, on {cores} cores."
 _WORDS: Final = Words(
     passed="data arrives in time",
     lead=(
@@ -211,6 +230,7 @@ _WORDS: Final = Words(
     ),
     texts={
         **WAITING,
+        ("fail", None): (*WAITING["fail", None], (_WORKERS,)),
         ("pass", "no_fetch"): ((_NO_FETCH,),),
         ("pass", "hidden"): (*WAITING["pass", None], (_HIDDEN,)),
     },
@@ -275,7 +295,10 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         thresholds=thresholds,
         warn=thresholds.input_warn,
         note=_note(fetching, verdict, hidden=hidden),
-        facts=_facts(fetching, shares, verdict, thresholds),
+        facts=(
+            *_facts(fetching, shares, verdict, thresholds),
+            *(_of_workers(fetching, shares, signals) if failed else ()),
+        ),
         parts=_parts(owned, shares, signals),
         inputs=("account", "host_classes"),
         actions=_actions(
@@ -396,11 +419,15 @@ def _missing_actions(
     stages = pipeline.stages
     if stages and fetching.ahead and not any(_WORKS.search(it.type) for it in stages):
         return _HANDED_OVER
-    if not (fetching.parallel and fetching.ahead):
+    sequential = {"parallel_map", "parallel_read"}.intersection(lacks)
+    if sequential or not (fetching.parallel and fetching.ahead):
         return (*native, *_FETCH)
     cache = _CACHE if "cache" in lacks else ()
     rest = tuple(one for one in _FETCH if one.framework == "any" and not cache)
-    practice = _TO_FETCH_AHEAD if "prefetch" in lacks else _REMAINING
+    workers = None if stages else signals.of(loader_workers).get(shares.host)
+    few = workers is not None and workers.workers < workers.cores
+    remaining = _FEW_WORKERS if few else _REMAINING
+    practice = _TO_FETCH_AHEAD if "prefetch" in lacks else remaining
     return (*native, *cache, *practice, *rest)
 
 
@@ -458,6 +485,22 @@ def _facts(
     )
 
 
+def _of_workers(
+    fetching: InputSignals, shares: StepShares, signals: Signals
+) -> tuple[Fact, ...]:
+    """Return the worker processes of a loader that has some, where counted."""
+    stages = signals.of(pipeline_signals).stages
+    if stages or not (fetching.parallel and fetching.ahead):
+        return ()
+    found = signals.of(loader_workers).get(shares.host)
+    if found is None:
+        return ()
+    return (
+        Fact(name="workers", value=found.workers, unit="count"),
+        Fact(name="cores", value=found.cores, unit="count"),
+    )
+
+
 def _fetches_unseen(verdict: Verdict) -> Unavailable:
     return Unavailable(
         code="NO_TFDATA_EVENTS",
@@ -485,6 +528,7 @@ RULE: Final = Rule(
         *OWNED_READS,
         input_signals,
         loader_calls,
+        loader_workers,
         pipeline_signals,
         python_elements,
     ),

@@ -244,8 +244,29 @@ _WAITS_FOR_THREAD: Final = (
         "it for less.",
     ),
 )
+_WAITS_FOR_PROCESSES: Final = (
+    Action(
+        cause="any",
+        framework="any",
+        text="Make what the worker processes do cheaper, or let as many of them run as "
+        "there are cores; hand them few large tasks, and have them return small "
+        "results: each one's data is copied.",
+        code="pool.imap_unordered(work, items, chunksize=100)",
+    ),
+    Action(
+        cause="any",
+        framework="any",
+        text="Begin the next tasks before the results of these are used, so that the "
+        "steps and the workers run at the same time.",
+        code="ahead = pool.map_async(work, items)",
+    ),
+)
 #: Known only where waiting is what a finding is about.
 _WAITING_LEAD: Final = (
+    (
+        "Waiting holds {waits_for_processes} of the step: {sleeper} while worker "
+        "processes of the program use {worker_cores} of the machine's cores."
+    ),
     "Waiting holds {waits_for_thread} of the step: {sleeper} while {elsewhere}.",
     (
         "Waiting holds {waits_for_thread} of the step: {sleeper} while other threads "
@@ -408,13 +429,21 @@ def _of_waiting(
     found: Finding, waits: Asleep, shares: StepShares, thresholds: Thresholds
 ) -> Finding:
     """Speak of what the step waits for: to work faster gains nothing."""
-    kind = "waits_for_thread" if waits.works else "waits_for_nothing"
-    told = (waits.function, *((waits.other,) if waits.other else ()))
+    kind, actions = "waits_for_nothing", _WAITS
+    if waits.workers is not None:
+        kind, actions = "waits_for_processes", _WAITS_FOR_PROCESSES
+    elif waits.works:
+        kind, actions = "waits_for_thread", _WAITS_FOR_THREAD
+    other = None if waits.workers is not None else waits.other
+    told = (waits.function, *((other,) if other else ()))
     same = {(one.function, one.file, one.line) for one in told}
     rest = (
         one for one in found.parts if (one.function, one.file, one.line) not in same
     )
-    fact = Fact(name=kind, value=waits.share_percent, unit="percent")
+    facts = (
+        Fact(name=kind, value=waits.share_percent, unit="percent"),
+        Fact(name="worker_cores", value=waits.workers, unit="ratio"),
+    )
     work = max((found.share_percent or 0.0) - waits.share_percent, 0.0)
     causes = (
         CauseShare(cause="waits", share_percent=waits.share_percent),
@@ -432,9 +461,9 @@ def _of_waiting(
         steps_hit=hit,
         causes=tuple(sorted(causes, key=lambda one: -one.share_percent)),
         parts=(*told, *rest),
-        facts=(*found.facts, fact),
+        facts=(*found.facts, *facts),
         saving_ms=saving,
-        actions=_WAITS_FOR_THREAD if waits.works else _WAITS,
+        actions=actions,
     )
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.finding import Part
+from stepscope.advice.signals.running.processors import processor_signals
 from stepscope.advice.signals.signal import signal
 from stepscope.derive.account.host_waits import host_waits
 from stepscope.derive.columns.arrays import ints
@@ -13,6 +14,7 @@ from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable, present
 
 if TYPE_CHECKING:
+    from stepscope.advice.signals.running.processors import Processors
     from stepscope.derive.account.naming import Name
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
@@ -29,6 +31,8 @@ class Asleep(Frozen, frozen=True):
         function: The function that sleeps most of that time.
         works: Whether another thread of the program works most of it.
         other: What another thread is in meanwhile; None where there is none to name.
+        workers: Cores that worker processes of the program use, where they work and no
+            thread of its own does; else None.
     """
 
     times_ps: tuple[int, ...]
@@ -36,15 +40,31 @@ class Asleep(Frozen, frozen=True):
     function: Part
     works: bool
     other: Part | None
+    workers: float | None = None
 
 
-@signal(host_waits, windows)
-def asleep(profile: ProfileData, _: Thresholds) -> dict[str, Asleep]:
-    """Return the waits of each host of which they are known."""
+#: Worker processes that use less than so much of a core wait as well.
+_AT_WORK: Final = 0.1
+
+
+@signal(host_waits, windows, reads=(processor_signals,))
+def asleep(
+    profile: ProfileData,
+    thresholds: Thresholds,
+    processors: dict[str, Processors] | Unavailable,
+) -> dict[str, Asleep]:
+    """Return the waits of each host of which they are known.
+
+    Where all cores are in use, threads of a framework seldom get one: that they hardly
+    computed does not say that nobody waited for them.
+    """
+    cores = {} if isinstance(processors, Unavailable) else processors
     found: dict[str, Asleep] = {}
     for host in profile.hosts:
         waits = profile.derived(host, host_waits)
         if isinstance(waits, Unavailable):
+            continue
+        if waits.pooled and host in cores and cores[host].are_full(thresholds):
             continue
         measured = present(profile.derived(host, windows)).measured
         starts, ends = ints(measured, "start_ps"), ints(measured, "end_ps")
@@ -54,7 +74,10 @@ def asleep(profile: ProfileData, _: Thresholds) -> dict[str, Asleep]:
         if waits.thread is not None and waits.running is not None:
             other = _part(waits.running, share, thread=waits.thread)
         function = _part(waits.function, share)
-        found[host] = Asleep(times, share, function, waits.works, other)
+        used = cores[host].workers if host in cores else None
+        beside = waits.works and not waits.of_library
+        workers = None if beside or (used or 0.0) < _AT_WORK else used
+        found[host] = Asleep(times, share, function, waits.works, other, workers)
     return found
 
 

@@ -40,6 +40,7 @@ class Processors(Frozen, frozen=True):
         own: Those that the program and its workers use; None where not recorded.
         threads: Threads of the program, and one for each worker process; None where
             not recorded.
+        workers: Cores that its worker processes use; None where it has none.
     """
 
     cores: int
@@ -47,10 +48,15 @@ class Processors(Frozen, frozen=True):
     machine: float
     own: float | None
     threads: int | None
+    workers: float | None = None
+
+    def are_full(self, thresholds: Thresholds) -> bool:
+        """Return whether hardly a core is ever free, whoever uses them."""
+        return 100 * self.machine >= thresholds.busy_cores.value * self.cores
 
     def crowded_by(self, thresholds: Thresholds) -> Literal["own", "others"] | None:
         """Return whose threads are too many; None where the cores have room."""
-        if 100 * self.machine < thresholds.busy_cores.value * self.cores:
+        if not self.are_full(thresholds):
             return None
         if self.own is not None and 2 * self.own < self.machine:
             return "others"
@@ -89,6 +95,7 @@ def processor_signals(
             threads=None
             if threads[0] is None
             else round(threads[0] + (threads[1] or 0.0)),
+            workers=None if own[1] is None else own[1] / 100,
         )
     return found or _NOT_RECORDED
 
