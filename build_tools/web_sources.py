@@ -33,6 +33,7 @@ from stepscope.report.words.names import (
     CLOCK_WORDS,
     CODE_WORDS,
     INPUT_CATEGORY_NAMES,
+    INPUT_STEP_NAMES,
     OWNER_WORDS,
     OWNERS_OF,
     PART_WORDS,
@@ -277,6 +278,7 @@ def _words() -> str:
         "SOURCES": ("Source of the steps → where they come from", SOURCE_WORDS),
         "CLOCKS": ("What ties the clocks of hosts → what follows", CLOCK_WORDS),
         "INPUT_KINDS": ("Work on input → its title", INPUT_CATEGORY_NAMES),
+        "INPUT_STEPS": ("What to do for it is about → its title", INPUT_STEP_NAMES),
     }
     lines = [f"// {MADE}"]
     for name, (about, words) in kinds.items():

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 WORKERS, OWN = "_MultiProcessingDataLoaderIter", "_SingleProcessDataLoaderIter"
 
 
-def trained(folder: Path, iterator: str) -> Any:
-    """Four steps of 1 ms that fetch for 0.6 ms of it, then compute."""
+def trained(folder: Path, iterator: str, *, copies_us: float = 0.0) -> Any:
+    """Four steps of 1 ms that fetch for 0.6 ms of it, copy elsewhere, then compute."""
     events = [
         event
         for start in range(0, 4000, 1000)
@@ -30,6 +30,11 @@ def trained(folder: Path, iterator: str) -> Any:
                 cat="user_annotation",
             ),
             complete("aten::mm", start + 600, 390),
+            *(
+                (complete("cudaMemcpyHtoDAsync", start + 10, copies_us, tid=2),)
+                if copies_us
+                else ()
+            ),
         )
     ]
     path = folder / "worker0.pt.trace.json"
@@ -52,6 +57,15 @@ def test_a_loader_that_has_workers_is_not_told_to_use_some(tmp_path: Path) -> No
     assert step.category == "waiting_for_workers"
     assert "make the batches already" in step.advice
     assert "num_workers" not in step.advice
+
+
+def test_what_workers_do_may_be_the_largest_part(tmp_path: Path) -> None:
+    """Copies of two seconds were said to be most of the input beside waits of eight."""
+    result = trained(tmp_path, WORKERS, copies_us=100.0)
+    assert result.host_breakdown_us["enqueue"] == pytest.approx(400.0)
+    assert result.largest_category is None
+    assert missing_of(result)["largest_category"] == "NOT_RECORDED"
+    assert trained(tmp_path, OWN, copies_us=700.0).largest_category == "enqueue"
 
 
 def test_a_loader_without_workers_does_the_work_itself(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import { StatisticsTable } from "../charts/statistics";
 import { DataTable } from "../charts/table";
 import { Chart, Twin } from "../charts/twin";
 import type { InputPipelineResult, InputStep } from "../data/made/types";
-import { CODES, INPUT_KINDS } from "../data/made/words";
+import { INPUT_KINDS, INPUT_STEPS } from "../data/made/words";
 import { counted, ms, percent, us } from "../format";
 import { Pick } from "../parts/pick";
 import { Prose } from "../parts/prose";
@@ -63,7 +63,8 @@ function Summary({ data }: { data: InputPipelineResult }) {
             {data.next_steps.map((each) => (
               <li key={each.category}>
                 <b>
-                  {CODES.category[each.category] ?? each.category}, {percent(each.self_time_percent)}:
+                  {INPUT_STEPS[each.category] ?? each.category}
+                  {each.self_time_percent !== null && `, ${percent(each.self_time_percent)}`}:
                 </b>{" "}
                 {each.advice}
               </li>

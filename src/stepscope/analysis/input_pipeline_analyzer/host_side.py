@@ -12,7 +12,11 @@ from stepscope.analysis.input_pipeline_analyzer.columns import INPUT_OPS
 from stepscope.analysis.results.null_columns import share
 from stepscope.derive.input_pipeline.calls import pipeline_calls
 from stepscope.derive.input_pipeline.graph import pipeline_graph
-from stepscope.derive.input_pipeline.input_ops import INPUT_CATEGORIES, input_ops
+from stepscope.derive.input_pipeline.input_ops import (
+    INPUT_CATEGORIES,
+    WAITING_FOR_WORKERS,
+    input_ops,
+)
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_MS, PS_PER_US
 
@@ -87,7 +91,7 @@ def host_side(
     paths = {host: _critical(run, host) for host in run.hosts}
     ops = _input_op_rows(found, paths)
     bottleneck = _bottleneck(paths)
-    biggest = _largest(spent)
+    biggest = _largest(spent, waiting_us=_waiting_us(ops))
     missing = [
         *_of_categories("host_breakdown_us", spent, doubts),
         *_of_categories("host_breakdown_percent", shares, doubts),
@@ -105,7 +109,10 @@ def host_side(
         host_breakdown_percent=shares,
         input_ops=ops,
         largest_by_host={
-            host: _largest(_breakdown_us({host: rows}, {}))
+            host: _largest(
+                _breakdown_us({host: rows}, {}),
+                waiting_us=_waiting_us(ops.filter(pl.col("host") == host)),
+            )
             for host, rows in found.items()
         },
         calls={host: int(rows["count"].sum()) for host, rows in found.items()},
@@ -293,9 +300,19 @@ def _of_categories(
     return [why.for_field(f"{field}.{name}") for name, why in absent.items()]
 
 
-def _largest(spent: Mapping[str, float | None]) -> str | None:
-    """Return the category with most time; None where no time is known."""
-    known = {name: time for name, time in spent.items() if time}
+def _waiting_us(ops: pl.DataFrame) -> float:
+    """Return how long loaders only wait for their worker processes."""
+    waiting = ops.filter(pl.col("category") == WAITING_FOR_WORKERS)
+    return float(waiting["self_time_us"].sum())
+
+
+def _largest(spent: Mapping[str, float | None], *, waiting_us: float) -> str | None:
+    """Return the category with most time.
+
+    None where no time is known, or where a loader waits longer for its workers: what
+    they do may be the largest.
+    """
+    known = {name: time for name, time in spent.items() if time and time > waiting_us}
     return max(known, key=lambda name: known[name]) if known else None
 
 

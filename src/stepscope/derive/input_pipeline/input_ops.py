@@ -111,7 +111,8 @@ _IN_WORKERS: Final = Unavailable(
     code="NOT_RECORDED",
     reason="The loader makes its batches in worker processes, and only the process "
     "that waits for them was recorded.",
-    remedy="Record the workers too: `stepscope run -- python …`.",
+    remedy="Record one epoch with `num_workers=0`: then the process of the steps makes "
+    "the batches, and its functions are named.",
 )
 _NAMELESS: Final = Unavailable(
     code="CORRUPT",

@@ -17,6 +17,7 @@ __all__ = [
     "CODE_WORDS",
     "FILL_WORDS",
     "INPUT_CATEGORY_NAMES",
+    "INPUT_STEP_NAMES",
     "MODULE",
     "OWNERS_OF",
     "OWNER_WORDS",
@@ -71,6 +72,14 @@ INPUT_CATEGORY_NAMES: Final = {
     "enqueue": "Sending to the device",
     "unclassified": "Not classified",
 }
+#: What a column of input ops may name instead.
+_INPUT_CODES: Final = INPUT_CATEGORY_NAMES | {
+    "waiting_for_workers": "Waiting for worker processes"
+}
+#: What a thing to do for the input is about → its title.
+INPUT_STEP_NAMES: Final = _INPUT_CODES | {
+    "outside_markers": "Iterator outside the markers"
+}
 #: Kind of a part of the account → what is written before its name.
 PART_WORDS: Final = {"dispatch": "dispatch of", "launch call": "launch calls of"}
 SOURCE_WORDS: Final = {
@@ -99,8 +108,7 @@ FILL_WORDS: Final = {
 #: Column of a table → what its codes are called.
 CODE_WORDS: Final = {
     "bottleneck": CATEGORY_NAMES,
-    "category": INPUT_CATEGORY_NAMES
-    | {"waiting_for_workers": "Waiting for worker processes"},
+    "category": _INPUT_CODES,
     "evidence": {"shapes": "shapes and bytes", "unknown": "not known"},
     "fill": FILL_WORDS,
     # What NVIDIA's rules are.

@@ -58,6 +58,17 @@ export const INPUT_KINDS: Record<string, string> = {
   "unclassified": "Not classified",
 };
 
+/** What to do for it is about → its title. */
+export const INPUT_STEPS: Record<string, string> = {
+  "demanded_file_read": "Reading on demand",
+  "advanced_file_read": "Reading ahead",
+  "preprocessing": "Preprocessing",
+  "enqueue": "Sending to the device",
+  "unclassified": "Not classified",
+  "waiting_for_workers": "Waiting for worker processes",
+  "outside_markers": "Iterator outside the markers",
+};
+
 /** Column of a table → code → its title. */
 export const CODES: Record<string, Record<string, string>> = {
   "bottleneck": {
