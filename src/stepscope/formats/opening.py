@@ -18,7 +18,6 @@ from stepscope.errors import BadInput
 from stepscope.formats import sniff
 from stepscope.formats.file_systems import is_url
 from stepscope.formats.registry import READERS
-from stepscope.formats.remote import RemoteDirectory
 from stepscope.formats.worker_traces import named_after_files, with_worker_runs
 from stepscope.formats.workers import distinct_hosts, name_of_all
 from stepscope.rundir import (
@@ -38,6 +37,7 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from stepscope.formats.remote import RemoteDirectory
     from stepscope.trace.model import TraceData
 
 __all__ = ["find", "loose_run", "open_hosts", "open_run", "read"]
@@ -218,7 +218,11 @@ def _existing(path: str | os.PathLike[str]) -> Path:
 def _remote(path: str | os.PathLike[str]) -> RemoteDirectory | None:
     """Return the directory of a path that is a URL and not a file of this machine."""
     text = os.fspath(path)
-    return RemoteDirectory(text) if is_url(text) and not Path(text).exists() else None
+    if not is_url(text) or Path(text).exists():
+        return None
+    from stepscope.formats.remote import RemoteDirectory  # noqa: PLC0415 - for URLs
+
+    return RemoteDirectory(text)
 
 
 def _newest_of(remote: RemoteDirectory) -> Run:

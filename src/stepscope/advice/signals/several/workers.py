@@ -5,8 +5,9 @@ A worker is a device of a host; on a host without devices the host itself.
 
 from __future__ import annotations
 
-import statistics
 from typing import TYPE_CHECKING, Final
+
+import numpy as np
 
 from stepscope.advice.signals.clean_steps import step_basis
 from stepscope.advice.signals.signal import signal
@@ -140,8 +141,8 @@ def _step(step: PodStep) -> StepWorkers:
     last = max(step.workers, key=lambda one: one.waited_for_ms or 0.0)
     return StepWorkers(
         window_ps=_ps(max(one.total_ms for one in step.workers)),
-        waiting_ps=_ps(statistics.median(waited)) if waited else None,
-        excess_ps=_ps(max(known) - statistics.median(known)) if all_known else None,
+        waiting_ps=_ps(float(np.median(waited))) if waited else None,
+        excess_ps=_ps(max(known) - float(np.median(known))) if all_known else None,
         busiest=_label(busiest) if all_known else None,
         last=_label(last) if last.waited_for_ms else None,
         skew_ps=None if step.start_skew_ms is None else _ps(step.start_skew_ms),
