@@ -22,6 +22,7 @@ from stepscope.derive.names.event_kinds import EventFlag, OpCategory
 from stepscope.frozen import Frozen
 from stepscope.remedies import COPY_AGAIN
 from stepscope.trace.device_activity import ACTIVITY_KINDS
+from stepscope.trace.reading.nullable import is_true
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
 
@@ -338,7 +339,7 @@ def _by_name(
         np.where(library | loader, "preprocessing", "unclassified").tolist(),
         dtype=pl.String,
     )
-    enqueue = infeed.fill_null(value=False).to_numpy()
+    enqueue = is_true(infeed)
     for source, mask, category in (
         ("iterator", dataset, iterator),
         ("loader", named_input, fetching),
