@@ -23,6 +23,8 @@ import polars as pl
 
 from stepscope.advice.checklist import CheckedStage
 from stepscope.advice.finding import Finding
+from stepscope.analysis.framework_op_stats.detail import OpDetailResult
+from stepscope.analysis.model_views import AnnotationDetailResult
 from stepscope.analysis.results.field_sentences import field_sentences
 from stepscope.analysis.tools import TOOLS
 from stepscope.compare.comparison import Comparison
@@ -53,6 +55,8 @@ MADE = "Made by build_tools/web_sources.py; do not edit."
 AROUND = ("missing", "inputs", "quality")
 #: Answers of the server besides the results of tools.
 BESIDE = (CheckedStage, Comparison, Envelope, Finding, Headline, Cut)
+#: What an option turns a result into: subclasses of what the tool's function declares.
+DETAILS = (AnnotationDetailResult, OpDetailResult)
 #: Endings of the names of integers that may be too large for JSON; those are written as
 #: text.
 FINE_UNITS = ("_ps", "_ns")
@@ -218,7 +222,7 @@ def _definitions(results: list[tuple[str, type[msgspec.Struct]]]) -> str:
 
 def _with_subclasses(struct: type[msgspec.Struct]) -> list[type[msgspec.Struct]]:
     """A result, and what an option turns it into."""
-    return [struct, *struct.__subclasses__()]
+    return [struct, *(it for it in DETAILS if issubclass(it, struct))]
 
 
 def _all_defined(struct: type[msgspec.Struct]) -> dict[str, str]:

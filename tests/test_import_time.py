@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 HEAVY = [
     "numpy",
@@ -17,6 +21,16 @@ HEAVY = [
     "tensorflow",
     "jax",
     "torch",
+]
+#: What a report shows only where it is asked for, and what no report of steps needs.
+SELDOM = [
+    "statistics",
+    "stepscope.advice.explanation",
+    "stepscope.analysis.framework_op_stats.detail",
+    "stepscope.derive.timeline.drawn_rows",
+    "stepscope.formats.remote",
+    "stepscope.report.to_json",
+    "stepscope.report.to_table",
 ]
 PROGRAM = """
 import sys
@@ -32,8 +46,8 @@ assert result.exit_code == 0, result.output
 """
 
 
-def loaded_by(statement: str) -> str:
-    program = PROGRAM.format(statement=statement, heavy=HEAVY)
+def loaded_by(statement: str, heavy: list[str] = HEAVY) -> str:
+    program = PROGRAM.format(statement=statement, heavy=heavy)
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
@@ -65,3 +79,10 @@ def test_annotating_loads_nothing_heavy() -> None:
 )
 def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
     assert loaded_by(HELP.format(arguments=arguments)) == ""
+
+
+def test_a_report_loads_only_what_it_shows(repository: Path) -> None:
+    """Of a small profile, a fifth of the time is that of loading modules."""
+    recorded = repository / "tests" / "data" / "torch_train"
+    reported = f"from stepscope.cli import report; report.composed([{str(recorded)!r}])"
+    assert loaded_by(reported, SELDOM) == ""

@@ -180,7 +180,7 @@ ROOMS = {
     },
     "report": {
         "outline": "document page words",
-        "text": "document page to_json to_table words",
+        "text": "document page reasons to_table words",
         "words": "document page",
     },
     "serve": {

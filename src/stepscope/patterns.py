@@ -86,4 +86,5 @@ def ascii_only(pattern: str) -> str:
         pattern.replace(r"\w", "[0-9A-Za-z_]")
         .replace(r"\d", "[0-9]")
         .replace(r"\b", r"(?-u:\b)")
+        .replace("(?i)", "(?i-u)")
     )

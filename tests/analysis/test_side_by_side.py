@@ -13,7 +13,7 @@ from stepscope.analysis.tools import TOOLS
 from stepscope.analysis.tools import answers as together
 from stepscope.cli.progress import progress
 from stepscope.derive import profile_data
-from stepscope.derive.derivations import DERIVATIONS
+from stepscope.derive.derivations import DERIVATIONS, derivation
 from stepscope.derive.engine.derivation import declared
 from stepscope.derive.host.tracers import tracers
 from stepscope.derive.profile_data import ProfileData
@@ -28,7 +28,10 @@ if TYPE_CHECKING:
 
     from stepscope.analysis.results.tool import Tool
 
-DECLARED = declared(DERIVATIONS, given=TABLES.keys() | {"trace", "strings"})
+DECLARED = declared(
+    (derivation(name).compute for name in DERIVATIONS),
+    given=TABLES.keys() | {"trace", "strings"},
+)
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from stepscope.cli.progress import progress
 from stepscope.cli.terminal import draw, is_terminal, text_width
 from stepscope.errors import BadUsage
 from stepscope.frozen import Frozen
-from stepscope.report import to_json, to_text
+from stepscope.report import to_text
 from stepscope.report.compose import STAGES, compose, explain, judge
 from stepscope.report.page import plain_text
 from stepscope.session import open_profile
@@ -125,6 +125,8 @@ def _report(asked: Request, kept_in: Path | None) -> None:
         answers = _kept(asked, kept_in, _measured(profile, document.findings))
     kept = _kept_outline(kept_in, answers)
     if asked.form == "json":
+        from stepscope.report import to_json  # noqa: PLC0415 - only for this form
+
         beside = _as_json(kept_in, answers)
         deliver(to_json.render_document(document, beside), asked.output)
     elif asked.form == "markdown":
@@ -164,6 +166,8 @@ def _compare(asked: Request, kept_in: Path | None) -> None:
         )
     answers = None if kept_in is None else _kept(asked, kept_in, both[1])
     if asked.form == "json":
+        from stepscope.report import to_json  # noqa: PLC0415 - only for this form
+
         beside = _as_json(kept_in, answers)
         deliver(to_json.render_comparison(found, beside), asked.output)
         return
@@ -182,6 +186,8 @@ def _explain(asked: Request, rule: str) -> None:
         shown.stage("Explaining")
         found = explain(profile, rule)
     if asked.form == "json":
+        from stepscope.report import to_json  # noqa: PLC0415 - only for this form
+
         deliver(to_json.render_explanation(found), asked.output)
         return
     _show_outline(explanation_outline(found), asked)

@@ -6,8 +6,7 @@ from copy import copy
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar, TypeVarTuple, cast
 
-from stepscope.derive.derivations import DERIVATIONS
-from stepscope.derive.engine.derivation import declared
+from stepscope.derive.derivations import DERIVATIONS, derivation, is_derivation
 from stepscope.derive.engine.kept import Kept
 from stepscope.derive.engine.schedule import compute_all, worth_threads
 from stepscope.errors import BadUsage
@@ -33,7 +32,6 @@ Wanted: TypeAlias = "Callable[..., object] | str"
 
 #: Inputs that need no computation once the trace is loaded.
 _OF_TRACE: Final = frozenset({"trace", "strings"})
-_BY_NAME: Final = declared(DERIVATIONS, given=_OF_TRACE | TABLES.keys())
 #: Tables in the order in which they are built side by side with derivations. The large
 #: ones, and those read from them, come last, so that nothing else waits for them.
 _LARGE = (
@@ -90,16 +88,14 @@ class ProfileData:
         """Return a declared table of one host, or why it has none."""
         return self.trace(host).table(name)
 
-    def derived(
-        self, host: str, derivation: Callable[..., _Value]
-    ) -> _Value | Unavailable:
+    def derived(self, host: str, wanted: Callable[..., _Value]) -> _Value | Unavailable:
         """Return the value of a derivation for one host, or why there is none.
 
         Args:
             host: Name of the host.
-            derivation: A function of `DERIVATIONS`.
+            wanted: A function of `DERIVATIONS`.
         """
-        value = self._derived(self.trace(host), _name(derivation))
+        value = self._derived(self.trace(host), _name(wanted))
         # A derivation is kept by the name of its function, which returns this type.
         return cast("_Value | Unavailable", value)
 
@@ -185,14 +181,14 @@ class ProfileData:
         return self._kept.get((trace.host, name), lambda: self._compute(trace, name))
 
     def _compute(self, trace: TraceData, name: str) -> object:
-        derivation = _BY_NAME[name]
+        found = derivation(name)
         arguments: dict[str, object] = {}
-        for wanted, may_be_absent in derivation.inputs.items():
+        for wanted, may_be_absent in found.inputs.items():
             value = self._input(trace, wanted)
             if isinstance(value, Unavailable) and not may_be_absent:
                 return value
             arguments[wanted] = value
-        return derivation.compute(**arguments)
+        return found.compute(**arguments)
 
     def _input(self, trace: TraceData, name: str) -> object:
         if name == "trace":
@@ -210,7 +206,7 @@ class ProfileData:
         def add(name: str) -> None:
             if name in found:
                 return
-            inputs = {} if name in TABLES else _BY_NAME[name].inputs
+            inputs = {} if name in TABLES else derivation(name).inputs
             found[name] = [
                 one
                 for one in inputs
@@ -235,10 +231,9 @@ def _name(wanted: Wanted) -> str:
         if wanted not in TABLES:
             raise BadUsage.unknown_name("table", wanted, TABLES)
         return wanted
-    name = wanted.__name__
-    if name not in _BY_NAME or _BY_NAME[name].compute is not wanted:
-        raise BadUsage.unknown_name("derivation", name, _BY_NAME)
-    return name
+    if not is_derivation(wanted):
+        raise BadUsage.unknown_name("derivation", wanted.__name__, DERIVATIONS)
+    return wanted.__name__
 
 
 def _events(trace: TraceData) -> int:

@@ -18,7 +18,6 @@ from stepscope.errors import BadInput
 from stepscope.formats import sniff
 from stepscope.formats.file_systems import is_url
 from stepscope.formats.registry import READERS
-from stepscope.formats.remote import RemoteDirectory
 from stepscope.formats.worker_traces import named_after_files, with_worker_runs
 from stepscope.formats.workers import distinct_hosts, name_of_all
 from stepscope.rundir import (
@@ -38,10 +37,14 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from stepscope.formats.remote import RemoteDirectory
     from stepscope.trace.model import TraceData
 
 __all__ = ["find", "loose_run", "open_hosts", "open_run", "read"]
 
+#: Bytes below which threads would only wait for each other: one file after the other
+#: is read in less time, and in the memory that the first one needed.
+_SMALL: Final = 2**20
 #: So many files of a directory without runs are looked at.
 _MOST_FILES: Final = 1024
 #: And so many kinds of them are named in the one line.
@@ -70,7 +73,7 @@ def read(path: str | os.PathLike[str]) -> TraceData:
 def open_hosts(
     *paths: str | os.PathLike[str],
 ) -> tuple[str, dict[str, TraceData]]:
-    """Read every host of a run, each in a thread of its own.
+    """Read every host of a run, large ones each in a thread of its own.
 
     A path is a log directory (its newest run), a run directory or a file; several are
     several workers of one run. Hosts of equal names are distinguished by runs, folders
@@ -191,9 +194,7 @@ def loose_run(remote: RemoteDirectory) -> Run | None:
 
 def _open(runs: Sequence[Run]) -> tuple[str, dict[str, TraceData]]:
     hosts = distinct_hosts(runs)
-    workers = min(len(hosts), os.cpu_count() or 1)
-    with ThreadPoolExecutor(max_workers=workers) as pool:
-        outcomes = list(pool.map(_attempt, hosts))
+    outcomes = _attempts(hosts)
     failures = [outcome for outcome in outcomes if isinstance(outcome, BadInput)]
     if len(failures) == len(outcomes):
         raise failures[0]
@@ -218,7 +219,11 @@ def _existing(path: str | os.PathLike[str]) -> Path:
 def _remote(path: str | os.PathLike[str]) -> RemoteDirectory | None:
     """Return the directory of a path that is a URL and not a file of this machine."""
     text = os.fspath(path)
-    return RemoteDirectory(text) if is_url(text) and not Path(text).exists() else None
+    if not is_url(text) or Path(text).exists():
+        return None
+    from stepscope.formats.remote import RemoteDirectory  # noqa: PLC0415 - for URLs
+
+    return RemoteDirectory(text)
 
 
 def _newest_of(remote: RemoteDirectory) -> Run:
@@ -357,6 +362,24 @@ def _formats_of(files: Sequence[Path]) -> dict[Path, str]:
         with suppress(BadInput):
             formats[file] = sniff.detect(file)
     return formats
+
+
+def _attempts(hosts: Sequence[HostFiles]) -> list[TraceData | BadInput]:
+    """Read each host in a thread of its own, where the files are worth threads."""
+    if _are_small(hosts):
+        return [_attempt(host) for host in hosts]
+    workers = min(len(hosts), os.cpu_count() or 1)
+    with ThreadPoolExecutor(max_workers=workers) as pool:
+        return list(pool.map(_attempt, hosts))
+
+
+def _are_small(hosts: Sequence[HostFiles]) -> bool:
+    try:
+        sizes = [file.stat().st_size for host in hosts for file in host.paths]
+    except OSError:
+        # Reading will say what is the matter.
+        return False
+    return sum(sizes) < _SMALL
 
 
 def _attempt(host: HostFiles) -> TraceData | BadInput:

@@ -9,7 +9,6 @@ import msgspec
 from stepscope.advice.checklist import checklist
 from stepscope.advice.engine import DERIVATIONS as OF_RULES
 from stepscope.advice.engine import evaluate, readers_of, signals_of
-from stepscope.advice.explanation import explanation
 from stepscope.advice.headline import lead
 from stepscope.advice.replayed import together
 from stepscope.advice.signals.device import device_signals
@@ -146,6 +145,9 @@ def explain(profile: ProfileData, rule: str) -> Explanation:
     Raises:
         BadUsage: There is no such rule.
     """
+    # Only for one rule, which few ask for.
+    from stepscope.advice.explanation import explanation  # noqa: PLC0415
+
     profile.prepare(OF_RULES)
     signals = signals_of(profile, THRESHOLDS)
     found = _found(profile, signals)

@@ -22,7 +22,16 @@ from stepscope.analysis.tf_data_bottleneck_analysis import (
 )
 from stepscope.unavailable import Missing, Unavailable
 
-__all__ = ["REPORTED", "Device", "Document", "Doubt", "Envelope", "Headline", "Profile"]
+__all__ = [
+    "REPORTED",
+    "Device",
+    "Document",
+    "Doubt",
+    "Envelope",
+    "Headline",
+    "Profile",
+    "doubts_of",
+]
 
 #: Tool whose result a report needs → the field of `Document` with that result.
 REPORTED: Final = {
@@ -192,3 +201,11 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     def tools(self) -> dict[str, msgspec.Struct | Unavailable]:
         """Return the results by the names of their tools."""
         return {tool: getattr(self, field) for tool, field in REPORTED.items()}
+
+
+def doubts_of(result: msgspec.Struct | Unavailable) -> tuple[Doubt, ...]:
+    """Return the doubts that a tool had about the run as a whole."""
+    return tuple(
+        Doubt(host=None, **msgspec.structs.asdict(note))
+        for note in getattr(result, "quality", ())
+    )

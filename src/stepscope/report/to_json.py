@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from stepscope.report.document import Doubt, Envelope
+from stepscope.report.document import Envelope, doubts_of
 from stepscope.report.outline.promises import promise_lines
 from stepscope.report.plain import plain
 from stepscope.report.words.comparison import check_words, explaining, verdict
@@ -25,11 +25,10 @@ if TYPE_CHECKING:
     from stepscope.advice.explanation import Explanation
     from stepscope.analysis.gaps.result import GapExplanation
     from stepscope.compare.comparison import Comparison
-    from stepscope.report.document import Document, Profile
+    from stepscope.report.document import Document, Doubt, Profile
     from stepscope.report.plain import Plain
 
 __all__ = [
-    "doubts_of",
     "envelope",
     "plain_envelope",
     "render_comparison",
@@ -60,14 +59,6 @@ def envelope(
         quality=(*quality, *doubts_of(result)),
         inputs=dict(getattr(result, "inputs", {})),
         data=None if absent else result,
-    )
-
-
-def doubts_of(result: msgspec.Struct | Unavailable) -> tuple[Doubt, ...]:
-    """Return the doubts that a tool had about the run as a whole."""
-    return tuple(
-        Doubt(host=None, **msgspec.structs.asdict(note))
-        for note in getattr(result, "quality", ())
     )
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
 from stepscope.report.page import Piece, line, plain_text, table, wrapped
+from stepscope.report.reasons import reasons
 from stepscope.report.tables import flat
-from stepscope.report.words.names import CODE_WORDS, sentence
+from stepscope.report.words.names import CODE_WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from stepscope.report.page import Align, Line
     from stepscope.unavailable import Missing, Unavailable
 
-__all__ = ["MOST_ROWS", "reasons", "render", "render_unavailable"]
+__all__ = ["MOST_ROWS", "render", "render_unavailable"]
 
 #: Largest number of rows on a screen; other formats have all.
 MOST_ROWS: Final = 50
@@ -39,8 +39,6 @@ _FLAGS: Final = "flags"
 _MEASURED: Final = frozenset(
     {"bound", "achieved_occupancy_percent", "match_confidence"}
 )
-#: So many fields are named that are null for one reason; `--table missing` has all.
-_MOST_FIELDS: Final = 8
 
 
 def render(
@@ -176,22 +174,6 @@ def _left_out(
     if hint and height:
         notes.append(hint)
     lines = [piece for note in notes for piece in wrapped(note, width, indent=2)]
-    return [line(), *lines] if lines else []
-
-
-def reasons(missing: Sequence[Missing], width: int) -> list[Line]:
-    """Write each reason once, with the fields that it explains."""
-    fields: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for one in missing:
-        fields[one.reason, one.remedy].append(one.field)
-    lines: list[Line] = []
-    for (reason, remedy), names in fields.items():
-        listed = ", ".join(names)
-        if len(names) > _MOST_FIELDS:
-            more = len(names) - _MOST_FIELDS + 1
-            listed = f"{', '.join(names[: _MOST_FIELDS - 1])} and {more} more"
-        text = f"{_UNKNOWN} {listed}: {sentence(reason)} {remedy}"
-        lines += wrapped(text, width, indent=2)
     return [line(), *lines] if lines else []
 
 

@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 
 from stepscope.derive.columns.arrays import nullable, picked
+from stepscope.trace.reading.nullable import absent, filled, held, is_true
 
 
 @pytest.mark.parametrize("length", [1, 7, 19_999, 20_000, 20_001])
@@ -22,6 +23,31 @@ def test_values_that_are_absent_are_null_in_short_and_in_long_columns(
         ]
         assert found.to_list() == expected
         assert (found.name, found.dtype) == ("number", pl.Int64())
+
+
+@pytest.mark.parametrize(
+    "values",
+    [[], [4, 5], [None, None], [4, None, 5]],
+    ids=["no", "full", "empty", "some"],
+)
+def test_gaps_of_a_column_are_found_and_filled_as_expressions_do(
+    values: list[int | None],
+) -> None:
+    for dtype in (pl.Int64(), pl.Int32(), pl.Float64()):
+        series = pl.Series("number", values, dtype=dtype)
+        assert held(series).tolist() == [it is not None for it in values]
+        assert absent(series).tolist() == [it is None for it in values]
+        found, expected = filled(series, -1), series.fill_null(-1).to_numpy()
+        assert found.tolist() == expected.tolist()
+        assert found.dtype == expected.dtype
+        assert held(series).dtype == absent(series).dtype == np.bool_
+
+
+@pytest.mark.parametrize("values", [[], [True, False], [None], [True, None, False]])
+def test_a_truth_value_that_is_absent_is_not_true(values: list[bool | None]) -> None:
+    found = is_true(pl.Series(values, dtype=pl.Boolean))
+    assert found.tolist() == [it is True for it in values]
+    assert found.dtype == np.bool_
 
 
 def test_rows_are_picked_by_key_from_a_range() -> None:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from stepscope.analysis.framework_op_stats.columns import OP_ROWS
-from stepscope.analysis.framework_op_stats.detail import OpDetailResult, op_detail
 from stepscope.analysis.framework_op_stats.result import (
     FrameworkOpStatsResult,
     Pie,
@@ -45,7 +44,6 @@ if TYPE_CHECKING:
 __all__ = [
     "NEEDS",
     "FrameworkOpStatsResult",
-    "OpDetailResult",
     "Options",
     "Pie",
     "Pies",
@@ -120,6 +118,9 @@ def analyse(
     )
     if meant is None:
         return whole
+    # Only for ops that were asked for by name.
+    from stepscope.analysis.framework_op_stats.detail import op_detail  # noqa: PLC0415
+
     return op_detail(profile, whole, meant, most_calls=options.most_calls)
 
 

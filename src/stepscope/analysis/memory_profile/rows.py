@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -64,7 +65,7 @@ _EVENTS: Final = {
 }
 
 
-class MemoryView(Frozen, frozen=True):
+class MemoryView(Frozen, frozen=True, dict=True):
     """One memory of one host with everything its tables are made of.
 
     Attributes:
@@ -86,13 +87,13 @@ class MemoryView(Frozen, frozen=True):
         """When each event of the memory happened, by place."""
         return ints(self.allocations, "start_ps")[self.memory.rows]
 
-    @property
+    @cached_property
     def older_uncounted(self) -> bool:
         """Whether the memory in use counts no blocks older than the recording."""
         counted = self.allocations["older_counted"].gather(self.memory.rows)
         return not self.memory.replayed and counted.eq(other=False).any()
 
-    @property
+    @cached_property
     def older_known(self) -> bool:
         """Whether blocks older than the recording are among the rows."""
         kinds = self.allocations["kind"].gather(self.memory.rows)
@@ -111,9 +112,21 @@ class MemoryView(Frozen, frozen=True):
         stack = int(memory.in_use_bytes[at]) - heap
         if place >= 0:
             return heap, stack
-        first = timeline_rows(self, np.array([0])).row(0, named=True)
-        change = first["allocation_bytes"]
+        change = self._first_change()
         return (None, 0) if change is None else (heap - change, stack)
+
+    def _first_change(self) -> int | None:
+        """Return what the first event adds to the heap; None where it is not known."""
+        row = int(self.memory.rows[0])
+        sizes = self.allocations["allocated_bytes"]
+        source = int(self.replay.source[row])
+        size: int | None = sizes[row]
+        if size is None and source >= 0:
+            # Not every deallocation says how much: its allocation does.
+            size = sizes[source]
+        if size is None:
+            return None
+        return -size if self.allocations["kind"][row] == "deallocate" else size
 
 
 def timeline_rows(view: MemoryView, places: NDArray[np.int64]) -> pl.DataFrame:

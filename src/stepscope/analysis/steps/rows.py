@@ -166,12 +166,14 @@ def _joined(
 
     Without a device of its own a row takes the longest time of its step.
     """
+    rows = named.join(charged, on="window", how="inner", maintain_order="left_right")
+    if spans.is_empty():
+        return rows.with_columns(device_step_time_ps=pl.lit(None, pl.Int64))
     longest = spans.group_by("step_row").agg(
         pl.col("device_step_time_ps").max().alias("longest_ps")
     )
     return (
-        named.join(charged, on="window", how="inner", maintain_order="left_right")
-        .join(
+        rows.join(
             spans.select("step_row", "device", "device_step_time_ps"),
             on=["step_row", "device"],
             how="left",

@@ -26,6 +26,7 @@ from stepscope.derive.step_time.host_codes import HostCode
 from stepscope.derive.step_time.threads import EVIDENCE
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
+from stepscope.trace.reading.nullable import absent
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
@@ -496,7 +497,7 @@ def _recording(
     own = host_class == HostClass.PROFILER
     if not own.any():
         return Spans.empty()
-    on_host = np.flatnonzero(tracks["device"].is_null().to_numpy())
+    on_host = np.flatnonzero(absent(tracks["device"]))
     return Spans.union_of(
         rows_of.spans(rows, own[types[rows]])
         for rows in map(rows_of.rows, on_host.tolist())
@@ -517,7 +518,7 @@ def _threads(
         classes: The classes of host time.
         functions: The functions that ran, by row of tracks.
     """
-    on_host = tracks["device"].is_null().to_numpy()
+    on_host = absent(tracks["device"])
     found = [track for track in classes.threads.tracks() if on_host[track]]
     program = on_host & calling
     program[list(functions)] = True

@@ -24,6 +24,7 @@ from stepscope.derive.step_time.host_codes import STICKY, HostCode
 from stepscope.derive.step_time.neighbours import neighbours
 from stepscope.derive.step_time.threads import EVIDENCE
 from stepscope.frozen import Frozen
+from stepscope.trace.reading.nullable import absent
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
@@ -527,7 +528,7 @@ def naming(
         function_frames: The functions that ran.
     """
     names, types = event_types["name"], handles(events, "type")
-    on_host = tracks["device"].is_null().to_numpy()
+    on_host = absent(tracks["device"])
     driving = [track for track in host_classes.threads.tracks() if on_host[track]]
     others = [track for track in host_classes.by_thread if track not in driving]
     threads = (*driving, *others)

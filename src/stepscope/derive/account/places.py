@@ -138,4 +138,5 @@ def marker_names(steps: Steps | Unavailable) -> set[str]:
     """Return the names of the marks of steps, which say nothing of what is done."""
     if isinstance(steps, Unavailable):
         return set()
-    return {*steps.rows["marker"].drop_nulls(), *steps.rows["name"].drop_nulls()}
+    names = (*steps.rows["marker"].to_list(), *steps.rows["name"].to_list())
+    return {name for name in names if name is not None}

@@ -16,6 +16,7 @@ from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.intervals.spans import Spans
 from stepscope.frozen import Frozen
 from stepscope.trace.device_activity import ACTIVITY_KINDS
+from stepscope.trace.reading.nullable import filled
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ class BatchCopies(Frozen, frozen=True):
         activity, launch = self.device_activity, self.correlation.launch_of_activity
         mine = codes(activity, "kind") == _H2D
         mine &= handles(activity, "device") == device
-        size = activity["bytes"].fill_null(0).to_numpy()
+        size = filled(activity["bytes"], 0)
         mine &= (size > _LEAST_BYTES) & (launch >= 0)
         return np.sort(ints(self.launches, "start_ps")[launch[mine]])
 

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from stepscope._core import numbering
-from stepscope.trace.reading.nullable import nullable
+from stepscope.trace.reading.nullable import filled, held, nullable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,26 +24,20 @@ def ints(frame: pl.DataFrame, column: str) -> NDArray[np.int64]:
 
 def handles(frame: pl.DataFrame, column: str) -> NDArray[np.int32]:
     """Return a column of row numbers or handles as int32; -1 stands for null."""
-    series = frame[column]
-    if series.null_count():
-        series = series.fill_null(-1)
-    array: NDArray[np.int32] = series.to_numpy()
+    array: NDArray[np.int32] = filled(frame[column], -1)
     return array if array.dtype == np.int32 else array.astype(np.int32)
 
 
 def codes(frame: pl.DataFrame, column: str) -> NDArray[np.uint8]:
     """Return an Enum column as the positions of its categories; 255 stands for null."""
     series = frame[column].to_physical().cast(pl.UInt8)
-    if series.null_count():
-        series = series.fill_null(255)
-    array: NDArray[np.uint8] = series.to_numpy()
+    array: NDArray[np.uint8] = filled(series, 255)
     return array
 
 
 def present(frame: pl.DataFrame, column: str) -> NDArray[np.bool_]:
     """Return True where a column holds a value."""
-    array: NDArray[np.bool_] = frame[column].is_not_null().to_numpy()
-    return array
+    return held(frame[column])
 
 
 def picked(

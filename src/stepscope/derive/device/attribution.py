@@ -21,6 +21,7 @@ from stepscope.derive.names.op_names import (
 )
 from stepscope.frozen import Frozen
 from stepscope.trace.device_activity import ACTIVITY_KINDS
+from stepscope.trace.reading.nullable import held
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ class _Found:
         self, rows: NDArray[np.int64], code: NDArray[np.int32], named: pl.DataFrame
     ) -> None:
         """Give rows the ops that `named` has for their codes; a null name is none."""
-        known = named["name"].is_not_null().to_numpy()
+        known = held(named["name"])
         number = np.where(known, self._count + np.cumsum(known) - 1, 0)
         self.op[rows] = number.astype(np.int32)[code]
         self._count += int(known.sum())

@@ -12,6 +12,7 @@ from stepscope.derive.columns.arrays import ints
 from stepscope.derive.columns.dense_codes import dense
 from stepscope.frozen import Frozen
 from stepscope.trace.quality import QualityNote
+from stepscope.trace.reading.nullable import filled
 from stepscope.units import duration_text
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ def _matched(
     has_id = activity["correlation"].is_not_null()
     if not has_id.any() or not len(launches):
         return found, counts
-    ids: NDArray[np.int64] = activity["correlation"].fill_null(0).to_numpy()
+    ids: NDArray[np.int64] = filled(activity["correlation"], 0)
     called = ints(launches, "correlation")
     shared = _shared_processes(activity, launches)
     if shared is not None:

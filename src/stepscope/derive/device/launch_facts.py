@@ -17,6 +17,7 @@ from stepscope._core import launches as kernels
 from stepscope.derive.columns.arrays import codes, handles, ints, picked
 from stepscope.frozen import Frozen
 from stepscope.trace.device_activity import ACTIVITY_KINDS
+from stepscope.trace.reading.nullable import is_true
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
@@ -234,7 +235,7 @@ def _copied_late_ps(
 ) -> NDArray[np.int64]:
     """Return by how much copies to pageable memory end after their call returned."""
     pageable = event_types["name"].str.contains(_TO_PAGEABLE, literal=True)
-    named = pageable.fill_null(value=False).to_numpy()
+    named = is_true(pageable)
     rows = picked(handles(device_activity, "type"), named)
     rows = rows[launch_of[rows] >= 0]
     ended = (

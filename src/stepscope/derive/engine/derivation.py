@@ -13,7 +13,7 @@ from stepscope.frozen import Frozen
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
-__all__ = ["Derivation", "declared"]
+__all__ = ["Derivation", "declared", "derivation_of"]
 
 
 class Derivation(Frozen, frozen=True, eq=True):
@@ -34,7 +34,9 @@ class Derivation(Frozen, frozen=True, eq=True):
 def declared(
     functions: Iterable[Callable[..., object]], given: Collection[str]
 ) -> dict[str, Derivation]:
-    """Read the signatures of all derivations, by name.
+    """Read the signatures of all derivations, by name, and check them together.
+
+    A run reads only those that it needs; a test reads all.
 
     Args:
         functions: Pure functions of keyword-only parameters.
@@ -46,7 +48,7 @@ def declared(
     """
     found: dict[str, Derivation] = {}
     for function in functions:
-        derivation = _read(function)
+        derivation = derivation_of(function)
         if derivation.name in found or derivation.name in given:
             raise TypeError(f"{derivation.name}: declared twice")
         found[derivation.name] = derivation
@@ -61,7 +63,13 @@ def declared(
     return found
 
 
-def _read(function: Callable[..., object]) -> Derivation:
+def derivation_of(function: Callable[..., object]) -> Derivation:
+    """Read the signature of one derivation.
+
+    Raises:
+        TypeError: The signature lacks what is needed; the message names the function
+            and the parameter.
+    """
     name = function.__name__
     # `inspect.signature` would say the same in twenty times the time.
     code = function.__code__

@@ -14,6 +14,7 @@ from stepscope.derive.columns.arrays import codes, handles, ints, picked
 from stepscope.derive.intervals.nesting import nest_subset
 from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.frozen import Frozen
+from stepscope.trace.reading.nullable import absent
 from stepscope.trace.tracks import TRACK_KINDS
 from stepscope.tracer_remedies import RECORD_CALLS
 from stepscope.unavailable import Unavailable
@@ -200,7 +201,7 @@ def _frame_rows(
     """Return rows of events of the host that are runs of functions, ascending."""
     is_frame = event_kinds.has(EventFlag.PYTHON_FRAME)
     kind = codes(tracks, "kind")
-    on_host = tracks["device"].is_null().to_numpy() & np.isin(kind, (_THREAD, _SAMPLES))
+    on_host = absent(tracks["device"]) & np.isin(kind, (_THREAD, _SAMPLES))
     types = handles(events, "type")
     begins, ends = ints(tracks, "event_begin"), ints(tracks, "event_end")
     found = [

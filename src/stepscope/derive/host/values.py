@@ -9,6 +9,7 @@ import numpy as np
 from stepscope.derive.columns.arrays import codes, handles, ints, picked
 from stepscope.derive.columns.dense_codes import dense
 from stepscope.derive.columns.stat_values import StatRows, find_handle, rows_with_key
+from stepscope.trace.reading.nullable import absent
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.trace.stats import DOUBLE, INT, PLACE_TEXT, REF, UINT
 from stepscope.trace.tracks import TRACK_KINDS
@@ -50,7 +51,7 @@ _THREAD: Final = TRACK_KINDS.categories.to_list().index("thread")
 
 def host_ranges(tracks: pl.DataFrame) -> list[tuple[int, int]]:
     """Return the rows of events on host threads, as ascending disjoint ranges."""
-    on_host = tracks["device"].is_null().to_numpy()
+    on_host = absent(tracks["device"])
     threads = np.flatnonzero(on_host & (codes(tracks, "kind") == _THREAD))
     begins, ends = ints(tracks, "event_begin"), ints(tracks, "event_end")
     ranges: list[tuple[int, int]] = []

@@ -20,6 +20,7 @@ from stepscope.derive.intervals.nesting import nest_subset
 from stepscope.derive.names.event_kinds import EventFlag, OpCategory
 from stepscope.frozen import Frozen
 from stepscope.remedies import COPY_AGAIN
+from stepscope.trace.reading.nullable import absent
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
 
@@ -231,7 +232,7 @@ class _Scene(Frozen, frozen=True):
         self, rows: NDArray[np.int32], excluded: NDArray[np.bool_]
     ) -> NDArray[np.int64]:
         """Return the rows on host tracks whose type is not excluded."""
-        on_host = self.tracks["device"].is_null().to_numpy()
+        on_host = absent(self.tracks["device"])
         mine = on_host[handles(self.events, "track")[rows]]
         return rows[mine & ~excluded[handles(self.events, "type")[rows]]].astype(
             np.int64

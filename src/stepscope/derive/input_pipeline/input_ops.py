@@ -23,6 +23,7 @@ from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
 from stepscope.remedies import COPY_AGAIN
 from stepscope.trace.device_activity import ACTIVITY_KINDS
+from stepscope.trace.reading.nullable import is_true
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
 
@@ -362,7 +363,7 @@ def _by_name(
         ],
         dtype=pl.String,
     )
-    enqueue = infeed.fill_null(value=False).to_numpy()
+    enqueue = is_true(infeed)
     for source, mask, category in (
         ("iterator", dataset, iterator),
         ("loader", named_input, fetching),

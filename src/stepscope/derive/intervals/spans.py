@@ -190,8 +190,8 @@ class Spans(Frozen, frozen=True, dict=True):
         """Return the part within one window, for two searches; it may share arrays."""
         if end_ps <= start_ps:
             return Spans.empty()
-        first = int(np.searchsorted(self.end_ps, start_ps, side="right"))
-        last = int(np.searchsorted(self.start_ps, end_ps, side="left"))
+        first = int(self.end_ps.searchsorted(start_ps, side="right"))
+        last = int(self.start_ps.searchsorted(end_ps, side="left"))
         starts, ends = self.start_ps[first:last], self.end_ps[first:last]
         if len(starts) and int(starts[0]) < start_ps:
             starts = starts.copy()
@@ -222,7 +222,7 @@ class Spans(Frozen, frozen=True, dict=True):
 
     def holding(self, times_ps: NDArray[np.int64]) -> NDArray[np.intp]:
         """Return by time the interval that holds it, -1 for none."""
-        at = np.searchsorted(self.start_ps, times_ps, side="right") - 1
+        at = self.start_ps.searchsorted(times_ps, side="right") - 1
         inside = times_ps < np.append(self.end_ps, 0)[at]
         return np.where((at >= 0) & inside, at, -1)
 
@@ -277,8 +277,8 @@ class Spans(Frozen, frozen=True, dict=True):
             first, count = self._ranges_beside(other)
             if 2 * int(count.sum()) <= len(self):
                 return self._at(first, count)
-        begin = int(np.searchsorted(self.end_ps, other.start_ps[0], side="right"))
-        end = int(np.searchsorted(self.start_ps, other.end_ps[-1], side="left"))
+        begin = int(self.end_ps.searchsorted(other.start_ps[0], side="right"))
+        end = int(self.start_ps.searchsorted(other.end_ps[-1], side="left"))
         if begin == 0 and end == len(self):
             return self
         return Spans(self.start_ps[begin:end], self.end_ps[begin:end])
@@ -290,8 +290,8 @@ class Spans(Frozen, frozen=True, dict=True):
 
         One that reaches into the next of the others counts for the first of them.
         """
-        first = np.searchsorted(self.end_ps, other.start_ps, side="right")
-        last = np.searchsorted(self.start_ps, other.end_ps, side="left")
+        first = self.end_ps.searchsorted(other.start_ps, side="right")
+        last = self.start_ps.searchsorted(other.end_ps, side="left")
         first[1:] = np.maximum(first[1:], last[:-1])
         return first, np.maximum(last - first, 0)
 
@@ -302,7 +302,7 @@ class Spans(Frozen, frozen=True, dict=True):
 
     def _is_inside_one_of(self, other: Spans) -> bool:
         """Return whether another set covers all of this one with one interval."""
-        at = int(np.searchsorted(other.end_ps, self.end_ps[-1], side="left"))
+        at = int(other.end_ps.searchsorted(self.end_ps[-1], side="left"))
         return at < len(other) and bool(other.start_ps[at] <= self.start_ps[0])
 
 

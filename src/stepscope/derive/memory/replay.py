@@ -17,6 +17,7 @@ import polars as pl
 
 from stepscope.derive.columns.arrays import present
 from stepscope.frozen import Frozen
+from stepscope.trace.reading.nullable import filled, held
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -171,7 +172,7 @@ def _chain(
 
 def _values(series: pl.Series) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Return the numbers of a column, 0 for null, and where there is one."""
-    return series.fill_null(0).to_numpy(), series.is_not_null().to_numpy()
+    return filled(series, 0), held(series)
 
 
 def _first_greatest(values: NDArray[np.int64], known: NDArray[np.bool_]) -> int | None:

@@ -17,6 +17,7 @@ from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.derive.steps.marker_events import STEP_RANGE
 from stepscope.frozen import Frozen
 from stepscope.remedies import ALLOW_DEVICE_TRACER, NAME_RANGES
+from stepscope.trace.reading.nullable import absent, is_true
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.trace.tracks import TRACK_KINDS
 from stepscope.tracer_remedies import RECORD_LAUNCHES
@@ -209,7 +210,7 @@ def _rows(
     ours = thread & ~tracks["name"].str.contains(_POOL).to_numpy()
     track = handles(events, "track")[rows]
     # The producer names ranges only of types that may be some.
-    told = event_types["annotation"].fill_null(value=False).to_numpy()[types[rows]]
+    told = is_true(event_types["annotation"])[types[rows]]
     found = told & thread[track]
     guessed = ~told & ours[track]
     if guessed.any():
@@ -225,7 +226,7 @@ def _rows(
 
 def _threads(tracks: pl.DataFrame) -> NDArray[np.bool_]:
     thread = TRACK_KINDS.categories.to_list().index("thread")
-    on_host: NDArray[np.bool_] = tracks["device"].is_null().to_numpy()
+    on_host: NDArray[np.bool_] = absent(tracks["device"])
     found: NDArray[np.bool_] = on_host & (codes(tracks, "kind") == thread)
     return found
 

@@ -11,6 +11,7 @@ from stepscope._core.nesting import inherit
 from stepscope.derive.columns.arrays import handles, picked
 from stepscope.derive.model.places import Places, chained
 from stepscope.frozen import Frozen
+from stepscope.trace.reading.nullable import held
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -97,7 +98,7 @@ def _event_places(
     events: pl.DataFrame, nesting: Nesting, texts: pl.Series
 ) -> EventPlaces | None:
     """Return places of the events whose type has a text."""
-    named = texts.is_not_null().to_numpy()
+    named = held(texts)
     if not named.any():
         return None
     types = handles(events, "type")

@@ -18,6 +18,7 @@ from stepscope.derive.device.precision import KERNEL_KIND, PrecisionEvidence
 from stepscope.derive.ops.run_costs import RUN_COSTS
 from stepscope.hardware import peak_flops, rates_of, unit_of
 from stepscope.trace.device_activity import ACTIVITY_KINDS
+from stepscope.trace.reading.nullable import filled, held
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_S
 
@@ -179,10 +180,10 @@ def _of_copies(
     device_activity: pl.DataFrame,
 ) -> pl.DataFrame:
     """Return costs of ops that only copy and fill, by the bytes of each copy."""
-    known = device_activity["bytes"].is_not_null().to_numpy()
+    known = held(device_activity["bytes"])
     moved = totals_by(
         activity_classes.code,
-        device_activity["bytes"].fill_null(0).to_numpy(),
+        filled(device_activity["bytes"], 0),
         count=len(of_class),
         where=known,
     )

@@ -14,6 +14,7 @@ from stepscope.derive.costs.family import Part
 from stepscope.derive.costs.operands import from_lists, from_text
 from stepscope.derive.host.values import text_codes
 from stepscope.frozen import Frozen
+from stepscope.trace.reading.nullable import filled
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
 
@@ -177,10 +178,10 @@ def _charge_instructions(
     """Charge executions of instructions of compiled programs by row of hlo_ops."""
     if isinstance(instruction_costs, Unavailable) or not len(found.ops):
         return
-    row = found.ops["hlo"].fill_null(-1).to_numpy()[found.op]
+    row = filled(found.ops["hlo"], -1)[found.op]
     known = np.flatnonzero(row >= 0)
     for column, target in (("flops", flops), ("accessed_bytes", accessed)):
-        values = instruction_costs[column].fill_null(_UNKNOWN).to_numpy()
+        values = filled(instruction_costs[column], _UNKNOWN)
         target[known] = values[row[known]]
 
 

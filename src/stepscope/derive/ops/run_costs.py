@@ -10,6 +10,7 @@ import polars as pl
 from stepscope.derive.columns.arrays import handles, nullable
 from stepscope.derive.columns.stat_values import find_handle, rows_with_key
 from stepscope.derive.host.values import int_values
+from stepscope.trace.reading.nullable import filled
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
 
@@ -53,7 +54,7 @@ def run_costs(
         Columns `RUN_COSTS`, one row per op.
     """
     ops, classes = activity_ops.ops, activity_classes.rows
-    hlo = ops["hlo"].fill_null(-1).to_numpy()
+    hlo = filled(ops["hlo"], -1)
     columns = {}
     for name, value in _STORED.items():
         cost = np.full(len(ops), -1, np.int64)

@@ -22,6 +22,7 @@ from stepscope.derive.phases.rules import (
     range_phases,
 )
 from stepscope.frozen import Frozen
+from stepscope.trace.reading.nullable import is_true
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
 
@@ -92,7 +93,7 @@ def host_phases(
         firm = np.where(is_firm, of_type, np.int32(-1))[types]
         _hand_down(event_nesting, firm)
     # Calls of functions hold ops of all phases.
-    calls = host_op_events.ops["call"].fill_null(value=False).to_numpy()
+    calls = is_true(host_op_events.ops["call"])
     of_op = np.where(calls, UNKNOWN_PHASE, named).astype(np.int32)
     op_label = _labels(of_op)[host_op_events.op]
     at = host_op_events.event

@@ -18,6 +18,7 @@ from stepscope.derive.columns.dense_codes import Codes, combined, dense
 from stepscope.derive.names.event_kinds import EventFlag, EventKinds
 from stepscope.derive.repetition.symbol_sequence import SymbolSequence
 from stepscope.trace.device_activity import ACTIVITY_KINDS
+from stepscope.trace.reading.nullable import absent
 from stepscope.trace.tracks import TRACK_KINDS
 
 if TYPE_CHECKING:
@@ -179,7 +180,7 @@ def instruction_sequence(
 def program_threads(tracks: pl.DataFrame) -> NDArray[np.bool_]:
     """Return True for rows of `tracks` that are host threads, not input workers."""
     thread = TRACK_KINDS.categories.to_list().index("thread")
-    on_host: NDArray[np.bool_] = tracks["device"].is_null().to_numpy()
+    on_host: NDArray[np.bool_] = absent(tracks["device"])
     worker: NDArray[np.bool_] = tracks["name"].str.starts_with(_RUNNER).to_numpy()
     found: NDArray[np.bool_] = (codes(tracks, "kind") == thread) & on_host & ~worker
     return found

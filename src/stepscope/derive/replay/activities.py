@@ -10,6 +10,7 @@ from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.device.launch_facts import ASSUMED_LATENCY_PS
 from stepscope.frozen import Frozen
 from stepscope.trace.device_activity import ACTIVITY_KINDS
+from stepscope.trace.reading.nullable import filled
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_US
 
@@ -164,7 +165,7 @@ def activities_of(
         track=track[order],
         device=handles(device_activity, "device")[rows],
         stream=ints(device_activity, "stream")[rows],
-        number=device_activity["correlation"][rows].fill_null(-1).to_numpy(),
+        number=filled(device_activity["correlation"][rows], -1),
         start_ps=begun,
         end_ps=begun + ints(device_activity, "dur_ps")[rows],
         launch=launch,

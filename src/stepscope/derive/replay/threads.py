@@ -15,6 +15,7 @@ from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.step_time.host_codes import HostCode
 from stepscope.derive.step_time.threads import EVIDENCE
 from stepscope.frozen import Frozen
+from stepscope.trace.reading.nullable import absent
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def threads_of(
     Returns:
         The program's own thread, then the others.
     """
-    on_host = tracks["device"].is_null().to_numpy()
+    on_host = absent(tracks["device"])
     driving = [track for track in classes.threads.tracks() if on_host[track]]
     callers = [] if activities is None else np.unique(activities.caller).tolist()
     working = [track for track, sets in classes.by_thread.items() if sets]

@@ -21,6 +21,7 @@ from stepscope.derive.names.event_kinds import EventFlag, HostClass
 from stepscope.derive.step_time.device_sets import NO_DEVICE_EVENTS
 from stepscope.frozen import Frozen
 from stepscope.trace.device_activity import ACTIVITY_KINDS
+from stepscope.trace.reading.nullable import absent
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.trace.tracks import TRACK_KINDS
 from stepscope.unavailable import Unavailable
@@ -261,7 +262,7 @@ class HostEvents(Frozen, frozen=True):
 
     def _on_threads(self) -> NDArray[np.bool_]:
         """Return True per track that is a host thread."""
-        on_host = self.tracks["device"].is_null().to_numpy()
+        on_host = absent(self.tracks["device"])
         threads: NDArray[np.bool_] = on_host & (codes(self.tracks, "kind") == _THREAD)
         return threads
 

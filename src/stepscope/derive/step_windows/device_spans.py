@@ -47,6 +47,8 @@ def device_spans(
     measured = pl.DataFrame(schema=_HULLS)
     if activity_steps is not None and device_activity is not None:
         measured = _hulls(activity_steps, device_activity)
+    if measured.is_empty() and steps.stored.is_empty():
+        return pl.DataFrame(schema=DEVICE_SPANS)
     stored = _longest_stored(steps)
     both = measured.join(
         stored, on=["step_row", "device"], how="full", coalesce=True

@@ -14,6 +14,7 @@ from stepscope.derive.names.event_kinds import HostClass
 from stepscope.derive.step_windows.kinds import device_work, host_work, other_kinds
 from stepscope.derive.step_windows.warm_up import warm_up
 from stepscope.frozen import Frozen
+from stepscope.trace.reading.nullable import is_true
 from stepscope.trace.reading.stat_keys import StatKey
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def window_flags(
     step = handles(rows, "step_row")
     n = len(rows)
     is_open = rows["open_end"].to_numpy()
-    cut = steps.rows["cut"].fill_null(value=False).to_numpy()[step].copy()
+    cut = is_true(steps.rows["cut"])[step].copy()
     if n > 1 and launches is not None and correlation is not None:
         begin = ints(steps.rows, "start_ps")
         cut[-1] |= _last_is_unexecuted(begin, launches, correlation)

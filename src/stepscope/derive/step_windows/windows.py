@@ -27,6 +27,7 @@ from stepscope.derive.step_windows.device_spans import DEVICE_SPANS, device_span
 from stepscope.derive.step_windows.executor import only_dispatched, step_instructions
 from stepscope.derive.step_windows.flags import LEFT_OUT, WindowFacts, window_flags
 from stepscope.frozen import Frozen
+from stepscope.trace.reading.nullable import filled
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
 
@@ -90,9 +91,10 @@ def typical(rows: pl.DataFrame) -> pl.DataFrame:
     Args:
         rows: One row per window or more, with `open_end` and `flags`.
     """
-    closed = rows.filter(~pl.col("open_end"))
+    closed = ~pl.col("open_end")
     apart = pl.col("flags").list.set_intersection(list(LEFT_OUT)).list.len() > 0
-    for kept in (closed.filter(~apart), closed):
+    for wanted in (closed & ~apart, closed):
+        kept = rows.filter(wanted)
         if len(kept):
             return kept
     return rows
@@ -223,7 +225,7 @@ def _worked_until(
 ) -> NDArray[np.int64]:
     """Return the later end of marker and device work; the least int64 if unknown."""
     unknown = np.iinfo(np.int64).min
-    ends = steps.rows["end_ps"].fill_null(unknown).to_numpy()
+    ends = filled(steps.rows["end_ps"], unknown)
     until: NDArray[np.int64] = np.maximum(ends, np.where(busy, last, unknown))
     if steps.source == "device_line":
         # Activity that the producer left out of the last stored step is in no step.

@@ -18,6 +18,7 @@ from stepscope.derive.columns.stat_values import (
 )
 from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.frozen import Frozen
+from stepscope.trace.reading.nullable import absent, filled, held
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.trace.tracks import TRACK_KINDS
 
@@ -160,10 +161,10 @@ def numbered_ranges(
         text=pl.col("name").str.extract(STEP_RANGE, 1),
         number=pl.col("name").str.extract(STEP_RANGE, 2).cast(pl.Int64),
     )
-    named = parts["number"].is_not_null().to_numpy()
+    named = held(parts["number"])
     of_type = handles(events, "type")
     event = picked(of_type, named).astype(np.int32)
-    number = parts["number"].fill_null(0).to_numpy()[of_type[event]]
+    number = filled(parts["number"], 0)[of_type[event]]
     marks = _marks(events, event, number)
     keep = _is_thread(tracks)[marks.track]
     marks = marks.only(keep)
@@ -211,7 +212,7 @@ def _marks(
 
 def _is_thread(tracks: pl.DataFrame) -> NDArray[np.bool_]:
     kind = codes(tracks, "kind") == TRACK_KINDS.categories.to_list().index("thread")
-    host: NDArray[np.bool_] = tracks["device"].is_null().to_numpy()
+    host: NDArray[np.bool_] = absent(tracks["device"])
     thread: NDArray[np.bool_] = kind & host
     return thread
 

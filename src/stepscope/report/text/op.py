@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stepscope.report.page import Piece, bar, line, plain_text, table, wrapped
-from stepscope.report.to_table import reasons
+from stepscope.report.reasons import reasons
 from stepscope.report.words.names import FILL_WORDS, percent, us
 from stepscope.units import bytes_text
 

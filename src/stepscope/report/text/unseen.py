@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
+from stepscope.report.document import doubts_of
 from stepscope.report.page import line, wrapped
 from stepscope.report.text.memory import dashes
-from stepscope.report.to_json import doubts_of
 from stepscope.report.words.names import listed, sentence
 
 if TYPE_CHECKING:

@@ -1,16 +1,20 @@
-"""Arrays with gaps become series with nulls."""
+"""Arrays with gaps become series with nulls, and the other way round.
+
+Most columns hold no null at all, or nothing else. That is known without looking, while
+an expression of polars takes 40 us however short the column is.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import polars as pl
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["nullable"]
+__all__ = ["absent", "filled", "held", "is_true", "nullable"]
 
 #: An expression takes 50 us more than what it saves on fewer values.
 _LONG: Final = 20_000
@@ -29,3 +33,31 @@ def nullable(name: str, values: NDArray[Any], present: NDArray[np.bool_]) -> pl.
         return pl.select(marked).to_series()
     nothing = pl.Series([None], dtype=series.dtype).new_from_index(0, len(series))
     return series.zip_with(pl.Series("present", present), nothing)
+
+
+def held(series: pl.Series) -> NDArray[np.bool_]:
+    """Return True where a series holds a value."""
+    missing = series.null_count()
+    if 0 < missing < len(series):
+        array: NDArray[np.bool_] = series.is_not_null().to_numpy()
+        return array
+    return np.full(len(series), not missing)
+
+
+def absent(series: pl.Series) -> NDArray[np.bool_]:
+    """Return True where a series is null."""
+    return ~held(series)
+
+
+def filled(series: pl.Series, value: float) -> NDArray[Any]:
+    """Return the values of a series, with one value in the place of every null."""
+    if series.null_count():
+        series = series.fill_null(value)
+    return series.to_numpy()
+
+
+def is_true(series: pl.Series) -> NDArray[np.bool_]:
+    """Return True where a series of truth values holds True."""
+    if series.null_count():
+        series = series.fill_null(value=False)
+    return series.to_numpy()

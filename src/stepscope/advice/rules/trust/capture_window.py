@@ -5,8 +5,9 @@ Definition: docs/advice/capture_window.md.
 
 from __future__ import annotations
 
-import statistics
 from typing import TYPE_CHECKING, Final
+
+import numpy as np
 
 from stepscope.advice.finding import Action, Fact, Finding, Severity
 from stepscope.advice.item import Item
@@ -189,7 +190,7 @@ def _seen(
         clean=len(lengths) - dirty,
         early_percent=100 * sum(early) / max(shares.total_ps, 1),
         late_percent=100 * sum(later) / max(sum(lengths[FIRST_STEPS:]), 1),
-        times=lengths[0] / max(statistics.median(others), 1)
+        times=lengths[0] / max(float(np.median(others)), 1)
         if len(others) >= thresholds.few_steps.value
         else None,
         apart_ps=(max(begins) - min(begins)) * PS_PER_NS if several else None,
@@ -207,7 +208,7 @@ def _flaw(
         return "warm_up", "warn" if seen.clean < few else "info"
     if seen.judged < few:
         return "few", "info"
-    length = statistics.median(shares.window_ps)
+    length = float(np.median(shares.window_ps))
     if seen.apart_ps is not None and seen.apart_ps > length:
         return "ranks", "info"
     long = seen.times is not None and seen.times > thresholds.long_first_step.value

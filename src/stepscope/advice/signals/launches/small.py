@@ -218,6 +218,9 @@ def _of_host(
             & (pl.col("self") < thresholds.small_op.value * pl.col("count"))
         )
     )
+    if often.is_empty():
+        nothing = (0,) * steps
+        return SmallOps(nothing, nothing, per_step=0.0, mean_ps=None, names=())
     short = rows.with_columns(short=pl.col("type").is_in(often["type"].to_list()))
     gaps = _gaps(short)
     times = np.zeros(steps, np.int64)
@@ -236,7 +239,7 @@ def _of_host(
         dispatch_ps=tuple(times.tolist()),
         own_ps=tuple(own.tolist()),
         per_step=count / steps,
-        mean_ps=int(often["self"].sum()) / count if count else None,
+        mean_ps=int(often["self"].sum()) / count,
         names=tuple(
             (name, number / steps)
             for name, number in largest.select("type", "count").iter_rows()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.finding import Part
@@ -11,6 +10,7 @@ from stepscope.derive.columns.arrays import ints
 from stepscope.derive.host.function_frames import function_frames
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.step_windows.windows import windows
+from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -31,8 +31,7 @@ _MOST: Final = 0.5
 _BEGINNINGS: Final = ("<module>", "_bootstrap")
 
 
-@dataclass(frozen=True)
-class RareFunctions:
+class RareFunctions(Frozen, frozen=True):
     """When the program's own functions ran, on one host.
 
     It is no group of numbers: what a rule asks for is worked out then.

@@ -5,8 +5,9 @@ A worker is a device of a host; on a host without devices the host itself.
 
 from __future__ import annotations
 
-import statistics
 from typing import TYPE_CHECKING, Final
+
+import numpy as np
 
 from stepscope.advice.signals.clean_steps import step_basis
 from stepscope.advice.signals.device import device_signals
@@ -154,7 +155,7 @@ def _step(step: PodStep, *, on_host: bool) -> StepWorkers:
     waited = [one for one in waits if one is not None]
     return StepWorkers(
         window_ps=_ps(max(one.total_ms for one in step.workers)),
-        waiting_ps=_ps(statistics.median(waited)) if waited else None,
+        waiting_ps=_ps(float(np.median(waited))) if waited else None,
         excess_ps=_ps(_excess(known)) if all_known else None,
         busiest=_label(busiest) if all_known else None,
         last=_label(last) if last.waited_for_ms else None,
@@ -171,7 +172,7 @@ def _excess(work_ms: Sequence[float]) -> float:
         work_ms: Work of two workers or more.
     """
     *others, most = sorted(work_ms)
-    return most - statistics.median(others)
+    return most - float(np.median(others))
 
 
 def _work_ms(worker: Worker | WorkerSummary, *, on_host: bool) -> float | None:

@@ -18,6 +18,7 @@ from stepscope.formats.kineto.columns.categories import EventClass
 from stepscope.formats.kineto.columns.declared import Interned
 from stepscope.formats.kineto.json.lenient import json_value
 from stepscope.frozen import Frozen
+from stepscope.trace.reading.nullable import filled, held
 from stepscope.xspace.op_links import innermost_around, last_with_id
 from stepscope.xspace.operands import operands_text
 
@@ -124,7 +125,9 @@ def _shape_text(dims: bytes, types: bytes) -> str | None:
 
 def _by_id(ops: OpColumns, frame: pl.DataFrame) -> tuple[NDArray[np.int32], int]:
     """Return by row the operator with its `External id`, and how many repeat an id."""
-    wanted = frame["external"].fill_null(-1).to_numpy()
+    if frame.is_empty():
+        return np.zeros(0, np.int32), 0
+    wanted = filled(frame["external"], -1)
     same = (frame["external"] == frame["correlation"]).fill_null(value=False).to_numpy()
     found = np.full(len(wanted), -1, np.int32)
     known = np.flatnonzero(ops.external >= 0)
@@ -136,12 +139,12 @@ def _by_id(ops: OpColumns, frame: pl.DataFrame) -> tuple[NDArray[np.int32], int]
 
 def _call_of(activities: pl.DataFrame, calls: pl.DataFrame) -> NDArray[np.int64]:
     """Return by activity the last call with its correlation id, -1 for none."""
-    present = np.flatnonzero(calls["correlation"].is_not_null().to_numpy())
+    present = np.flatnonzero(held(calls["correlation"]))
     found = np.full(activities.height, -1, np.int64)
-    asked = np.flatnonzero(activities["correlation"].is_not_null().to_numpy())
+    asked = np.flatnonzero(held(activities["correlation"]))
     at = last_with_id(
-        calls["correlation"].fill_null(0).to_numpy()[present],
-        activities["correlation"].fill_null(0).to_numpy()[asked],
+        filled(calls["correlation"], 0)[present],
+        filled(activities["correlation"], 0)[asked],
     )
     found[asked] = np.where(at >= 0, np.append(present, -1)[at], -1)
     return found

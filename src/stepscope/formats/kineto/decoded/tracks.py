@@ -15,6 +15,7 @@ from stepscope.formats.kineto.columns.categories import ON_THREAD, EventClass
 from stepscope.formats.kineto.columns.declared import whole_number
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
+from stepscope.trace.reading.nullable import absent, filled
 from stepscope.trace.tracks import TRACKS
 
 if TYPE_CHECKING:
@@ -136,6 +137,8 @@ class _Placing:
     def streams(self, what: DeviceColumns) -> None:
         """Add what ran on streams, and what waited for them."""
         place = what.place
+        if not len(place):
+            return
         device = self._or_process(what.frame["device"], place)
         stream = self._or_thread(what.frame["stream"], place)
         usable = np.flatnonzero((device >= 0) & (device < _MOST_DEVICES))
@@ -297,8 +300,8 @@ class _Placing:
         self, device: pl.Series, place: NDArray[np.int64]
     ) -> NDArray[np.int64]:
         """Return the device: in older files the process number is its ordinal."""
-        missing = device.is_null().to_numpy()
-        found: NDArray[np.int64] = device.fill_null(-1).to_numpy()
+        found: NDArray[np.int64] = filled(device, -1)
+        missing = absent(device)
         if not missing.any():
             return found
         pids = np.array([-1 if it is None else it for it in self._pids], np.int64)
@@ -307,8 +310,8 @@ class _Placing:
     def _or_thread(
         self, stream: pl.Series, place: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        missing = stream.is_null().to_numpy()
-        found: NDArray[np.int64] = stream.fill_null(-1).to_numpy()
+        found: NDArray[np.int64] = filled(stream, -1)
+        missing = absent(stream)
         if not missing.any():
             return found
         tids = np.array([-1 if it is None else it for it in self._tids], np.int64)

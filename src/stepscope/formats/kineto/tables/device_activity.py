@@ -11,7 +11,7 @@ from stepscope.formats.kineto.columns.categories import EventClass
 from stepscope.formats.kineto.tables.copies import kind_of_copy
 from stepscope.formats.kineto.tables.geometries import geometries_of
 from stepscope.frozen import Frozen
-from stepscope.trace.device_activity import ACTIVITY_KINDS, DEVICE_ACTIVITY
+from stepscope.trace.device_activity import ACTIVITY_KINDS, DEVICE_ACTIVITY, GEOMETRIES
 from stepscope.trace.reading.activity_names import (
     NOT_ACTIVITY,
     SOME_COPY,
@@ -51,6 +51,8 @@ class Activity(Frozen, frozen=True, kw_only=True, eq=True):
 def collect_activity(recording: Recording) -> Activity:
     """Everything that ran on the devices of a file, in the order of `events`."""
     given = recording.columns.activity
+    if not len(given.place):
+        return _nothing()
     row = recording.timeline.row[given.place]
     kind, undirected = _kinds(recording)
     entries = np.flatnonzero((row >= 0) & (kind != _NONE))
@@ -69,6 +71,16 @@ def collect_activity(recording: Recording) -> Activity:
         refused=refused,
         undirected=undirected,
         unmatched=int(np.count_nonzero(call < 0)),
+    )
+
+
+def _nothing() -> Activity:
+    return Activity(
+        frame=pl.DataFrame(schema=DEVICE_ACTIVITY.dtypes()),
+        geometries=pl.DataFrame(schema=GEOMETRIES.dtypes()),
+        refused={},
+        undirected=0,
+        unmatched=0,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
 import polars as pl
 
 from stepscope.trace.device_activity import GEOMETRIES
@@ -15,7 +16,6 @@ from stepscope.trace.reading.launch_limits import (
 )
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["geometries_of"]
@@ -36,6 +36,8 @@ def geometries_of(
         Row of the table by kernel (-1: nothing is known), the table, and how many
         kernels had each field refused as impossible.
     """
+    if frame.is_empty():
+        return np.zeros(0, np.int32), pl.DataFrame(schema=GEOMETRIES.dtypes()), {}
     possible, refused = _possible(frame)
     columns = possible.select(
         # Zero registers or no such field: AMD's tracer does not know them.

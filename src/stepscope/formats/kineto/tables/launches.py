@@ -9,6 +9,7 @@ import polars as pl
 
 from stepscope.formats.lost import or_lost
 from stepscope.trace.launches import LAUNCHES
+from stepscope.trace.reading.nullable import held
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def launches(recording: Recording, activity: Activity) -> pl.DataFrame | Unavail
     calls = recording.columns.calls
     row = recording.timeline.row[calls.place]
     correlation = calls.frame["correlation"]
-    entries = np.flatnonzero((row >= 0) & correlation.is_not_null().to_numpy())
+    entries = np.flatnonzero((row >= 0) & held(correlation))
     if not len(entries):
         without = activity.frame.is_empty()
         return or_lost(_NO_DEVICE if without else _NO_CALLS, recording.damaged_at)
