@@ -63,6 +63,10 @@ _WORDS: Final = Words(
             "Runs of small kernels could each be one kernel: {ms_per_step} a step, "
             "most of it {named}."
         ),
+        (
+            "Runs of small kernels could each be one kernel: {share_percent} of the "
+            "time, most of it {named}."
+        ),
     ),
     texts={
         ("fail", None): (

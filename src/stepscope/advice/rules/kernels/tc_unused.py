@@ -79,6 +79,10 @@ _WORDS: Final = Words(
             "Products run beside the matrix units (Tensor Cores): {ms_per_step} a "
             "step, most of it {named}."
         ),
+        (
+            "Products run beside the matrix units (Tensor Cores): {share_percent} of "
+            "the time, most of it {named}."
+        ),
     ),
     texts={
         ("fail", None): (
