@@ -26,7 +26,8 @@ _ACTIONS: Final = (
     Action(
         cause="any",
         framework="TensorFlow",
-        text="Mark each step, with the fetch of its batch inside the mark.",
+        text="Mark each step, with the fetch of its batch inside the mark. `Model.fit` "
+        "marks its own: record several batches of it.",
         code=(
             "with tf.profiler.experimental.Trace('train', step_num=i, _r=1): "
             "step(next(it))"
