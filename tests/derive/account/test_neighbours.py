@@ -33,4 +33,4 @@ def test_a_gap_is_named_by_its_neighbours() -> None:
 
 def test_a_gap_between_calls_of_one_function_names_it_once() -> None:
     found = between_ms(("answer", 1_000.0, 500.0), ("answer", 3_000.0, 990.0))
-    assert found["between calls of answer"] == 1.5
+    assert found["between two calls of answer"] == 1.5

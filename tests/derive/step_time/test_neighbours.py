@@ -8,6 +8,7 @@ import pytest
 from tests.support.traces import blueprint
 
 from stepscope.derive.account.parts import AccountParts, account_parts
+from stepscope.derive.step_time.neighbours import told_around
 
 STREAM = "gpu:0/7(Compute)"
 GRAPH = "EagerLocalExecute: __inference_train_function_7"
@@ -66,3 +67,38 @@ def test_a_summary_that_is_written_soon_after_names_the_time_before_it() -> None
 def test_else_the_next_call_names_it(between: list[tuple[Any, ...]]) -> None:
     found = between_of(("main", "tf.constant", 21_000, 150), *between)
     assert found == ["after train, before tf.constant"]
+
+
+def test_long_time_without_a_cause_is_told_by_where_it_lies() -> None:
+    """Of one batch of Keras without steps, 63 % were unexplained, and no place."""
+    lines = [
+        ("main", "train_function", 0, 400),
+        *launch(1, 50),
+        ("main", "tf.constant", 20_400, 150),
+        *written(20_700),
+        *launch(2, 20_900),
+    ]
+    profile = blueprint.profile(blueprint.trace(lines))
+    found = profile.derived("vm", account_parts)
+    assert isinstance(found, AccountParts), found
+    named = dict(
+        found.rows.filter(owner="unexplained").select("name", "time_ps").rows()
+    )
+    # From the end of the first kernel at 550 µs to the constant.
+    assert named["after train_function, before WriteSummary"] >= 19_000 * 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ("f", "g", "after f, before g"),
+        ("f", "f", "between two calls of f"),
+        (None, "g", "before g"),
+        ("f", None, "after f"),
+        (None, None, None),
+    ],
+)
+def test_neighbours_in_words(
+    before: str | None, after: str | None, said: str | None
+) -> None:
+    assert told_around(before, after) == said

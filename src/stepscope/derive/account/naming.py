@@ -6,6 +6,7 @@ Definition: docs/where-a-steps-time-goes.md#names.
 from __future__ import annotations
 
 from functools import cache
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -21,7 +22,7 @@ from stepscope.derive.intervals.nesting import nest_subset
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import SYSTEM_CLASSES, EventFlag, HostClass
 from stepscope.derive.step_time.host_codes import STICKY, HostCode
-from stepscope.derive.step_time.neighbours import neighbours
+from stepscope.derive.step_time.neighbours import neighbours, told_around
 from stepscope.derive.step_time.threads import EVIDENCE
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.nullable import absent
@@ -180,6 +181,8 @@ class Naming(Frozen, frozen=True):
             owner: The owner, or a topic.
             spans: Its time, or a part of it.
         """
+        if owner == "unexplained":
+            return self._around(spans)
         if owner not in NAMED_OWNERS:
             return [(UNNAMED, spans.length_ps)]
         found: list[tuple[Name, int]] = []
@@ -465,6 +468,21 @@ class Naming(Frozen, frozen=True):
                 spans = spans - named.spans
         return found + (self._by_ranges(spans, UNNAMED) if len(spans) else [])
 
+    def _place(self, kind: int) -> str:
+        """Return the name of an event, of a function with its file and line."""
+        found = None if self.frames is None else self.frames.names.get(kind)
+        if found is None or not found.file:
+            return str(self.names[kind])
+        return f"{found.function} ({PurePath(found.file).name}:{found.line})"
+
+    def _around(self, spans: Spans) -> list[tuple[Name, int]]:
+        """Say of long time without a cause what the program did around it."""
+        long = spans.end_ps - spans.start_ps >= _LONG_CALL_PS
+        told = Spans(spans.start_ps[long], spans.end_ps[long])
+        found = self._by_neighbours(told) if len(told) else []
+        rest = spans.length_ps - told.length_ps
+        return [*found, (UNNAMED, rest)] if rest or not found else found
+
     def _by_neighbours(self, spans: Spans) -> list[tuple[Name, int]]:
         """Name each stretch by what the program did before and after it."""
         track = self.program
@@ -482,16 +500,10 @@ class Naming(Frozen, frozen=True):
 
         @cache
         def name(first: int, last: int) -> Name:
-            told = []
             if first >= 0 and last >= 0 and self.marks[[first, last]].all():
                 return _FROM_STEP_TO_STEP
-            if first == last and first >= 0:
-                return Name(f"between calls of {self.names[first]}")
-            if first >= 0:
-                told.append(f"after {self.names[first]}")
-            if last >= 0:
-                told.append(f"before {self.names[last]}")
-            return Name(", ".join(told) or None)
+            places = (None if it < 0 else self._place(it) for it in (first, last))
+            return Name(told_around(*places))
 
         return [
             (name(first, last), length)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from stepscope.derive.intervals.spans import Spans
     from stepscope.derive.intervals.track_rows import TrackRows
 
-__all__ = ["Neighbours", "neighbours"]
+__all__ = ["Neighbours", "neighbours", "told_around"]
 
 #: Shorter events than this do not say where the program was.
 _NEIGHBOUR_PS: Final = 100 * PS_PER_US
@@ -74,6 +74,18 @@ def neighbours(
         soon = _soon(rows, written, spans.end_ps, called)
         after = np.where(soon >= 0, types[written[soon]], after)
     return Neighbours(before, after)
+
+
+def told_around(before: str | None, after: str | None) -> str | None:
+    """Say in words between which events some time lies; None where there are none."""
+    if before is not None and before == after:
+        return f"between two calls of {before}"
+    told = [
+        f"{word} {name}"
+        for word, name in (("after", before), ("before", after))
+        if name is not None
+    ]
+    return ", ".join(told) or None
 
 
 def _soon(

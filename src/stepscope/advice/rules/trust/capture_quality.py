@@ -12,6 +12,7 @@ from stepscope.advice.finding import (
     CauseShare,
     Fact,
     Finding,
+    Part,
     Place,
     Severity,
 )
@@ -191,6 +192,10 @@ _WORDS: Final = Words(
                 (
                     "For {outside} of the step the device's work has not begun or is "
                     "over, and nothing that was recorded says what happens then."
+                ),
+                (
+                    "{share_percent} of the step is unexplained, most of it {named}: "
+                    "nothing that was recorded says what it is spent on."
                 ),
                 (
                     "{share_percent} of the step is unexplained: nothing that was "
@@ -477,6 +482,7 @@ def _finding(
             *_facts(capture, found),
             Fact(name="outside", value=outside, unit="percent"),
         ),
+        parts=_mostly(shares, *owners),
         evidence=shares.evidence(*owners) if owners else (),
         inputs=("quality", "account", "correlation"),
         actions=tuple(
@@ -487,6 +493,13 @@ def _finding(
             or (flaw.word == "unexplained" and action.cause in extra)
         ),
     )
+
+
+def _mostly(shares: StepShares, *owners: str) -> tuple[Part, ...]:
+    """Return where most of the time lies; nothing where it is scattered."""
+    parts = shares.parts(*owners)
+    least = _MOST * shares.percent(*owners)
+    return parts if parts and parts[0].share_percent >= least else ()
 
 
 def _outside(signals: Signals, shares: StepShares) -> float | None:

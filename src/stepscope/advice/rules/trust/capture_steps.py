@@ -31,7 +31,7 @@ _ACTIONS: Final = (
     Action(
         cause="any",
         framework="TensorFlow",
-        text=_MARK,
+        text=f"{_MARK} `Model.fit` marks its own: record several batches of it.",
         code=(
             "with tf.profiler.experimental.Trace('train', step_num=i, _r=1): "
             "step(next(it))"
