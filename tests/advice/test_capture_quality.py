@@ -72,7 +72,7 @@ def test_a_recording_that_begins_with_a_busy_device_is_begun_later(
     account = shares(queued=4.0, fields=fields)
     finding = evaluate(signals_of(account), THRESHOLDS)
     assert finding.note == "queued"
-    assert [one.cause for one in finding.actions] == [cause]
+    assert {one.cause for one in finding.actions} == {cause}
 
 
 @pytest.mark.parametrize(
