@@ -26,6 +26,7 @@ from stepscope.advice.judging.host_functions import (
     host_functions,
 )
 from stepscope.advice.judging.library_work import LIBRARY_KINDS
+from stepscope.advice.judging.ops_of_functions import OPS_READS, rule_of_ops
 from stepscope.advice.judging.owned import (
     OWNED_READS,
     Owned,
@@ -35,12 +36,9 @@ from stepscope.advice.judging.owned import (
 )
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.enclosing import enclosing_functions
-from stepscope.advice.signals.launches.eager import eager_signals
-from stepscope.advice.signals.launches.small import small_ops
 from stepscope.advice.signals.running.asleep import asleep
 from stepscope.advice.verdict import pattern_of, promise_of
 from stepscope.advice.words import WAITING, Words
-from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
@@ -510,7 +508,7 @@ def _of_one_function(
     return msgspec.structs.replace(
         found,
         saving_ms=saving,
-        explained_by=_of_ops(signals, shares, whole, thresholds),
+        explained_by=rule_of_ops(signals, shares, whole, thresholds),
         actions=_actions_for(work, found.actions, rare=rare),
     )
 
@@ -568,36 +566,12 @@ def _step_ms(shares: StepShares) -> float:
     return shares.total_ps / max(len(shares.window_ps), 1) / PS_PER_MS
 
 
-def _of_ops(
-    signals: Signals, shares: StepShares, whole_ms: float, thresholds: Thresholds
-) -> tuple[str, ...]:
-    """Return the rule about many ops or tiny ones, where these are a function's time.
-
-    Such a function works between its ops, and that rule says what to change.
-    """
-    least_ps = thresholds.explained_share.value / 100 * whole_ms * PS_PER_MS
-    steps = max(len(shares.window_ps), 1)
-    found = signals.of(eager_signals)
-    ops = None if isinstance(found, Unavailable) else found.hosts.get(shares.host)
-    if ops is not None and ops.lead(thresholds):
-        eager = sum(ops.dispatch_ps) / steps >= least_ps
-        return ("launch.eager",) if eager else ()
-    hosts = signals.of(small_ops)
-    tiny = None if isinstance(hosts, Unavailable) else hosts.get(shares.host)
-    if tiny is None:
-        return ()
-    ways_ps, own_ps = sum(tiny.dispatch_ps), sum(tiny.own_ps)
-    if 100 * ways_ps < thresholds.launch_warn.value * shares.total_ps:
-        return ()
-    return ("launch.small",) if (ways_ps + own_ps) / steps >= least_ps else ()
-
-
 RULE: Final = Rule(
     _ITEM,
     evaluate,
     (
         *(*OWNED_READS, *FUNCTION_READS, enclosing_functions),
-        *(eager_signals, small_ops, asleep),
+        *(*OPS_READS, asleep),
     ),
     changes,
 )
