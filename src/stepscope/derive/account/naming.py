@@ -5,7 +5,7 @@ Definition: docs/where-a-steps-time-goes.md#names.
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, cached_property
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -22,7 +22,7 @@ from stepscope.derive.intervals.nesting import nest_subset
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import SYSTEM_CLASSES, EventFlag, HostClass
 from stepscope.derive.step_time.host_codes import STICKY, HostCode
-from stepscope.derive.step_time.neighbours import neighbours, told_around
+from stepscope.derive.step_time.neighbours import Surroundings, told_around
 from stepscope.derive.step_time.threads import EVIDENCE
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.nullable import absent
@@ -133,7 +133,7 @@ class _Named(NamedTuple):
     spans: Spans
 
 
-class Naming(Frozen, frozen=True):
+class Naming(Frozen, frozen=True, dict=True):
     """The events and functions that give time its names.
 
     Attributes:
@@ -468,6 +468,15 @@ class Naming(Frozen, frozen=True):
                 spans = spans - named.spans
         return found + (self._by_ranges(spans, UNNAMED) if len(spans) else [])
 
+    @cached_property
+    def _surroundings(self) -> Surroundings | None:
+        """What the program's own thread did; None where no thread is known."""
+        if self.program is None:
+            return None
+        rows, code = self.classes.rows, self.classes.code
+        known = {"passing": self.passing, "calls": self.calls | self.marks}
+        return Surroundings.of(rows, self.program, code=code, types=self.types, **known)
+
     def _place(self, kind: int) -> str:
         """Return the name of an event, of a function with its file and line."""
         found = None if self.frames is None else self.frames.names.get(kind)
@@ -485,18 +494,9 @@ class Naming(Frozen, frozen=True):
 
     def _by_neighbours(self, spans: Spans) -> list[tuple[Name, int]]:
         """Name each stretch by what the program did before and after it."""
-        track = self.program
-        if track is None:
+        if self._surroundings is None:
             return [(UNNAMED, spans.length_ps)]
-        around = neighbours(
-            self.classes.rows,
-            track,
-            spans,
-            code=self.classes.code,
-            types=self.types,
-            passing=self.passing,
-            calls=self.calls | self.marks,
-        )
+        around = self._surroundings.near(spans)
 
         @cache
         def name(first: int, last: int) -> Name:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from stepscope.derive.step_time.host_codes import HostCode
+from stepscope.frozen import Frozen
 from stepscope.units import PS_PER_MS, PS_PER_US
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from stepscope.derive.intervals.spans import Spans
     from stepscope.derive.intervals.track_rows import TrackRows
 
-__all__ = ["Neighbours", "neighbours", "told_around"]
+__all__ = ["Neighbours", "Surroundings", "told_around"]
 
 #: Shorter events than this do not say where the program was.
 _NEIGHBOUR_PS: Final = 100 * PS_PER_US
@@ -33,47 +34,90 @@ class Neighbours(NamedTuple):
     after: NDArray[np.int32]
 
 
-def neighbours(
-    rows: TrackRows,
-    track: int,
-    spans: Spans,
-    *,
-    code: NDArray[np.uint8],
-    types: NDArray[np.int32],
-    passing: NDArray[np.bool_],
-    calls: NDArray[np.bool_],
-) -> Neighbours:
-    """Return the nearest events of a thread that say where the program was.
+class Surroundings(Frozen, frozen=True, eq=True):
+    """What one thread did, as far as it says where the program was; by time.
 
-    A file that is written soon after, before the program calls another graph, says it
-    better than the call that comes first: that one only makes ready what is written.
-
-    Args:
-        rows: The rows of events of each track.
-        track: The thread.
-        spans: Time without an event that names it.
-        code: What each event does.
-        types: Row of event_types by row of events.
-        passing: By row of event_types: whether it only hands work on.
-        calls: By row of event_types: whether it calls a graph or marks a step.
+    Attributes:
+        start_ps: Begins of events that lie in no other.
+        end_ps: Their ends.
+        types: Rows of event_types, one more than begins: -1 for nothing.
+        writes_ps: Begins of what is written to files, wrappers included.
+        written: Type of the innermost writing that each of these leads to.
+        calls_ps: Begins of the program's calls of graphs, and of its steps.
     """
-    mine = rows.rows(track)
-    every = np.arange(mine.start, mine.stop)
-    long = every[rows.dur_ps[mine] >= _NEIGHBOUR_PS]
-    told = long[~passing[types[long]] & (code[long] != HostCode.LAUNCH)]
-    start = rows.start_ps[told]
-    end = start + rows.dur_ps[told]
-    outer = _outermost(start, end)
-    # One more at the end: nothing before the first one, nothing after the last.
-    around = np.append(types[told[outer]], np.int32(-1))
-    before = around[np.searchsorted(end[outer], spans.start_ps, side="right") - 1]
-    after = around[np.searchsorted(start[outer], spans.end_ps, side="left")]
-    written = every[code[every] == HostCode.OUTPUT]
-    if len(written):
-        called = rows.start_ps[every[calls[types[every]]]]
-        soon = _soon(rows, written, spans.end_ps, called)
-        after = np.where(soon >= 0, types[written[soon]], after)
-    return Neighbours(before, after)
+
+    start_ps: NDArray[np.int64]
+    end_ps: NDArray[np.int64]
+    types: NDArray[np.int32]
+    writes_ps: NDArray[np.int64]
+    written: NDArray[np.int32]
+    calls_ps: NDArray[np.int64]
+
+    @classmethod
+    def of(
+        cls,
+        rows: TrackRows,
+        track: int,
+        *,
+        code: NDArray[np.uint8],
+        types: NDArray[np.int32],
+        passing: NDArray[np.bool_],
+        calls: NDArray[np.bool_],
+    ) -> Surroundings:
+        """Look at the events of a thread.
+
+        Args:
+            rows: The rows of events of each track.
+            track: The thread.
+            code: What each event does.
+            types: Row of event_types by row of events.
+            passing: By row of event_types: whether it only hands work on.
+            calls: By row of event_types: whether it calls a graph or marks a step.
+        """
+        mine = rows.rows(track)
+        long = np.flatnonzero(rows.dur_ps[mine] >= _NEIGHBOUR_PS) + mine.start
+        told = long[~passing[types[long]] & (code[long] != HostCode.LAUNCH)]
+        start = rows.start_ps[told]
+        end = start + rows.dur_ps[told]
+        outer = _outermost(start, end)
+        writing = np.flatnonzero(code[mine] == HostCode.OUTPUT) + mine.start
+        begun = rows.start_ps[writing]
+        # Wrappers around an op begin before it and say the same: the last one counts.
+        last = np.searchsorted(begun, begun + rows.dur_ps[writing], side="left") - 1
+        last = np.maximum(last, np.arange(len(writing)))
+        # Calls only matter before what is written.
+        called = np.flatnonzero(calls[types[mine]] & bool(len(writing)))
+        return cls(
+            start_ps=start[outer],
+            end_ps=end[outer],
+            types=np.append(types[told[outer]], np.int32(-1)),
+            writes_ps=begun,
+            written=types[writing[last]],
+            calls_ps=rows.start_ps[mine][called],
+        )
+
+    def near(self, spans: Spans) -> Neighbours:
+        """Return the nearest events that say where the program was.
+
+        A file that is written soon after, before the program calls another graph, says
+        it better than the call that comes first: that one only makes ready what is
+        written.
+        """
+        at = spans.end_ps
+        before = np.searchsorted(self.end_ps, spans.start_ps, side="right") - 1
+        after = np.searchsorted(self.start_ps, at, side="left")
+        found = Neighbours(self.types[before], self.types[after])
+        if not len(self.writes_ps):
+            return found
+        never = np.iinfo(np.int64).max
+        first = np.searchsorted(self.writes_ps, at, side="left")
+        begun = np.append(self.writes_ps, never)[first]
+        called = np.searchsorted(self.calls_ps, at, side="left")
+        soon = (begun <= at + _SOON_PS) & (
+            begun < np.append(self.calls_ps, never)[called]
+        )
+        written = np.append(self.written, np.int32(-1))[first]
+        return Neighbours(found.before, np.where(soon, written, found.after))
 
 
 def told_around(before: str | None, after: str | None) -> str | None:
@@ -86,29 +130,6 @@ def told_around(before: str | None, after: str | None) -> str | None:
         if name is not None
     ]
     return ", ".join(told) or None
-
-
-def _soon(
-    rows: TrackRows,
-    written: NDArray[np.intp],
-    at_ps: NDArray[np.int64],
-    called_ps: NDArray[np.int64],
-) -> NDArray[np.intp]:
-    """Return the place of the innermost writing that begins soon after each time.
-
-    -1 where none does, or where the program calls another graph before it.
-    """
-    start, dur = rows.start_ps[written], rows.dur_ps[written]
-    first = np.searchsorted(start, at_ps, side="left")
-    at = np.minimum(first, len(written) - 1)
-    # Wrappers around an op begin before it and say the same: the last one counts.
-    inside = np.searchsorted(start, start[at] + dur[at], side="left") - 1
-    never = np.iinfo(np.int64).max
-    next_call = np.append(called_ps, never)[
-        np.searchsorted(called_ps, at_ps, side="left")
-    ]
-    near = (first < len(written)) & (start[at] - at_ps <= _SOON_PS)
-    return np.where(near & (start[at] < next_call), np.maximum(inside, at), -1)
 
 
 def _outermost(
