@@ -63,7 +63,7 @@ function Summary({ data }: { data: InputPipelineResult }) {
             {data.next_steps.map((each) => (
               <li key={each.category}>
                 <b>
-                  {CODES.category[each.category] ?? each.category}, {percent(each.self_time_percent)}:
+                  {CODES.category?.[each.category] ?? each.category}, {percent(each.self_time_percent)}:
                 </b>{" "}
                 {each.advice}
               </li>
