@@ -49,6 +49,7 @@ _MORE_STEPS: Final = (
         "the recording, for which TensorBoard's callback writes the graph that it "
         "recorded. If each step has it, do less between them.",
         code="tf.keras.callbacks.TensorBoard(log_dir, profile_batch=(10, 20))",
+        recorder="framework",
     ),
     Action(
         cause="at_end",
@@ -56,12 +57,14 @@ _MORE_STEPS: Final = (
         text="Record several steps first: what follows the only one may be the end of "
         "the recording. If each step has it, do less between them.",
         code="torch.profiler.schedule(wait=2, warmup=2, active=5)",
+        recorder="framework",
     ),
     Action(
         cause="at_end",
         framework="JAX",
         text="Record several steps first: what follows the only one may be the end of "
         "the recording. If each step has it, do less between them.",
+        recorder="framework",
     ),
 )
 _ACTIONS: Final = (

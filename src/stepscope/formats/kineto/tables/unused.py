@@ -53,9 +53,9 @@ def unused_devices(recording: Recording) -> Unavailable | None:
         return None
     if len(kinds) >= _ALLOCATIONS:
         return idle_devices("every tensor was allocated on the host")
-    names = [name for name in recording.type_names if name]
-    if any(_OF_DEVICES.search(name) for name in names):
+    used = recording.type_names
+    if any(_OF_DEVICES.search(name) for name in used):
         return None
-    if any(_OF_CPUS.search(name) for name in names):
+    if any(_OF_CPUS.search(name) for name in used):
         return idle_devices("ops of a library for CPUs computed")
     return IN_DOUBT
