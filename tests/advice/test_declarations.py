@@ -22,7 +22,12 @@ from tests.support.traces.training import (
     scaled,
     together,
 )
-from tests.support.traces.waiting import AT_THE_TIME, decoding, waiting
+from tests.support.traces.waiting import (
+    AT_THE_TIME,
+    decoding,
+    in_processes,
+    waiting,
+)
 
 from stepscope.advice.engine import signals_of
 from stepscope.advice.finding import Finding
@@ -114,7 +119,7 @@ def _bases() -> list[Signals]:
             )
         ),
     )
-    waits = (waiting(), waiting() + decoding(AT_THE_TIME))
+    waits = (waiting(), waiting() + decoding(AT_THE_TIME), in_processes())
     recorded = (RECORDED, ROOT / "tests" / "data" / "gpu" / "torch_healthy")
     return [
         *(signals_of(open_profile(path)) for path in recorded),

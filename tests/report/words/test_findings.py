@@ -14,6 +14,7 @@ from stepscope.report.words.findings import (
     gain,
     headline,
     lead_sentence,
+    of_recording,
     part_words,
     standing,
 )
@@ -266,3 +267,46 @@ def test_a_share_without_steps_is_of_the_recording() -> None:
     assert headline(finding).startswith("46.3 % of the recording is unexplained")
     stepped = msgspec.structs.replace(finding, ms_per_step=4.0)
     assert headline(stepped).startswith("46.3 % of the step is unexplained")
+
+
+@pytest.mark.parametrize(
+    ("of_steps", "told"),
+    [
+        ("`f` holds 20 % of the step.", "`f` holds 20 % of the recording."),
+        (
+            "Garbage collections hold up the steps: 3 %.",
+            "Garbage collections hold up the program: 3 %.",
+        ),
+        (
+            "Work on the host holds the step: 3 %.",
+            "Work on the host holds the program: 3 %.",
+        ),
+    ],
+)
+def test_without_steps_nothing_is_said_of_steps(of_steps: str, told: str) -> None:
+    assert of_recording(of_steps) == told
+
+
+def test_the_code_of_a_file_is_called_what_it_is() -> None:
+    part = Part(
+        name="<module>",
+        function="<module>",
+        file="/app/serve.py",
+        line=1,
+        share_percent=9.0,
+    )
+    assert part_words(part) == "the top level (serve.py:1)"
+    lead = Lead(
+        kind="idle",
+        owner="input",
+        percent=96.9,
+        steps=False,
+        parts=(msgspec.structs.replace(part, name="lookup", function="lookup"),),
+    )
+    # A function says what it is; that no rule speaks of it says nothing more.
+    said = first_sentence(lead, ())
+    assert said.startswith("96.9 % of the recording is waiting for input")
+    assert "lookup" in said
+    assert "no check" not in said
+    unnamed = first_sentence(msgspec.structs.replace(lead, parts=()), ())
+    assert unnamed.endswith("and no check explains it.")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tests.support.traces.training import on_host
+from tests.support.traces.training import cores, on_host
 
 from stepscope.xspace.samples_line import AWAKE, READ, SYSTEM
 
@@ -64,6 +64,16 @@ def waiting(
     lines += core_time("main", awake, system=system)
     others = [(begin, begin + pool * (end - begin)) for begin, end in AT_THE_TIME]
     return lines + core_time("other threads", others if pool else [])
+
+
+def in_processes() -> list[Any]:
+    """The steps wait, and two worker processes use 1.8 of four cores."""
+    used: Any = {
+        "CPU pressure (percent)": 60.0,
+        "worker processes": 2.0,
+        "worker processes CPU (percent)": 180.0,
+    }
+    return waiting(inner=GET) + cores(4, busy=60.0, **used)
 
 
 def decoding(awake: list[tuple[float, float]]) -> list[Any]:

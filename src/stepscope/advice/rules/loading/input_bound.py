@@ -297,7 +297,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         note=_note(fetching, verdict, hidden=hidden),
         facts=(
             *_facts(fetching, shares, verdict, thresholds),
-            *(_of_workers(fetching, shares, signals) if failed else ()),
+            *_of_workers(fetching, shares, signals, failed=failed),
         ),
         parts=_parts(owned, shares, signals),
         inputs=("account", "host_classes"),
@@ -486,18 +486,20 @@ def _facts(
 
 
 def _of_workers(
-    fetching: InputSignals, shares: StepShares, signals: Signals
+    fetching: InputSignals, shares: StepShares, signals: Signals, *, failed: bool
 ) -> tuple[Fact, ...]:
     """Return the worker processes of a loader that has some, where counted."""
-    stages = signals.of(pipeline_signals).stages
-    if stages or not (fetching.parallel and fetching.ahead):
-        return ()
-    found = signals.of(loader_workers).get(shares.host)
-    if found is None:
-        return ()
+    found = None
+    in_processes = fetching.parallel and fetching.ahead
+    if failed and in_processes and not signals.of(pipeline_signals).stages:
+        found = signals.of(loader_workers).get(shares.host)
     return (
-        Fact(name="workers", value=found.workers, unit="count"),
-        Fact(name="cores", value=found.cores, unit="count"),
+        Fact(
+            name="workers",
+            value=None if found is None else found.workers,
+            unit="count",
+        ),
+        Fact(name="cores", value=None if found is None else found.cores, unit="count"),
     )
 
 
