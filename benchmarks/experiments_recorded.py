@@ -102,7 +102,6 @@ PLANTED = {
     ("torch", "checkpoint"): Fault("weights written", "`save_checkpoint`"),
     ("torch", "collect"): Fault("collections by hand", "garbage"),
     ("torch", "tiny_ops"): Fault("thousands of tiny ops", "tiny ops"),
-    ("torch", "anomaly"): Fault("a search for anomalies", "anomalies"),
     ("torch", "straggler"): Fault("one of two ranks sorts", "others wait for"),
     ("torch", "leak"): Fault("graphs of gradients kept", "`LOSSES`"),
     ("plain", "python_loop"): Fault("a double loop in Python", "`count_words`"),

@@ -122,7 +122,6 @@ def main(fault: str) -> None:
     examples = TensorDataset(rows, rows[:, :1])
     if fault == "collect":
         NODES.extend(Node() for _ in range(500_000))
-    torch.autograd.set_detect_anomaly(fault == "anomaly", check_nan=True)
     order = islice(cycle(range(len(rows))), ROWS * STEPS)
     for batch, labels in DataLoader(
         examples, batch_size=ROWS, sampler=order, collate_fn=collate
