@@ -175,7 +175,7 @@ def test_the_legend_of_two_runs_names_every_colour_of_both(
     assert "device_compute_32" in drawn
     (legend,) = view.page.locator("figure .legend").all()
     titles = {each.strip() for each in legend.locator("li").all_inner_texts()}
-    assert {CATEGORY_NAMES[name] for name in drawn} <= titles
+    assert {CATEGORY_NAMES[name] for name in drawn} == titles
 
 
 def test_what_tells_tracks_apart_is_never_cut(window: Callable[..., View]) -> None:

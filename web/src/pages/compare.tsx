@@ -159,8 +159,9 @@ function OneStep({ sides }: { sides: (readonly [string, RunOfTwo, Stack[]])[] })
 }
 
 function stacksOf(run: RunOfTwo): Stack[] {
-  const parts = Object.entries(run.columns?.breakdown_ms ?? {});
-  return (parts[0]?.[1] ?? []).map((_, at) => ({
+  // What no step has needs no colour in the legend.
+  const parts = Object.entries(run.columns?.breakdown_ms ?? {}).filter(([, of]) => of.some((value) => value > 0));
+  return (Object.values(run.columns?.breakdown_ms ?? {})[0] ?? []).map((_, at) => ({
     label: labelOf(run, at),
     parts: Object.fromEntries(parts.map(([name, of]) => [name, of[at]!])),
   }));
@@ -261,6 +262,9 @@ function signed(value: number, digits: number): string {
 
 function Findings({ told }: { told: Told }) {
   if (told.findings.length === 0) return null;
+  // One quantity: both columns have the decimals that the largest needs.
+  const digits = decimals(Math.max(...told.findings.flatMap((each) => [each.base_ms ?? 0, each.new_ms ?? 0])));
+  const written = (value: number | null) => (value === null ? UNKNOWN : `${number(value, digits)} ms`);
   return (
     <section class="panel" aria-label="Findings">
       <h2>Findings</h2>
@@ -270,8 +274,8 @@ function Findings({ told }: { told: Told }) {
         rows={told.findings.map((each) => [
           `${each.id}: ${each.title}`,
           each.change === "unknown" ? "not known in both" : each.change,
-          ms(each.base_ms),
-          ms(each.new_ms),
+          written(each.base_ms),
+          written(each.new_ms),
         ])}
       />
       <Sentences of={told.words.promises} />

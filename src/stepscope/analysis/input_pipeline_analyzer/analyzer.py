@@ -222,6 +222,7 @@ def result_of(
             work.host_breakdown_us,
             outside_markers=known is not None and known.outside_markers,
             sends=int(sending["count"].sum()),
+            slowest=work.bottleneck_iterator,
         ),
         hosts_matched_by=measured.matching.by,
         by_host=by_host,

@@ -12,6 +12,7 @@ from stepscope.analysis.steps.input_share import (
     NOT,
     UNKNOWN,
 )
+from stepscope.derive.input_pipeline.names import read_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,6 +33,12 @@ _ADVICE: Final = {
     "unclassified": "Move the work into an input pipeline that records its stages, so "
     "that its parts can be told apart.",
 }
+#: What is left to try where the slowest stage has threads of its own already.
+_AHEAD: Final = (
+    "The slowest stage has threads of its own already: make its elements cheaper "
+    "(fewer bytes, cheaper transformations), do their work offline, before training, "
+    "or give it more cores."
+)
 #: What to try where copies are so short that most of each is its call.
 _SMALL: Final = (
     "Combine small pieces of data into fewer, larger ones before they are sent to the "
@@ -64,7 +71,11 @@ class NextStep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def next_steps(
-    spent_us: Mapping[str, float | None], *, outside_markers: bool, sends: int = 1
+    spent_us: Mapping[str, float | None],
+    *,
+    outside_markers: bool,
+    sends: int = 1,
+    slowest: str | None = None,
 ) -> tuple[NextStep, ...]:
     """Give advice for every category that took time, the largest first.
 
@@ -72,8 +83,12 @@ def next_steps(
         spent_us: Category → self time of its ops in µs; None where unknown.
         outside_markers: Whether the iterator is called between the steps' markers.
         sends: Calls of `enqueue`.
+        slowest: Long name of the slowest stage on the critical path; None where none
+            is known.
     """
     advice = dict(_ADVICE)
+    if slowest is not None and read_name(slowest).asynchronous:
+        advice["preprocessing"] = _AHEAD
     if (spent_us.get("enqueue") or 0.0) < _SMALL_US * sends:
         advice["enqueue"] = _SMALL
     known = {name: time for name, time in spent_us.items() if time}
