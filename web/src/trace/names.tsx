@@ -58,6 +58,7 @@ interface Stops {
 
 function SectionName({ catalogue, lane, stops }: { catalogue: Catalogue; lane: Lane; stops: Stops }) {
   const section = catalogue.sections[lane.section]!;
+  const about = [section.label, counted(section.tracks.length, "track")].filter(Boolean).join(" · ");
   return (
     <button
       {...stops}
@@ -65,12 +66,12 @@ function SectionName({ catalogue, lane, stops }: { catalogue: Catalogue; lane: L
       style={place(lane)}
       data-section={lane.section}
       aria-expanded={lane.open}
-      aria-label={section.name}
+      aria-label={`${section.name} ${about}`}
       title={[section.name, section.label].filter(Boolean).join(" · ")}
       onClick={() => toggleFold(lane.key)}
     >
       <span aria-hidden="true">{lane.open ? "▾" : "▸"}</span> <b><Ended name={section.name} /></b>{" "}
-      <small>{[section.label, counted(section.tracks.length, "track")].filter(Boolean).join(" · ")}</small>
+      <small>{about}</small>
     </button>
   );
 }
