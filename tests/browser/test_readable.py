@@ -95,7 +95,7 @@ def test_a_short_name_has_two_lines_at_most_on_a_phone(
     window: Callable[..., View],
 ) -> None:
     view = window(width=390)
-    for page, run in (("roofline_model", "busy_gpu"), ("kernel_stats", "busy_gpu")):
+    for page, run in (("pod_viewer", "compiled"), ("kernel_stats", "busy_gpu")):
         view.go(page, run=run)
         plain = view.page.locator("main td .plain")
         assert plain.count() > 0
