@@ -11,6 +11,7 @@ import type { Change, Comparison, RunOfTwo } from "../data/made/types";
 import { OWNERS } from "../data/made/words";
 import { base, chosen, runs } from "../data/runs";
 import { counted, decimals, ms, number, percent, singular, UNKNOWN } from "../format";
+import { Name } from "../parts/name";
 import { Prose } from "../parts/prose";
 import { Absent, MissingFields, Show } from "../parts/unavailable";
 import { link } from "../state/url";
@@ -227,7 +228,7 @@ function Line({ of, most, digits, title }: { of: Change; most: number; digits: n
   return (
     <tr data-name={of.name} data-kind={of.kind}>
       <th scope="row" title={of.name}>
-        {category && <Swatch category={category} />} {title}
+        {category && <Swatch category={category} />} <Name text={title} />
         {(of.side ?? of.scope) && <small> {of.side ?? of.scope}</small>}
       </th>
       <Cell exact={of.base_ms}>{number(of.base_ms, digits)}</Cell>
