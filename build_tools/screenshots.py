@@ -2,13 +2,14 @@
 
     python build_tools/screenshots.py
 
-Three runs are shown: one that `benchmarks/gpu_shaped.py` writes (sixty steps of one
-GPU), the recorded Keras `fit` of the tests, and the H100's loop of the demo. Needs the
-built page, Playwright and Chromium (`make test-web` brings them). The pictures are
-packed as tightly as PNG allows without losing anything.
+Shown are a run that `benchmarks/gpu_shaped.py` writes (sixty steps of one GPU), three
+of its workers as one run, and recordings of the tests and of the demo. Needs the built
+page, Playwright and Chromium (`make test-web` brings them). The pictures are packed as
+tightly as PNG allows without losing anything.
 """
 
 import argparse
+import json
 import os
 import re
 import shutil
@@ -16,6 +17,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import urllib.request
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -27,10 +29,19 @@ from playwright.sync_api import Page, sync_playwright
 ROOT = Path(__file__).resolve().parents[1]
 IMAGES = ROOT / "docs" / "images"
 EVENTS = 200_000
+WORKER_EVENTS = 30_000
+#: Seeds of the workers of one run: each is another one.
+WORKERS = (20, 21, 22)
+DATA = ROOT / "tests" / "data"
 RECORDED = {
-    "keras": ROOT / "tests" / "data" / "tf_keras_fit",
+    "keras": DATA / "tf_keras_fit",
     "h100": ROOT / "src/stepscope/cli/demo_profiles/torch_input_bound",
+    "torch": DATA / "gpu" / "torch_healthy",
+    "requests": DATA / "tf_cpu" / "inference",
+    "two": DATA / "tf_cpu" / "healthy",
 }
+#: Run → a later one that stands beside it in its log directory.
+BESIDE = {"two": DATA / "tf_cpu" / "sequential_map"}
 MOST_BYTES = 150_000
 LONG_AGO = 1_700_000_000
 PATIENCE_MS = 60_000
@@ -64,6 +75,17 @@ PICTURES = (
         ".trace[aria-busy=false] .chosen .verdict",
         clicks="Explain this gap",
     ),
+    Picture(
+        "input", "keras", "page=input_pipeline_analyzer", "main .columns [role=list]"
+    ),
+    Picture("ops", "gpu", "page=framework_op_stats", "main .slices", height=720),
+    Picture("kernels", "gpu", "page=kernel_stats", "main .slices", height=560),
+    Picture("roofline", "torch", "page=roofline_model", "main .roofline circle"),
+    Picture("model", "gpu", "page=model_views", "main [role=treegrid]"),
+    Picture("inference", "requests", "page=inference_profile", "main figure"),
+    Picture("memory", "gpu", "page=memory_profile", "main [role=slider]"),
+    Picture("pod", "workers", "page=pod_viewer", "main .columns [role=list]"),
+    Picture("compare", "two", "page=compare&run={first}&base={last}", "main figure"),
     Picture("tfdata", "keras", "page=tf_data_bottleneck_analysis", ".node.bottleneck"),
 )
 WIDTH = 1200
@@ -106,18 +128,28 @@ def log_directory(folder: Path, run: str) -> Path:
     logdir = folder / run
     if run in RECORDED:
         shutil.copytree(RECORDED[run], logdir)
-        settle(logdir)
-        return logdir
-    file = logdir / "plugins" / "profile" / "2026_11_20_12_00_00" / "worker0.xplane.pb"
-    file.parent.mkdir(parents=True)
+        if run in BESIDE:
+            shutil.copytree(BESIDE[run], logdir, dirs_exist_ok=True)
+    else:
+        seeds = WORKERS if run == "workers" else WORKERS[:1]
+        for number, seed in enumerate(seeds):
+            made(logdir, number, seed, EVENTS if len(seeds) == 1 else WORKER_EVENTS)
+    settle(logdir)
+    return logdir
+
+
+def made(logdir: Path, number: int, seed: int, events: int) -> None:
+    """Write one worker of a made-up run."""
+    run = logdir / "plugins" / "profile" / "2026_11_20_12_00_00"
+    run.mkdir(parents=True, exist_ok=True)
     script = ROOT / "benchmarks" / "gpu_shaped.py"
+    file = run / f"worker{number}.xplane.pb"
+    options = ("--events", str(events), "--seed", str(seed))
     subprocess.run(
-        [sys.executable, str(script), str(file), "--events", str(EVENTS)],
+        [sys.executable, str(script), str(file), *options],
         check=True,
         stdout=subprocess.DEVNULL,
     )
-    settle(logdir)
-    return logdir
 
 
 def settle(logdir: Path) -> None:
@@ -148,13 +180,22 @@ def serving(logdir: Path) -> Iterator[str]:
 def taken(page: Page, address: str, picture: Picture) -> bytes:
     """The PNG of a view when it is drawn and nothing moves any more."""
     page.set_default_timeout(PATIENCE_MS)
-    page.goto(f"{address}#{picture.fragment}", wait_until="networkidle")
+    first, last = ids(address)
+    fragment = picture.fragment.format(first=first, last=last)
+    page.goto(f"{address}#{fragment}", wait_until="networkidle")
     if picture.clicks:
         page.get_by_role("button", name=picture.clicks).click()
     page.wait_for_selector(picture.shows)
     page.wait_for_selector("[aria-busy=true]", state="detached")
     page.wait_for_load_state("networkidle")
     return page.screenshot(animations="disabled")
+
+
+def ids(address: str) -> tuple[str, str]:
+    """The ids of the runs that were recorded first and last."""
+    with urllib.request.urlopen(f"{address}data/runs") as answer:  # noqa: S310 - ours
+        runs = json.load(answer)["runs"]
+    return runs[-1]["id"], runs[0]["id"]
 
 
 def packed(png: bytes) -> bytes:

@@ -92,7 +92,7 @@ def window(reader: Any, server: Server) -> Iterator[Callable[..., View]]:
     """
     opened: list[View] = []
 
-    def window(*, width: int = 1400, theme: str = "light") -> View:
+    def window(*, width: int = 1440, theme: str = "light") -> View:
         view = View(reader, server)
         view.page.set_viewport_size({"width": width, "height": 900})
         view.page.emulate_media(color_scheme=theme)

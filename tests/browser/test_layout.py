@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from tests.support.sites.view import View
 
-WIDTHS = (1400, 1100, 760, 390)
+WIDTHS = (1440, 1100, 760, 390)
 #: Up to this width a menu holds the navigation.
 NARROW = 800
 #: Boxes whose content sticks out; those that scroll by design may.
@@ -25,7 +25,7 @@ STICKS_OUT = """() => [...document.querySelectorAll(
 
 
 @pytest.mark.parametrize("page", PAGES)
-@pytest.mark.parametrize("widths", [(1400, 1100), (390, 760)])
+@pytest.mark.parametrize("widths", [(1440, 1100), (390, 760)])
 def test_nothing_is_wider_than_the_window(
     widths: tuple[int, ...], page: str, window: Callable[..., View]
 ) -> None:
@@ -86,7 +86,7 @@ def test_details_open_where_the_reader_is(
 
 
 def test_twice_the_size_still_fits(window: Callable[..., View]) -> None:
-    # 200 % zoom of a 1,400 px window leaves 700 CSS pixels.
+    # 200 % zoom of a window of 1,400 px leaves 700 CSS pixels.
     view = window(width=700)
     for page in PAGES:
         view.go(page, run=RICH.get(page, "vector"))

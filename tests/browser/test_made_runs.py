@@ -79,6 +79,7 @@ RUNS = {
     "hidden": hidden_wait(),
     "passing": passing_stage(),
     "starving": starving_steps(),
+    "many": bytes(blueprint.trace(steps(60)).data),
     "slow": one_step(800),
     "quick": one_step(200),
 }
@@ -175,7 +176,18 @@ def test_the_legend_of_two_runs_names_every_colour_of_both(
     assert "device_compute_32" in drawn
     (legend,) = view.page.locator("figure .legend").all()
     titles = {each.strip() for each in legend.locator("li").all_inner_texts()}
-    assert {CATEGORY_NAMES[name] for name in drawn} <= titles
+    assert {CATEGORY_NAMES[name] for name in drawn} == titles
+
+
+def test_columns_that_are_thin_have_no_edge_that_pales_them(
+    window: Callable[..., View],
+) -> None:
+    for width, edges in ((1440, True), (390, False)):
+        view = window(width=width)
+        view.go("overview_page", run="many")
+        mark = view.page.locator(".columns .parts path").first
+        stroke = mark.evaluate("(each) => getComputedStyle(each).stroke")
+        assert (stroke != "none") == edges
 
 
 def test_what_tells_tracks_apart_is_never_cut(window: Callable[..., View]) -> None:

@@ -120,7 +120,7 @@ def test_fingers_have_room_and_axe_finds_nothing(
         assert violations(phone, axe) == []
 
 
-def test_a_finger_chooses_zooms_and_asks_for_sums(phone: View) -> None:
+def test_a_finger_uses_all_four_tools_and_asks_for_sums(phone: View) -> None:
     timeline = Timeline(phone).open(**STEP)
     session = phone.page.context.new_cdp_session(phone.page)
 
@@ -152,3 +152,13 @@ def test_a_finger_chooses_zooms_and_asks_for_sums(phone: View) -> None:
     assert seen[1] - seen[0] == pytest.approx(
         (end - begin) * 80 / corner["width"], rel=0.25
     )
+    timeline.click_tool("Timing")
+    corner = box(timeline.canvas)
+    drag(corner["y"] + y, corner["x"] + 60, corner["x"] + 100, corner["x"] + 140)
+    assert timeline.window == seen
+    assert "Measured" in timeline.said
+    timeline.click_tool("Pan")
+    corner = box(timeline.canvas)
+    drag(corner["y"] + y, corner["x"] + 140, corner["x"] + 100, corner["x"] + 60)
+    assert timeline.window[0] > seen[0]
+    assert timeline.window[1] - timeline.window[0] == pytest.approx(seen[1] - seen[0])

@@ -91,6 +91,20 @@ def test_a_phone_shows_names_beside_their_numbers(
     assert number[1] <= box[1] + 1
 
 
+def test_a_short_name_has_two_lines_at_most_on_a_phone(
+    window: Callable[..., View],
+) -> None:
+    view = window(width=390)
+    for page, run in (("pod_viewer", "compiled"), ("kernel_stats", "busy_gpu")):
+        view.go(page, run=run)
+        plain = view.page.locator("main td .plain")
+        assert plain.count() > 0
+        heights = plain.evaluate_all(
+            "(all) => all.map((each) => each.getBoundingClientRect().height)"
+        )
+        assert max(heights) <= 36
+
+
 def test_code_in_a_remedy_is_set_as_code(view: View) -> None:
     view.go("inference_profile", run="jax")
     remedy = view.page.locator(".absent dd").last

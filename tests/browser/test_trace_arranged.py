@@ -137,3 +137,29 @@ def test_a_damaged_link_shows_the_whole(timeline: Timeline) -> None:
     timeline.open(t0="x", t1="-", sel="no", marks="a,b", folded="s99", pinned="99")
     assert timeline.shows(0, 7700)
     assert timeline.names
+
+
+def test_names_of_tracks_are_one_stop_of_the_tab_key(timeline: Timeline) -> None:
+    timeline.open(**STEP)
+    page = timeline.page
+    focused = "document.activeElement.textContent"
+    timeline.page.locator(".section").first.focus()
+    first = page.evaluate(focused)
+    page.keyboard.press("Tab")
+    assert timeline.canvas.evaluate("(each) => each === document.activeElement")
+    page.keyboard.press("Shift+Tab")
+    assert page.evaluate(focused) == first
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    second = timeline.names[1]
+    assert second in page.evaluate(focused)
+    assert timeline.selected is None or timeline.selected == ""
+    # From a track its own buttons come next, then the canvas.
+    page.keyboard.press("Tab")
+    label = page.evaluate("document.activeElement.getAttribute('aria-label')")
+    assert label == f"Pin {second}"
+    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")
+    assert timeline.canvas.evaluate("(each) => each === document.activeElement")
+    page.keyboard.press("Shift+Tab")
+    assert second in page.evaluate(focused)

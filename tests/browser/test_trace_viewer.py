@@ -36,7 +36,7 @@ def test_sections_and_tracks_stand_in_the_order_of_the_server(
 ) -> None:
     timeline.open()
     told = asked(timeline, "catalogue")
-    sections = timeline.page.locator(".section b").all_inner_texts()
+    sections = timeline.page.locator(".section b").all_text_contents()
     assert sections == [each["name"] for each in told["sections"]]
     shown = [each for each in told["tracks"] if not each["folded"]]
     assert timeline.names == [each["name"] for each in shown if each["drawn_rows"]]

@@ -60,8 +60,11 @@ def test_every_part_of_a_link_that_a_page_reads_is_explained() -> None:
     assert {name for name in read if f"`{name}`" not in links} == set()
 
 
-def test_pictures_are_there_and_small() -> None:
-    pictures = re.findall(r"!\[[^\]]+\]\((images/\w+\.png)\)", TEXT)
-    assert len(pictures) == 4
-    for picture in pictures:
+def test_every_page_has_a_small_picture() -> None:
+    pictures = re.findall(r"!\[([^\]:]+): [^\]]+\]\((images/\w+\.png)\)", TEXT)
+    titles = re.findall(
+        r"^  \w+: \"([^\"]+)\"", source("parts/titles.ts"), re.MULTILINE
+    )
+    assert {title for title, _ in pictures} == set(titles)
+    for _, picture in pictures:
         assert 10_000 < (ROOT / "docs" / picture).stat().st_size < 150_000

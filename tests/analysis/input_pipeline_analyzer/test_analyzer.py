@@ -111,6 +111,25 @@ def test_pieces_are_combined_only_where_they_are_small(
     assert step.advice.startswith(expected)
 
 
+@pytest.mark.parametrize(
+    ("slowest", "parallel"),
+    [
+        (None, True),
+        ("Iterator::Model::Map", True),
+        ("Iterator::Model::ParallelMapV2", False),
+        ("Iterator::Model::MaxIntraOpParallelism::Map::Prefetch", False),
+    ],
+)
+def test_what_has_threads_of_its_own_is_not_told_to_run_in_parallel(
+    slowest: str | None, *, parallel: bool
+) -> None:
+    (step,) = next_steps(
+        {"preprocessing": 100.0}, outside_markers=False, slowest=slowest
+    )
+    assert ("run in parallel" in step.advice) == parallel
+    assert ("threads of its own already" in step.advice) != parallel
+
+
 def test_a1_shows_transfers_and_cannot_see_waiting() -> None:
     result = analysed(blueprint.profile(blueprint.a1()))
     assert result.input_percent == result.input_transfer_percent == 7.0

@@ -116,7 +116,7 @@ class Timeline:
     def names(self) -> list[str]:
         """Names of the tracks from top to bottom."""
         tracks = self.page.locator(".track .name").all()
-        found = [(box(track)["y"], track.inner_text()) for track in tracks]
+        found = [(box(track)["y"], track.text_content() or "") for track in tracks]
         return [_TRIANGLE.sub("", name).strip() for _, name in sorted(found)]
 
     def place(self, track: str, us: float, row: int = 0) -> tuple[float, float]:

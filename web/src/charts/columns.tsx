@@ -230,7 +230,7 @@ function Parts({ stacks, width, y }: PartsProps) {
   const whole = (x: number) => (width < THIN ? Math.round(x) : x);
   const below = stacks.map(() => 0);
   return (
-    <g class="parts">
+    <g class={width < THIN ? "parts thin" : "parts"}>
       {present(stacks.map((stack) => stack.parts)).map((category) => (
         <path
           key={category.name}

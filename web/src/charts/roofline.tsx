@@ -100,6 +100,11 @@ function Picture({ label, points, roofs, onChoose, room }: Props & { room: numbe
         {roofs.map((roof) => (
           <path key={roof.label} class="roof" d={outline(roof, across, up, x, y)} />
         ))}
+        {besides(roofs.map((roof) => y(roof.peak))).map((at, k) => (
+          <text key={k} class="roof" x={right} y={at} text-anchor="end">
+            {roofs[k]!.label}
+          </text>
+        ))}
         {/* The small ones last, on top of the large. */}
         {points.map((point, index) => (
           <circle
@@ -112,11 +117,6 @@ function Picture({ label, points, roofs, onChoose, room }: Props & { room: numbe
             onMouseEnter={() => choose(index)}
             onClick={() => onChoose?.(index)}
           />
-        ))}
-        {besides(roofs.map((roof) => y(roof.peak))).map((at, k) => (
-          <text key={k} class="roof" x={right} y={at} text-anchor="end">
-            {roofs[k]!.label}
-          </text>
         ))}
       </svg>
       <p class="under" aria-live="off">

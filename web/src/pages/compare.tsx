@@ -11,6 +11,7 @@ import type { Change, Comparison, RunOfTwo } from "../data/made/types";
 import { OWNERS } from "../data/made/words";
 import { base, chosen, runs } from "../data/runs";
 import { counted, decimals, ms, number, percent, singular, UNKNOWN } from "../format";
+import { Name } from "../parts/name";
 import { Prose } from "../parts/prose";
 import { Absent, MissingFields, Show } from "../parts/unavailable";
 import { link } from "../state/url";
@@ -159,8 +160,9 @@ function OneStep({ sides }: { sides: (readonly [string, RunOfTwo, Stack[]])[] })
 }
 
 function stacksOf(run: RunOfTwo): Stack[] {
-  const parts = Object.entries(run.columns?.breakdown_ms ?? {});
-  return (parts[0]?.[1] ?? []).map((_, at) => ({
+  // What no step has needs no colour in the legend.
+  const parts = Object.entries(run.columns?.breakdown_ms ?? {}).filter(([, of]) => of.some((value) => value > 0));
+  return (Object.values(run.columns?.breakdown_ms ?? {})[0] ?? []).map((_, at) => ({
     label: labelOf(run, at),
     parts: Object.fromEntries(parts.map(([name, of]) => [name, of[at]!])),
   }));
@@ -226,7 +228,7 @@ function Line({ of, most, digits, title }: { of: Change; most: number; digits: n
   return (
     <tr data-name={of.name} data-kind={of.kind}>
       <th scope="row" title={of.name}>
-        {category && <Swatch category={category} />} {title}
+        {category && <Swatch category={category} />} <Name text={title} />
         {(of.side ?? of.scope) && <small> {of.side ?? of.scope}</small>}
       </th>
       <Cell exact={of.base_ms}>{number(of.base_ms, digits)}</Cell>
@@ -261,6 +263,9 @@ function signed(value: number, digits: number): string {
 
 function Findings({ told }: { told: Told }) {
   if (told.findings.length === 0) return null;
+  // One quantity: both columns have the decimals that the largest needs.
+  const digits = decimals(Math.max(...told.findings.flatMap((each) => [each.base_ms ?? 0, each.new_ms ?? 0])));
+  const written = (value: number | null) => (value === null ? UNKNOWN : `${number(value, digits)} ms`);
   return (
     <section class="panel" aria-label="Findings">
       <h2>Findings</h2>
@@ -270,8 +275,8 @@ function Findings({ told }: { told: Told }) {
         rows={told.findings.map((each) => [
           `${each.id}: ${each.title}`,
           each.change === "unknown" ? "not known in both" : each.change,
-          ms(each.base_ms),
-          ms(each.new_ms),
+          written(each.base_ms),
+          written(each.new_ms),
         ])}
       />
       <Sentences of={told.words.promises} />

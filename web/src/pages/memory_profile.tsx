@@ -26,6 +26,7 @@ function Memories({ data, options }: { data: MemoryProfileResult; options: Recor
   const id = names.find((each) => each === state.value.mem) ?? names[0];
   const memory = id === undefined ? undefined : data.memories[id];
   if (id === undefined || !memory) return null;
+  const most = Math.max(...memory.breakdown.map((row) => cell(row, "allocation_bytes") ?? 0), 0);
   return (
     <>
       <p>
@@ -51,7 +52,7 @@ function Memories({ data, options }: { data: MemoryProfileResult; options: Recor
           options={options}
           columns={[
             { name: "allocation_bytes", title: "Allocation size", show: inColumn, bar: true },
-            { name: "requested_bytes", title: "Requested size", show: inColumn },
+            { name: "requested_bytes", title: "Requested size", show: (bytes, largest) => inColumn(bytes, largest, most) },
             "op_name", "occurrences", "region_type", "data_type", "tensor_shape: Shape", "source: Line of the program",
           ]}
         />
@@ -79,9 +80,12 @@ function Lines({ id, options }: { id: string; options: Record<string, string> })
   );
 }
 
-/** In the unit of the column's largest; what that unit does not show has one of its own. */
-const inColumn = (cell: Cell, largest: number | null) => {
-  const shown = size(Number(cell), largest);
+/**
+ * Bytes in the unit of the largest, here or beside; what that unit does not show has one of its own.
+ * What was asked for stands in the unit of what was given.
+ */
+const inColumn = (cell: Cell, largest: number | null, beside = 0) => {
+  const shown = size(Number(cell), Math.max(largest ?? 0, beside));
   return shown.startsWith("<") ? size(Number(cell)) : shown;
 };
 

@@ -17,6 +17,7 @@ export const KEYS: [string, string][] = [
   ["F", "Fill the window with what is chosen; 0 or Z: the whole trace"],
   ["M", "Set or remove a mark at what is chosen"],
   ["R", "Sums of the chosen or measured time"],
+  ["P H", "On the name of a track: pin it, hide it; Alt and arrows move it"],
   ["Enter", "In the search: next event; with Shift the previous one"],
 ];
 

@@ -1,8 +1,10 @@
 // Names of sections and tracks at the left, with triangles; tracks can be pinned, hidden, moved.
+import type { TargetedKeyboardEvent } from "preact";
 import { useState } from "preact/hooks";
 
 import { counted } from "../format";
 import { numbered } from "../parts/name";
+import { moveTo } from "../parts/stops";
 import { letters } from "../state/letters";
 import { ordered, rowsOf, type Arrangement, type Catalogue, type Lane, type Layout } from "../timeline/model";
 import { reorder, said, toggleFold, toggleHidden, togglePin } from "./chosen";
@@ -17,14 +19,19 @@ interface Props {
 
 export function Names({ catalogue, layout, as, axis }: Props) {
   const [dragged, drag] = useState<number | null>(null);
-  const name = (lane: Lane) =>
-    lane.track ? (
-      <TrackName key={lane.key} {...{ catalogue, lane, as, dragged, drag }} />
+  const [reached, reach] = useState("");
+  // All names are one stop of the Tab key, or the way to the canvas would be long.
+  const stop = (layout.lanes.find(({ key }) => key === reached) ?? layout.lanes[0])?.key;
+  const name = (lane: Lane) => {
+    const stops = { tabIndex: lane.key === stop ? 0 : -1, onFocus: () => reach(lane.key) };
+    return lane.track ? (
+      <TrackName key={lane.key} {...{ catalogue, lane, as, dragged, drag, stops }} />
     ) : (
-      <SectionName key={lane.key} catalogue={catalogue} lane={lane} />
+      <SectionName key={lane.key} {...{ catalogue, lane, stops }} />
     );
+  };
   return (
-    <div class="names" style={{ height: `${layout.height}px` }}>
+    <div class="names" style={{ height: `${layout.height}px` }} onKeyDown={toName}>
       <div class="pinned" style={{ height: `${layout.pinned}px`, top: `${axis}px` }}>
         {layout.lanes.filter((lane) => lane.pinned).map(name)}
       </div>
@@ -35,19 +42,36 @@ export function Names({ catalogue, layout, as, axis }: Props) {
 
 const place = (lane: Lane) => ({ top: `${lane.y}px`, height: `${lane.height}px` });
 
-function SectionName({ catalogue, lane }: { catalogue: Catalogue; lane: Lane }) {
+/** Arrows go from name to name; with Alt they move a track. */
+function toName(event: TargetedKeyboardEvent<HTMLDivElement>): void {
+  if (event.altKey) return;
+  const names = [...event.currentTarget.querySelectorAll<HTMLElement>(NAMES)];
+  moveTo(event, names, (at) => ({ ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: names.length - 1 }));
+}
+
+const NAMES = ".section, .track > .name";
+
+interface Stops {
+  tabIndex: number;
+  onFocus: () => void;
+}
+
+function SectionName({ catalogue, lane, stops }: { catalogue: Catalogue; lane: Lane; stops: Stops }) {
   const section = catalogue.sections[lane.section]!;
+  const about = [section.label, counted(section.tracks.length, "track")].filter(Boolean).join(" · ");
   return (
     <button
+      {...stops}
       class="section"
       style={place(lane)}
       data-section={lane.section}
       aria-expanded={lane.open}
+      aria-label={`${section.name} ${about}`}
       title={[section.name, section.label].filter(Boolean).join(" · ")}
       onClick={() => toggleFold(lane.key)}
     >
       <span aria-hidden="true">{lane.open ? "▾" : "▸"}</span> <b><Ended name={section.name} /></b>{" "}
-      <small>{[section.label, counted(section.tracks.length, "track")].filter(Boolean).join(" · ")}</small>
+      <small>{about}</small>
     </button>
   );
 }
@@ -64,9 +88,10 @@ interface TrackProps {
   as: Arrangement;
   dragged: number | null;
   drag: (track: number | null) => void;
+  stops: Stops;
 }
 
-function TrackName({ catalogue, lane, as, dragged, drag }: TrackProps) {
+function TrackName({ catalogue, lane, as, dragged, drag, stops }: TrackProps) {
   const track = lane.track!;
   const foldable = rowsOf(track) > 1;
   const move = (to: number) => {
@@ -105,7 +130,9 @@ function TrackName({ catalogue, lane, as, dragged, drag }: TrackProps) {
       onKeyDown={pressed}
     >
       <button
+        {...stops}
         class="name"
+        aria-label={track.name}
         title={`${track.name}: ${counted(track.drawn, "event")}. Alt+↑ and Alt+↓ move it, P pins it, H hides it.`}
         aria-expanded={foldable ? lane.open : undefined}
         onClick={() => foldable && toggleFold(`t${track.track}`)}

@@ -226,6 +226,7 @@ def result_of(
             outside_markers=known is not None and known.outside_markers,
             sends=int(sending["count"].sum()),
             copy_us=_copy_us(run),
+            slowest=work.bottleneck_iterator,
         ),
         hosts_matched_by=measured.matching.by,
         by_host=by_host,

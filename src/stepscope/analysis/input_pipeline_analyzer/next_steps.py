@@ -13,6 +13,7 @@ from stepscope.analysis.steps.input_share import (
     UNKNOWN,
 )
 from stepscope.derive.input_pipeline.input_ops import WAITING_FOR_WORKERS
+from stepscope.derive.input_pipeline.names import read_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,6 +37,12 @@ _ADVICE: Final = {
     "unclassified": "Move the work into an input pipeline that records its stages, so "
     "that its parts can be told apart.",
 }
+#: What is left to try where the slowest stage has threads of its own already.
+_AHEAD: Final = (
+    "The slowest stage has threads of its own already: make its elements cheaper "
+    "(fewer bytes, cheaper transformations), do their work offline, before training, "
+    "or give it more cores."
+)
 #: What to try where copies are so short that most of each is its call.
 _SMALL: Final = (
     "Combine small pieces of data into fewer, larger ones before they are sent to the "
@@ -75,6 +82,7 @@ def next_steps(
     outside_markers: bool,
     sends: int = 1,
     copy_us: float = 0.0,
+    slowest: str | None = None,
 ) -> tuple[NextStep, ...]:
     """Give advice for every category that took time, the largest first.
 
@@ -83,8 +91,12 @@ def next_steps(
         outside_markers: Whether the iterator is called between the steps' markers.
         sends: Calls of `enqueue`.
         copy_us: Mean time of a copy to the device, on the device; 0 where unknown.
+        slowest: Long name of the slowest stage on the critical path; None where none
+            is known.
     """
     advice = dict(_ADVICE)
+    if slowest is not None and read_name(slowest).asynchronous:
+        advice["preprocessing"] = _AHEAD
     call_us = (spent_us.get("enqueue") or 0.0) / max(sends, 1)
     if max(call_us, copy_us) < _SMALL_US:
         advice["enqueue"] = _SMALL
