@@ -6,6 +6,7 @@ import gc
 import sys
 import threading
 import time
+import weakref
 from typing import TYPE_CHECKING
 
 import pytest
@@ -220,6 +221,18 @@ def test_more_calls_than_are_kept_are_counted(
     quality = profile.trace(host).table("quality")
     (lost,) = quality.filter(quality["kind"] == "dropped_events")["count"].to_list()
     assert lost >= 200 - 50
+
+
+@pytest.mark.skipif(MONITORED, reason="this Python has no such hook")
+def test_the_hook_outlives_its_recording(tmp_path: Path) -> None:
+    """Python may be on its way to call it when it is taken away: that was a crash."""
+    with ss.Profile(tmp_path, CALLS):
+        hook = weakref.ref(sys.getprofile() or leaf)
+    gc.collect()
+    called = hook()
+    assert called is not None
+    called(sys._getframe(), "call", None)
+    assert sys.getprofile() is None
 
 
 class Calls:

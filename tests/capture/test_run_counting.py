@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+import types
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -17,11 +18,12 @@ from stepscope.capture.launching.notes import Note, read_notes, write_note
 from stepscope.capture.launching.outcome import describe, keep_the_best
 from stepscope.capture.launching.plan import VARIABLE, RunPlan
 from stepscope.capture.launching.step_sources import jax as jax_calls
+from stepscope.capture.launching.step_sources import torch as torch_steps
 from stepscope.capture.launching.stepping.repeated_calls import RepeatedCalls
 from stepscope.errors import BadUsage
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
 
@@ -348,3 +350,50 @@ def test_arming_imports_nothing_heavy() -> None:
     )
     heavy = {"numpy", "msgspec", "polars", "json", "dataclasses", "inspect", "asyncio"}
     assert set(done.stdout.split()) & heavy == set()
+
+
+#: As PyTorch goes through the hooks of an optimizer.
+OPTIMIZER = """
+from collections import OrderedDict
+hooks = OrderedDict()
+class Handle:
+    def __init__(self, hook): hooks[id(self)] = hook
+    def remove(self): hooks.pop(id(self), None)
+register_optimizer_step_post_hook = Handle
+def step(optimizer):
+    for hook in hooks.values():
+        hook(optimizer, (), {})
+"""
+
+
+def test_a_hook_that_ends_within_a_step_does_not_disturb_the_programs_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A window closes in our hook; the program's next one failed in PyTorch's loop."""
+    module = types.ModuleType("torch.optim.optimizer")
+    module.__file__ = "/torch/optim/optimizer.py"
+    exec(compile(OPTIMIZER, module.__file__, "exec"), module.__dict__)  # noqa: S102 - a stand-in
+    for name in ("torch", "torch.optim"):
+        monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
+    monkeypatch.setitem(sys.modules, "torch.optim.optimizer", module)
+    undo: list[Callable[[], None]] = []
+    counted: list[int] = []
+
+    class Counter:
+        window = types.SimpleNamespace(abandon=lambda _: None)
+
+        def call_ended(self, _what: str, _optimizer: int, *, forwarded: bool) -> None:
+            del forwarded
+            counted.append(1)
+            undo[0]()
+
+    counter: Any = Counter()
+    undo.append(torch_steps.listen(counter))
+    own: list[int] = []
+    module.register_optimizer_step_post_hook(lambda *_: own.append(1))
+    for _ in range(3):
+        module.step(object())
+    assert (len(counted), len(own)) == (1, 3)
+    # Between steps nothing of ours is left.
+    undo[0]()
+    assert len(module.hooks) == 1

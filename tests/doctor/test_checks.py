@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import shlex
 import socket
+import sys
+import sysconfig
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -435,6 +437,52 @@ def test_a_machine_without_a_gpu_is_asked_nothing_about_one(
         one.state for one in found.values() if one.group in {"NVIDIA", "CUPTI"}
     } == {"skip"}
     assert found["frameworks", "PyTorch"].state == "ok"
+
+
+def test_a_tool_that_watches_calls_is_named_while_it_does(
+    healthy: Machine, tmp_path: Path
+) -> None:
+    where = "Python", "calls of functions"
+    before = sys.getprofile()
+    sys.setprofile(lambda *_: None)
+    try:
+        found = looked(healthy, tmp_path)[where]
+    finally:
+        sys.setprofile(before)
+    assert found.state == "warn"
+    assert "sys.setprofile" in found.fact
+    if before is None:
+        assert looked(healthy, tmp_path)[where].state == "ok"
+
+
+def test_a_build_without_the_lock_is_a_warning(
+    healthy: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert ("Python", "build") not in looked(healthy, tmp_path)
+    monkeypatch.setattr(sysconfig, "get_config_var", lambda _: 1)
+    assert looked(healthy, tmp_path)["Python", "build"].state == "warn"
+
+
+@pytest.mark.parametrize(
+    ("file", "environ", "said"),
+    [
+        (None, {}, "This is no container."),
+        (".dockerenv", {}, "a container of Docker"),
+        ("run/.containerenv", {}, "a container of Podman"),
+        (None, {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, "of Kubernetes"),
+    ],
+)
+def test_a_container_is_said_to_be_one(
+    healthy: Machine,
+    tmp_path: Path,
+    file: str | None,
+    environ: dict[str, str],
+    said: str,
+) -> None:
+    machine = with_fields(environ=environ)(healthy)
+    if file is not None:
+        with_file(file, "")(machine)
+    assert said in looked(machine, tmp_path)["machine", "container"].fact
 
 
 def test_a_log_directory_that_cannot_be_made(healthy: Machine, tmp_path: Path) -> None:

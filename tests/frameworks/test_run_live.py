@@ -486,3 +486,40 @@ def test_a_loop_that_runs_ahead_of_its_device_is_not_cut_short(tmp_path: Path) -
     assert len(steps) == 70
     assert steps == list(range(steps[0], steps[0] + 70))
     assert "max-slowdown" not in done.err
+
+
+#: The program has a hook of its own, which PyTorch calls after ours.
+HOOKED = """
+import sys, torch
+from torch.optim.optimizer import register_optimizer_step_post_hook
+torch.manual_seed(0)
+model = torch.nn.Linear(16, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+steps = []
+register_optimizer_step_post_hook(lambda *_: steps.append(1))
+for _ in range(40):
+    loss = (model(torch.ones(8, 16)) ** 2).mean()
+    optimizer.zero_grad(); loss.backward(); optimizer.step()
+print(len(steps), f"{loss.item():.9e}")
+"""
+
+
+def test_hooks_of_the_program_go_on_when_the_window_closes(tmp_path: Path) -> None:
+    """PyTorch's loop over its hooks failed, and the program with it."""
+    script = tmp_path / "hooked.py"
+    script.write_text(HOOKED)
+    python = interpreter("torch")
+    alone = subprocess.run(
+        [python, script], capture_output=True, text=True, check=True, timeout=300
+    )
+    command = [sys.executable, "-m", "stepscope", "run", "--no-report", "--steps", "5"]
+    recorded = subprocess.run(
+        [*command, "--logdir", tmp_path / "logs", "--", python, script],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert recorded.returncode == 0, recorded.stderr
+    assert recorded.stdout == alone.stdout
+    assert "steps 11 to 15" in recorded.stderr

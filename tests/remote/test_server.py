@@ -317,6 +317,24 @@ def test_the_server_tells_of_steps_where_a_flight_recorder_hears_them(
     assert "loop train" not in told()
 
 
+def test_a_snapshot_is_what_the_flight_recorder_keeps(
+    calls: Callable[..., bytes], tmp_path: Path
+) -> None:
+    with ss.flight_recorder(tmp_path / "logs", slower_than=1000) as recorder:
+        for number in range(5):
+            with ss.StepTrace(number):
+                time.sleep(0.001)
+        asked = encode(GetSnapshotRequest())
+        content = decode(ProfileResponse, calls("GetSnapshot", asked)).xspace
+        (written,) = recorder.written
+    assert written.why == "asked for"
+    file = tmp_path / "host.xplane.pb"
+    file.write_bytes(content)
+    numbers = [step.step for step in ss.open(file).tool("overview_page").steps]
+    assert numbers == [0, 1, 2, 3, 4]
+    assert refused(calls, "GetSnapshot", asked).code() == grpc.StatusCode.NOT_FOUND
+
+
 def test_snapshots_follow_each_other(calls: Callable[..., bytes]) -> None:
     asked = encode(GetSnapshotRequest())
     assert refused(calls, "GetSnapshot", asked).code() == grpc.StatusCode.NOT_FOUND

@@ -171,7 +171,9 @@ class Captures:
         """Hand over what was recorded since the start or the last snapshot.
 
         Where no recording can follow, what was recorded is handed over all the same,
-        and the next snapshot is refused.
+        and the next snapshot is refused. Without a continuous recording the program's
+        flight recorder, where it has one, writes what it keeps, and that is handed
+        over.
 
         Raises:
             RefusedCapture: Nothing is being recorded continuously.
@@ -179,10 +181,7 @@ class Captures:
         with self._lock:
             recording, self._continuous = self._continuous, None
         if recording is None:
-            raise RefusedCapture(
-                Refusal.NOT_FOUND,
-                "nothing is being recorded; call StartContinuousProfiling first.",
-            )
+            return _kept_by_flight_recorder()
         content = recording.end()
         with contextlib.suppress(RefusedCapture):
             again = _Recording.begin(recording.options)
@@ -371,6 +370,18 @@ def _written(directory: Path, request: ProfileRequest, content: bytes) -> bool:
         part.unlink(missing_ok=True)
         return False
     return True
+
+
+def _kept_by_flight_recorder() -> ProfileResponse:
+    flight = sys.modules.get("stepscope.capture.flight.recorder")
+    path = None if flight is None else flight.dumped()
+    if path is None:
+        raise RefusedCapture(
+            Refusal.NOT_FOUND,
+            "nothing is being recorded, and the program keeps no flight recorder; call "
+            "StartContinuousProfiling first.",
+        )
+    return ProfileResponse(xspace=Path(path).read_bytes())
 
 
 def _steps() -> tuple[str, ...]:

@@ -278,6 +278,36 @@ class _Monitoring:
         return ()
 
 
+class _Noting:
+    """Who is told of calls now; nobody between recordings."""
+
+    entered: _NoteTaker | None = None
+    left: _NoteTaker | None = None
+
+
+_noting: Final = _Noting()
+
+
+def _hook(frame: FrameType, event: str, _: object) -> None:
+    """Tell of a call. This function is never freed.
+
+    The interpreter (3.11) holds no reference of its own to the hook that it is about to
+    call, and on the way there it may collect garbage, and make our call that takes the
+    hook away: a hook of each recording's own crashed the program.
+    """
+    if event == "call":
+        note = _noting.entered
+    elif event == "return":
+        note = _noting.left
+    else:
+        return
+    if note is None:
+        # Only a thread itself can take its hook away.
+        sys.setprofile(None)
+    else:
+        note(frame.f_code)
+
+
 class _Profile:
     """The hooks of Python 3.11: this thread, the main one, and those that start later.
 
@@ -286,7 +316,7 @@ class _Profile:
     """
 
     def __init__(self) -> None:
-        self._hook: Callable[[FrameType, str, Any], None] | None = None
+        self._is_set = False
         #: Why the main thread's calls are not noted; None where they are.
         self._main_missing: str | None = None
 
@@ -314,8 +344,6 @@ class _Profile:
         """Measure what a note costs here, on this thread, which has no hook yet."""
 
         def hook(frame: FrameType, event: str, _: object) -> None:
-            if self._hook is not None:
-                return
             if event in {"call", "return"}:
                 note(frame.f_code)
 
@@ -328,30 +356,22 @@ class _Profile:
 
     def set(self, entered: _NoteTaker, left: _NoteTaker) -> None:
         """Call `entered` and `left` for Python functions of the threads in reach."""
-
-        def hook(frame: FrameType, event: str, _: object) -> None:
-            if self._hook is None:
-                # Only a thread itself can take its hook away.
-                sys.setprofile(None)
-            elif event == "call":
-                entered(frame.f_code)
-            elif event == "return":
-                left(frame.f_code)
-
-        self._hook = hook
-        threading.setprofile(hook)
+        self._is_set = True
+        _noting.entered, _noting.left = entered, left
+        threading.setprofile(_hook)
         if not threading.current_thread().name.startswith(OWN_THREADS):
-            sys.setprofile(hook)
+            sys.setprofile(_hook)
         if threading.current_thread() is not threading.main_thread():
             self._main_missing = "it did not come back to Python meanwhile"
             in_main_thread(self._set_in_main)
 
     def remove(self) -> tuple[str, ...]:
         """Take the hooks away; other threads do so at their next call."""
-        hook, self._hook = self._hook, None
-        if sys.getprofile() is hook:
+        self._is_set = False
+        _noting.entered = _noting.left = None
+        if sys.getprofile() is _hook:
             sys.setprofile(None)
-        if threading.getprofile() is hook:
+        if threading.getprofile() is _hook:
             threading.setprofile(None)
         if self._main_missing is None:
             return ()
@@ -362,6 +382,6 @@ class _Profile:
         holder = sys.getprofile()
         if holder is not None:
             self._main_missing = f"{holder!r} has Python's profiling hook"
-        elif self._hook is not None:
+        elif self._is_set:
             self._main_missing = None
-            sys.setprofile(self._hook)
+            sys.setprofile(_hook)

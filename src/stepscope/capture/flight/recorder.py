@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from stepscope.capture.flight.watch import Slow
 
-__all__ = ["FlightRecorder", "Written", "flight_recorder", "steps_heard"]
+__all__ = ["FlightRecorder", "Written", "dumped", "flight_recorder", "steps_heard"]
 
 _log: Final = logging.getLogger("stepscope")
 #: What the ring keeps where nobody names rates: it runs for days, at below 1 % of a
@@ -102,6 +102,12 @@ class _One:
 
 
 _one: Final = _One()
+
+
+def dumped() -> Path | None:
+    """Write what the flight recorder keeps now; None where there is none to write."""
+    made = _one.recorder
+    return None if made is None else made.dump().path
 
 
 def steps_heard() -> tuple[str, ...]:
