@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -185,9 +187,20 @@ def test_columns_that_are_thin_have_no_edge_that_pales_them(
     for width, edges in ((1440, True), (390, False)):
         view = window(width=width)
         view.go("overview_page", run="many")
-        mark = view.page.locator(".columns .parts path").first
+        mark = view.page.locator(".columns .parts path:not([d=''])").first
         stroke = mark.evaluate("(each) => getComputedStyle(each).stroke")
         assert (stroke != "none") == edges
+        path = mark.get_attribute("d") or ""
+        columns = [
+            (float(left), float(across))
+            for left, across in re.findall(r"M([\d.]+) [\d.]+h([\d.]+)", path)
+        ]
+        gaps = {
+            round(after - left - across, 3)
+            for (left, across), (after, _) in pairwise(columns)
+        }
+        assert len(columns) == 60
+        assert len(gaps) == 1
 
 
 def test_what_tells_tracks_apart_is_never_cut(window: Callable[..., View]) -> None:

@@ -226,11 +226,12 @@ interface PartsProps {
 
 /** All columns' parts, one path for each category: thousands of shapes take long to lay out. */
 function Parts({ stacks, width, y }: PartsProps) {
-  const gap = Math.min(width * 0.15, 4);
-  const whole = (x: number) => (width < THIN ? Math.round(x) : x);
+  const thin = width < THIN;
+  const gap = thin ? Math.min(Math.floor(width / LEAST_WIDTH), 1) : Math.min(width * 0.15, 4);
+  const edge = (index: number) => (thin ? Math.round(LEFT + index * width) : LEFT + index * width + gap / 2);
   const below = stacks.map(() => 0);
   return (
-    <g class={width < THIN ? "parts thin" : "parts"}>
+    <g class={thin ? "parts thin" : "parts"}>
       {present(stacks.map((stack) => stack.parts)).map((category) => (
         <path
           key={category.name}
@@ -242,8 +243,8 @@ function Parts({ stacks, width, y }: PartsProps) {
               const bottom = y(below[index]!);
               below[index]! += value;
               const top = y(below[index]!);
-              const x = whole(LEFT + index * width + gap / 2);
-              const across = Math.max(whole(LEFT + (index + 1) * width - gap / 2) - x, 1);
+              const x = edge(index);
+              const across = Math.max(edge(index + 1) - x - gap, 1);
               return bottom > top ? `M${x} ${top}h${across}v${bottom - top}h${-across}z` : "";
             })
             .join("")}
