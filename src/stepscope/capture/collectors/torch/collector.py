@@ -177,6 +177,12 @@ class _Recording:
         self.halt()
         if self._profiler is None or self._stop_ns is None:
             return Collected(b"")
+        try:
+            return self._collected(self._stop_ns)
+        finally:
+            self._let_go()
+
+    def _collected(self, stop_ns: int) -> Collected:
         given = self._handed_over()
         if not len(given):
             self._warnings.append(
@@ -196,7 +202,7 @@ class _Recording:
             hostname=socket.gethostname(),
             process=os.getpid(),
             start_ns=self._clock.wall_ns,
-            stop_ns=self._stop_ns,
+            stop_ns=stop_ns,
         )
         planes.environment().stat("profile_options", self._levels.message())
         differ = level_warnings("PyTorch", self._asked, self._levels)
@@ -232,6 +238,17 @@ class _Recording:
             profiler.start()
         self._profiler = profiler
         return config is not None
+
+    def _let_go(self) -> None:
+        """Free what PyTorch recorded, here and now.
+
+        Its profiler is part of a circle of objects. What finds that later frees the
+        trace on a thread of its own, while another of its profilers may be at work:
+        the program then crashes.
+        """
+        inner, self._profiler = getattr(self._profiler, "profiler", None), None
+        if inner is not None and hasattr(inner, "kineto_results"):
+            inner.kineto_results = None
 
     def _handed_over(self) -> Activities:
         result = getattr(self._profiler.profiler, "kineto_results", None)
