@@ -382,12 +382,10 @@ def test_a_window_by_time_begins_anew_without_calls_that_cost_too_much(
             run="run",
             notes=str(notes),
             max_slowdown=limit,
+            python_tracer_level=1,
         )
         window = Window(plan, begun=lambda: None, left=lambda: None, over=lambda: None)
         window.open_by_time()
-        session = current()
-        assert session is not None
-        assert session.options.python_tracer_level == 1
         until_s = time.monotonic() + 2
         while time.monotonic() < until_s:
             for _ in range(1000):

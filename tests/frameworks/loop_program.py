@@ -242,9 +242,11 @@ def planes(folder: Path, options: dict[str, Any]) -> dict[str, Any]:
     collector.start(ss.ProfilerOptions(**options), ClockPair.now())
     profiler = collector._recording._profiler
     losses = [step() for _ in range(STEPS)]
+    collector.halt()
+    # What PyTorch has is gone when it was collected.
+    profiler.export_chrome_trace(str(folder / "exported.pt.trace.json"))
     collected = collector.stop()
     (folder / "planes.xplane.pb").write_bytes(collected.xspace)
-    profiler.export_chrome_trace(str(folder / "exported.pt.trace.json"))
     return {"losses": losses, "warnings": collected.warnings}
 
 

@@ -249,6 +249,8 @@ class _Recording:
         inner, self._profiler = getattr(self._profiler, "profiler", None), None
         if inner is not None and hasattr(inner, "kineto_results"):
             inner.kineto_results = None
+            # Without results it would look like one that is ready to record.
+            inner.entered = False
 
     def _handed_over(self) -> Activities:
         result = getattr(self._profiler.profiler, "kineto_results", None)
