@@ -337,7 +337,12 @@ _OF_FRAMEWORK: Final[dict[str, dict[str, str | tuple[str, str]]]] = {
         "RECORD_PIPELINE": "Read the input through a `DataLoader` while recording.",
         "RECORD_PIPELINE_STAGES": _NO_STAGES,
         RECORD_HLO: f"{_NOTHING}PyTorch compiles no programs for XLA.",
-        "RECORD_LINES": "Record with the Python tracer on (`with_stack=True`).",
+        "RECORD_LINES": (
+            "Record with the Python tracer on (`python_tracer_level=1`, "
+            "`with_stack=True`).",
+            f"{_NOTHING}these ops run outside of Python functions, as those of the "
+            "backward pass do.",
+        ),
         COMPILE_FOR_LINES: f"{_NOTHING}the model views have lines of PyTorch's ops.",
         RECORD_OP_MEMORY: "Record with `profile_memory=True`.",
         WRITE_MEMORY: "Write a memory snapshot "

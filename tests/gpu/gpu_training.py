@@ -142,7 +142,7 @@ def recorded(framework: str, folder: Path, step: Step) -> dict[str, Any]:
 
     def stop_and_keep(collector: Any) -> Any:
         profiler = getattr(getattr(collector, "_recording", None), "_profiler", None)
-        with exports_kept(folder / OWN_TRACE, profiler):
+        with kept_alive(profiler), exports_kept(folder / OWN_TRACE, profiler):
             collected = stop(collector)
         if profiler is None:
             (folder / "own.xplane.pb").write_bytes(collected.xspace)
@@ -154,6 +154,17 @@ def recorded(framework: str, folder: Path, step: Step) -> dict[str, Any]:
     ):
         losses = marked(step)
     return {"losses": losses, "warnings": list(run.warnings), "path": str(run.path)}
+
+
+@contextlib.contextmanager
+def kept_alive(profiler: Any) -> Iterator[None]:
+    """Let what PyTorch's profiler recorded outlive the end of the recording."""
+    if profiler is None:
+        yield
+        return
+    recording = sys.modules[COLLECTORS["torch"][0]]._Recording
+    with mock.patch.object(recording, "_let_go"):
+        yield
 
 
 @contextlib.contextmanager
