@@ -330,6 +330,13 @@ _NO_STAGES: Final = (
 )
 #: Framework ("Python" is none) → a remedy → what it is where the program uses that one
 #: alone; of two the second is said where the tracers that are asked for were in force.
+_LINES_OF_TORCH: Final = (
+    "Record with the Python tracer on (`python_tracer_level=1`, `with_stack=True`)."
+)
+_NO_LINES_OF_TORCH: Final = (
+    f"{_NOTHING}these ops run outside of Python functions, as those of the backward "
+    "pass do."
+)
 _OF_FRAMEWORK: Final[dict[str, dict[str, str | tuple[str, str]]]] = {
     "PyTorch": {
         "RECORD_ALLOCATIONS": "Record with `profile_memory=True`.",
@@ -337,12 +344,7 @@ _OF_FRAMEWORK: Final[dict[str, dict[str, str | tuple[str, str]]]] = {
         "RECORD_PIPELINE": "Read the input through a `DataLoader` while recording.",
         "RECORD_PIPELINE_STAGES": _NO_STAGES,
         RECORD_HLO: f"{_NOTHING}PyTorch compiles no programs for XLA.",
-        "RECORD_LINES": (
-            "Record with the Python tracer on (`python_tracer_level=1`, "
-            "`with_stack=True`).",
-            f"{_NOTHING}these ops run outside of Python functions, as those of the "
-            "backward pass do.",
-        ),
+        "RECORD_LINES": (_LINES_OF_TORCH, _NO_LINES_OF_TORCH),
         COMPILE_FOR_LINES: f"{_NOTHING}the model views have lines of PyTorch's ops.",
         RECORD_OP_MEMORY: "Record with `profile_memory=True`.",
         WRITE_MEMORY: "Write a memory snapshot "
