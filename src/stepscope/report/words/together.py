@@ -52,7 +52,8 @@ def _next(found: Together, *, by_title: bool) -> str | None:
     first = found.findings[0]
     without = f"Without what {first} finds"
     if by_title:
-        without = f"Once {_TITLES[first]} is mended"
+        told = found.saving_ms is not None  # the sentence before names it
+        without = f"Once {'the first' if told else _TITLES[first]} is mended"
     return (
         f"{without}, the longest part of a step would be {what} "
         f"({percent(found.next_percent)} of its critical path)."
