@@ -259,3 +259,13 @@ def test_a_table_that_the_server_cut_says_so(
         assert table.locator("tbody tr").count() == 1
         assert table.locator(".cut").count() == 0
         assert view.close() == []
+
+
+def test_without_a_device_no_column_is_about_devices(
+    view: View, server: Server
+) -> None:
+    view.go("framework_op_stats", run="keras")
+    assert server.show("keras", "framework_op_stats")["data"]["device_idle_us"] is None
+    heads = view.page.locator(".table th[scope=col]").all_inner_texts()
+    assert any("Host self" in head for head in heads)
+    assert not any(head.startswith("Device") for head in heads)

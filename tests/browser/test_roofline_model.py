@@ -119,3 +119,16 @@ def test_a_narrow_screen_shows_the_whole_chart(
     width = view.page.evaluate("document.documentElement.scrollWidth")
     assert width <= 390
     assert drawn(view)
+
+
+def test_nothing_is_said_of_circles_where_none_is_drawn(
+    view: View, server: Server
+) -> None:
+    view.go(TOOL, run="keras")
+    told = server.show("keras", TOOL)["data"]
+    assert with_a_place(told) == []
+    said = view.page.locator("main").inner_text()
+    assert "None has a place in a chart" in said
+    assert "A circle is" not in said
+    assert view.page.locator("button[data-twin]").count() == 0
+    assert view.check_tables(told, TOOL)["ops"] > 0

@@ -14,7 +14,7 @@ from stepscope.advice.headline import by_cost
 from stepscope.advice.registry import RULES
 from stepscope.advice.signals.replay import replay_signals
 from stepscope.advice.signals.replaying.change import Gone
-from stepscope.advice.signals.shares import IDLE_OWNERS
+from stepscope.advice.signals.shares import IDLE_OWNERS, account_signals
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -63,8 +63,9 @@ class Together(msgspec.Struct, frozen=True, kw_only=True):
         next_owner: Owner of most of the steps' critical path once the first of
             `findings` is mended: the next bottleneck. Null where it is not known.
         next_percent: Its share of that path, in percent; null likewise.
-        next_hidden: Whether that finding is about this owner's time as well: then it
-            is time that other work hides so far.
+        next_hidden: Whether most of it is time that other work hides so far: that
+            finding is about this owner's time as well, or the account gives the owner
+            far less of what remains.
     """
 
     findings: tuple[str, ...] = ()
@@ -77,6 +78,8 @@ class Together(msgspec.Struct, frozen=True, kw_only=True):
 
 #: From this share of the critical path on, in percent, nothing else is on it.
 _ALL: Final = 99.0
+#: Less of an owner's time on the path than this is in the account: the rest is hidden.
+_SEEN: Final = 0.5
 
 
 def _changes(
@@ -187,5 +190,19 @@ def together(
         else None,
         next_owner=None if after is None else after[0],
         next_percent=None if after is None else after[1],
-        next_hidden=after is not None and after[0] in foremost.owners,
+        next_hidden=after is not None and _hidden(*after, foremost, signals),
     )
+
+
+def _hidden(owner: str, path_percent: float, gone: Finding, signals: Signals) -> bool:
+    """Return whether other work hides most of an owner's time on the path so far."""
+    if owner in gone.owners:
+        return True
+    account = signals.of(account_signals)
+    if isinstance(account, Unavailable):
+        return False
+    mine = next((one for one in account.shares if one.label == gone.devices[0]), None)
+    if mine is None:
+        return False
+    rest = 100 - mine.percent(*gone.owners)
+    return mine.percent(owner) < path_percent / 100 * rest * _SEEN

@@ -14,6 +14,9 @@ const COLUMNS: Columns = [
   "host_cumulative_percent",
 ];
 
+/** A share of the time of devices is none where there is no device. */
+const ON_THE_HOST = COLUMNS.filter((column) => !String(column).startsWith("device_"));
+
 const PIES: [keyof FrameworkOpStatsResult["pies"], string][] = [
   ["host_by_type", "On the host, by type"],
   ["host_by_op", "On the host, by op"],
@@ -65,7 +68,7 @@ export function FrameworkOpStats() {
               table="rows"
               caption="ops"
               options={{ include_idle: idle || undefined }}
-              columns={COLUMNS}
+              columns={data.device_idle_us === null ? ON_THE_HOST : COLUMNS}
               inTrace={(row) => ({ op: String(row.name) })}
               onChoose={(row) => change({ op: String(row.name), scope: "" }, { push: true })}
             />

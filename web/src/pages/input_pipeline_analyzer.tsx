@@ -137,7 +137,7 @@ function Range({ data }: { data: InputPipelineResult }) {
         head={["Average", "Standard deviation", "Least", "Most"]}
         rows={[[of.mean, of.std, of.min, of.max].map(percent)]}
       />
-      <DataTable tool="input_pipeline_analyzer" table="devices" caption="devices" />
+      <DataTable tool="input_pipeline_analyzer" table="devices" caption="workers" />
     </Chart>
   );
 }

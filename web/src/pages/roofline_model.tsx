@@ -76,24 +76,24 @@ function Model({ data }: { data: RooflineModelResult }) {
         of the time of {TABLES[by]} it is not known how much was computed or moved.{" "}
         {drawn.length > 0
           ? `${number(drawn.length)} of ${number(rows.length)} are drawn; the table holds the others too, such as those that compute nothing.`
-          : "So none has a place in the chart; the table holds all."}
+          : "None has a place in a chart; the table holds all."}
       </p>
       <p>
         <Pick label="Show" value={by} of={TABLES} onPick={(by) => change({ by })} />
       </p>
-      <Chart
-        title="Operations per second by operations per byte"
-        {...(drawn.length + roofs.length > 0 && { summary: SUMMARY })}
-        table={table}
-      >
-        <Roofline
-          label={`Roofline of ${TABLES[by]}`}
-          points={drawn.map((row): Point => pointOf(row, nameOf(row)))}
-          roofs={roofs}
-          onChoose={(index) => choose(drawn[index])}
-        />
-        {table}
-      </Chart>
+      {drawn.length > 0 ? (
+        <Chart title="Operations per second by operations per byte" summary={SUMMARY} table={table}>
+          <Roofline
+            label={`Roofline of ${TABLES[by]}`}
+            points={drawn.map((row): Point => pointOf(row, nameOf(row)))}
+            roofs={roofs}
+            onChoose={(index) => choose(drawn[index])}
+          />
+          {table}
+        </Chart>
+      ) : (
+        table
+      )}
       <section class="panel" aria-label="Roofs">
         <h2>What the device allows</h2>
         {data.roofs.length > 0 ? (

@@ -9,6 +9,9 @@ describe("marks of an axis", () => {
     [0, 3758, 4, ["0", "1,000", "2,000", "3,000"]],
     [20.05, 20.45, 3, ["20.2", "20.4"]],
     [0, 0.00041, 3, ["0", "0.0002", "0.0004"]],
+    // One mark alone would not tell the scale, however narrow the chart is.
+    [3.4, 168, 1.3, ["50", "100", "150"]],
+    [2.5, 3760, 1.3, ["1,000", "2,000", "3,000"]],
   ])("from %s to %s have the same decimals", (from, to, count, texts) => {
     expect(written(ticks(from, to, count))).toEqual(texts);
   });

@@ -58,11 +58,19 @@ export function rounded(value: number): number {
   return power * ([1, 2, 5, 10].find((factor) => factor * power >= value) ?? 10);
 }
 
-/** Round numbers from `from` to `to`, about `count` of them. */
+/** Finer steps than asked for that are tried so that no mark stands alone. */
+const FINER = 4;
+
+/** Round numbers from `from` to `to`, about `count` of them, and not one alone: it tells no scale. */
 export function ticks(from: number, to: number, count: number): number[] {
-  const step = rounded((to - from) / count || 1);
-  const first = Math.ceil(from / step);
-  return Array.from({ length: Math.max(Math.floor(to / step) - first + 1, 0) }, (_, k) => (first + k) * step);
+  const marks = (step: number) => {
+    const first = Math.ceil(from / step);
+    return Array.from({ length: Math.max(Math.floor(to / step) - first + 1, 0) }, (_, k) => (first + k) * step);
+  };
+  let step = rounded((to - from) / count || 1);
+  // A little more than 2.5 times finer: the next of 1, 2 and 5, whatever the last bit is.
+  for (let k = 0; k < FINER && to > from && marks(step).length < 2; k++) step = rounded(step / 2.6);
+  return marks(step);
 }
 
 /** Round numbers as they are written on their axis: all with the decimals that tell them apart. */

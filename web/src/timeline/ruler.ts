@@ -3,7 +3,7 @@ import { duration } from "../format";
 import { FONT, type Labels } from "./labels";
 import type { Step } from "./model";
 import type { Colours } from "./palette";
-import { ticks, toX, type Extent, type Viewport } from "./viewport";
+import { ticks, toX, type Extent, type Tick, type Viewport } from "./viewport";
 
 export interface Mark extends Extent {
   note: string;
@@ -12,6 +12,8 @@ export interface Mark extends Extent {
 const AXIS = 22;
 const STEPS = 22;
 const EVERY = 110;
+/** Between a text of the axis and its line or the next text, in pixels. */
+const APART = 4;
 /** A step narrower than this, in pixels, has no text; steps narrower than one share a line. */
 const NARROW = 18;
 
@@ -26,6 +28,18 @@ export interface Ruled {
   origin: number;
 }
 
+/** Times to write: nearer to each other where only one would be in sight, which tells no scale. */
+export function ruled(view: Viewport): Tick[] {
+  const tries = [EVERY, EVERY / 2, EVERY / 4].map((every) => ticks(view, every));
+  return tries.find((found) => found.length > 1) ?? tries.at(-1)!;
+}
+
+/** Where a text stands whole: right of its line, else left of it, else nowhere. */
+export function placed(x: number, wide: number, free: number, width: number): number | null {
+  const at = x + APART + wide <= width ? x + APART : x - APART - wide;
+  return at >= free ? at : null;
+}
+
 export function drawRuler(
   context: CanvasRenderingContext2D, view: Viewport, what: Ruled, colours: Colours, labels: Labels,
 ): void {
@@ -35,11 +49,15 @@ export function drawRuler(
   context.fillStyle = colours.muted;
   context.strokeStyle = colours.line;
   context.beginPath();
-  for (const { ps, text } of ticks(view, EVERY)) {
+  let free = 0;
+  for (const { ps, text } of ruled(view)) {
     const x = Math.round(toX(view, ps)) + 0.5;
     context.moveTo(x, 4);
     context.lineTo(x, AXIS);
-    context.fillText(text, x + 4, AXIS / 2);
+    const at = placed(x, labels.width(text), free, view.width);
+    if (at === null) continue;
+    context.fillText(text, at, AXIS / 2);
+    free = at + labels.width(text) + APART;
   }
   context.stroke();
   if (what.steps.length > 0) drawSteps(context, view, what.steps, colours, labels);

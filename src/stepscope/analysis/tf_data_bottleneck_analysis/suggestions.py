@@ -89,8 +89,8 @@ SUGGESTIONS: Final = (
     Suggestion(
         "slow_although_parallel",
         frozenset({"ParallelMap", "ParallelInterleave", "MapAndBatch"}),
-        "It is parallel and still too slow: compare its parallelism with the number "
-        "of cores, batch before mapping, or make the function cheaper.",
+        "It is parallel already. To make it quicker, compare its parallelism with the "
+        "number of cores, batch before mapping, or make the function cheaper.",
     ),
     Suggestion(
         "sequential",

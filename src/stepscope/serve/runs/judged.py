@@ -44,7 +44,9 @@ def told_findings(profile: ProfileWithTools) -> dict[str, Plain]:
     return {
         "frameworks": plain(frameworks),
         "headline": plain(judged.headline),
-        "together": together_words(judged.together) if valuable else None,
+        "together": (
+            together_words(judged.together, by_title=True) if valuable else None
+        ),
         "verdict": [_verdict(one, by_id[one.finding], places) for one in valuable],
         "stages": [
             {

@@ -1,0 +1,42 @@
+"""What several findings gain together, in words."""
+
+from __future__ import annotations
+
+from stepscope.advice.finding import Saving
+from stepscope.advice.replayed import Together
+from stepscope.report.words.together import together_words
+
+FOUND = Together(
+    findings=("launch.delay", "gap.readback"),
+    saving_ms=Saving(low=10.0, high=10.0, basis="replay"),
+    next_owner="compute_32",
+    next_percent=45.7,
+)
+
+
+def test_ids_name_findings_where_ids_are_in_sight() -> None:
+    assert together_words(FOUND) == (
+        "Together, launch.delay and gap.readback may save 10.0 ms a step. Without what "
+        "launch.delay finds, the longest part of a step would be computing in 32 bit "
+        "(45.7 % of its critical path)."
+    )
+
+
+def test_titles_name_findings_elsewhere() -> None:
+    assert together_words(FOUND, by_title=True) == (
+        "Together, mending “the device waits for the host to launch its work” and “the "
+        "host waits for a result before it goes on” may save 10.0 ms a step. Once the "
+        "first is mended, the longest part of a step would be computing in 32 bit "
+        "(45.7 % of its critical path)."
+    )
+    alone = Together(
+        findings=("input.bound",),
+        next_owner="launch",
+        next_percent=95.9,
+        next_hidden=True,
+    )
+    assert together_words(alone, by_title=True) == (
+        "Once “the step waits for its data” is mended, the longest part of a step "
+        "would be more waiting for launches, which other work hides so far (95.9 % "
+        "of its critical path)."
+    )
