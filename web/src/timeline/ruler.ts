@@ -39,7 +39,9 @@ export function drawRuler(
     const x = Math.round(toX(view, ps)) + 0.5;
     context.moveTo(x, 4);
     context.lineTo(x, AXIS);
-    context.fillText(text, x + 4, AXIS / 2);
+    // The edge would cut a text beyond it, which would say another time.
+    const after = x + 4 + labels.width(text) <= view.width;
+    context.fillText(text, after ? x + 4 : x - 4 - labels.width(text), AXIS / 2);
   }
   context.stroke();
   if (what.steps.length > 0) drawSteps(context, view, what.steps, colours, labels);
