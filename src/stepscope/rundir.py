@@ -138,7 +138,7 @@ class Scan(msgspec.Struct, frozen=True, kw_only=True):
         worker_files: Traces of workers (`is_worker_trace`); the directory of each is a
             run of its own.
         json_files: Other JSON files outside of run directories, which may be traces.
-        databases: SQLite files outside of run directories, which may be Nsight's.
+        databases: SQLite files beside no trace of a run, which may be Nsight's.
         refused: (Entry, why it could not be read).
         directories: Number of directories that were read.
     """
@@ -344,7 +344,7 @@ def scan(logdir: Path) -> Scan:
         if hosts:
             runs.append(_run(directory, f"{sub_run}{directory.name}", hosts))
             continue
-        walk.worker_files += [directory / name for name in of_workers]
+        walk.keep(directory, names, of_workers)
         if _holds_results(names) and not of_workers:
             results_only.append(directory)
     if not runs and not results_only:
@@ -394,6 +394,12 @@ class _Walk:
                 continue
             waiting.extend((child, depth + 1) for child in folders)
             links.extend((child, depth + 1) for child in linked)
+
+    def keep(self, directory: Path, names: list[str], of_workers: list[str]) -> None:
+        """Keep the traces of workers in a run directory, or else its databases."""
+        self.worker_files += [directory / name for name in of_workers]
+        if not of_workers:
+            self.databases += [directory / it for it in names if _DATABASE.match(it)]
 
     def file_names(self, directory: Path) -> list[str]:
         """Return the names in a directory; none where it cannot be listed."""

@@ -304,9 +304,12 @@ def test_databases_of_nsight_systems_are_runs_of_a_log_directory(
     put(tmp_path / "nsys" / ".hidden.sqlite", plain.read_bytes())
     put(tmp_path / "nsys" / "cut.sqlite", plain.read_bytes()[:100])
     put(tmp_path / "nsys" / "empty.sqlite", b"")
+    # A folder made for a run, with a database alone: nothing else would name it.
+    database(run.parent / "alone" / "vm.sqlite")
     found = find(tmp_path)
     assert {each.name for each in found.runs} == {
         "2025_01_01_00_00_00",
+        "plugins/profile/alone/vm.sqlite",
         "nsys/first.sqlite",
         "nsys/second.sqlite.gz",
     }

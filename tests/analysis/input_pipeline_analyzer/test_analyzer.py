@@ -8,7 +8,10 @@ import pytest
 from tests.support.results.input import analysed, missing_of
 from tests.support.traces import blueprint
 
-from stepscope.analysis.input_pipeline_analyzer.next_steps import next_steps
+from stepscope.analysis.input_pipeline_analyzer.next_steps import (
+    next_steps,
+    verdict_text,
+)
 from stepscope.analysis.steps.input_share import verdict_of
 from stepscope.report.plain import plain
 
@@ -342,3 +345,19 @@ def test_the_contract_fields_are_in_the_json() -> None:
         *("name", "count", "total_time_us", "total_time_percent"),
         *("self_time_us", "self_time_percent", "category"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("share", "has_steps", "whole", "rest"),
+    [
+        (0.02, True, "<0.1 % of the step time", "the rest of the step"),
+        (0.02, False, "<0.1 % of the recording, in which no steps", "the rest"),
+        (4.26, True, "4.3 % of the step time", "the rest of the step"),
+    ],
+)
+def test_the_verdict_writes_no_share_as_none_and_no_step_where_none_is_known(
+    share: float, *, has_steps: bool, whole: str, rest: str
+) -> None:
+    said = verdict_text("not_input_bound", share, share, has_steps=has_steps)
+    assert said.startswith(f"The program is not input-bound: {whole}")
+    assert said.endswith(f" Work on {rest}.")

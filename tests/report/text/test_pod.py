@@ -12,6 +12,7 @@ from stepscope.analysis import pod_viewer
 from stepscope.analysis.pod_viewer import Options, PodViewerResult
 from stepscope.analysis.pod_viewer.comparison import SlowestWorker
 from stepscope.report.text import pod as text_pod
+from stepscope.report.words.pages import page_words
 
 if TYPE_CHECKING:
     from stepscope.trace.model import TraceData
@@ -118,3 +119,20 @@ def test_what_is_not_known_is_no_column_but_has_its_reason() -> None:
 def test_a_narrow_screen_keeps_the_numbers() -> None:
     text = page(result(blueprint.a1(), blueprint.a5_host_b()), width=60)
     assert "1.00 ms" in text
+
+
+def test_nothing_is_said_of_steps_where_none_is_known() -> None:
+    found = result(blueprint.a1(), blueprint.a5_host_b())
+    whole = msgspec.structs.replace(found.steps[0], step=None, name=None)
+    for cause, said in (
+        ("input", "It spends 800 µs more on input than the median of the others."),
+        ("late_start", "It begins to compute 800 µs later than the median of"),
+    ):
+        late = slowest(of_steps=1, steps=1, cause=cause, excess_ms={cause: 0.8})
+        shown = msgspec.structs.replace(found, steps=(whole,), slowest=late)
+        words = page_words("pod_viewer", shown)
+        assert said in words["because"]
+        assert words["together"] == (
+            "No steps are known: the whole recording is compared."
+        )
+        assert "step" not in words["because"]

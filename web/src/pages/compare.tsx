@@ -274,7 +274,7 @@ function Findings({ told }: { told: Told }) {
         head={["Finding", "Became", "Base", "New"]}
         rows={told.findings.map((each) => [
           `${each.id}: ${each.title}`,
-          each.change === "unknown" ? "not known in both" : each.change,
+          each.change === "unknown" ? "known in one" : each.change,
           written(each.base_ms),
           written(each.new_ms),
         ])}

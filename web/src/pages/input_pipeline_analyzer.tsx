@@ -32,7 +32,7 @@ function Summary({ data }: { data: InputPipelineResult }) {
     <section class="panel" aria-label="Summary">
       <p class="verdict" data-verdict={data.verdict}>{data.text}</p>
       <ul class="cards">
-        <Card field="input_percent" title="Input, of the step" exact={data.input_percent} />
+        <Card field="input_percent" title={data.steps.length > 0 ? "Input, of the step" : "Input, of the recording"} exact={data.input_percent} />
         <Card field="input_wait_percent" title="Waiting for a batch" exact={data.input_wait_percent} />
         <Card field="input_transfer_percent" title="Copying to the device" exact={data.input_transfer_percent} />
         <li>

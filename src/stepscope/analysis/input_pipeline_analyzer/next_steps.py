@@ -143,8 +143,10 @@ def verdict_text(
     share = _share(input_percent, at_most_percent)
     spent = f"{share} of the {whole} is waiting for input or transferring it"
     if verdict != UNKNOWN:
-        return f"The program is {_WORDS[verdict]}: {spent}.{_THEN[verdict]}"
-    known = "nothing" if input_percent is None else f"{input_percent:.1f} %"
+        rest = " Work on the rest of the step." if has_steps else " Work on the rest."
+        then = {HIGHLY: " Work on the input first.", NOT: rest}.get(verdict, "")
+        return f"The program is {_WORDS[verdict]}: {spent}.{then}"
+    known = "nothing" if input_percent is None else _percent(input_percent)
     return (
         f"Whether the program is input-bound is not known: {known} of the {whole} is "
         f"known to be input, but up to {at_most_percent:.1f} % may be."
@@ -155,11 +157,6 @@ _WORDS: Final = {
     HIGHLY: "highly input-bound",
     MODERATELY: "moderately input-bound",
     NOT: "not input-bound",
-}
-_THEN: Final = {
-    HIGHLY: " Work on the input first.",
-    MODERATELY: "",
-    NOT: " Work on the rest of the step.",
 }
 #: Verdict → its sentence for hosts that cannot be averaged.
 _BY_HOST: Final = {
@@ -174,9 +171,16 @@ def _share(input_percent: float | None, at_most_percent: float) -> str:
     if input_percent is None:
         return f"at most {max(at_most_percent, 0.1):.1f} %"
     if at_most_percent - input_percent < _VISIBLE:
-        return f"{input_percent:.1f} %"
+        return _percent(input_percent)
     return f"at least {input_percent:.1f} %"
+
+
+def _percent(value: float) -> str:
+    """Write a share, never as 0 what is some."""
+    return "<0.1 %" if 0.0 < value < _LEAST_WRITTEN else f"{value:.1f} %"
 
 
 #: Differences that one decimal does not show.
 _VISIBLE: Final = 0.05
+#: Smaller shares than this are written as below it.
+_LEAST_WRITTEN: Final = 0.1

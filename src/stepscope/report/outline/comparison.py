@@ -31,7 +31,7 @@ _KINDS: Final = {
     "gone": "gone",
     "came": "came",
     "stayed": "stayed",
-    "unknown": "not known in both",
+    "unknown": "known in one",
 }
 
 

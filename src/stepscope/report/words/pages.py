@@ -43,7 +43,8 @@ def slowest_words(result: PodViewerResult) -> tuple[str, str]:
     if slowest.of_steps == 1:
         steps = ""
     name = worker_name(slowest.host, slowest.device)
-    because = f"{_evidence(slowest)} {_cause(slowest)}".strip()
+    cause = _cause(slowest, has_steps=not _is_one_whole(result))
+    because = f"{_evidence(slowest)} {cause}".strip()
     if slowest.waited_for_ms is not None:
         # Its own steps may be the shortest: it waits for nobody.
         return f"The others wait for {name}{steps}.", because
@@ -59,7 +60,12 @@ def _evidence(slowest: SlowestWorker) -> str:
     return f"{_BY[slowest.by]}."
 
 
-def _cause(slowest: SlowestWorker) -> str:
+def _is_one_whole(result: PodViewerResult) -> bool:
+    """Return whether no steps are known, so that the recording stands for one."""
+    return len(result.steps) == 1 and result.steps[0].step is None
+
+
+def _cause(slowest: SlowestWorker, *, has_steps: bool) -> str:
     if slowest.cause is None:
         return ""
     more = ms(slowest.excess_ms[slowest.cause])
@@ -67,15 +73,20 @@ def _cause(slowest: SlowestWorker) -> str:
         return (
             f"It begins its steps {more} later than the median of the others; the "
             "delay arises before the step."
+            if has_steps
+            else f"It begins to compute {more} later than the median of the others."
         )
     what = CATEGORY_NAMES[slowest.cause].lower()
-    return f"It spends {more} a step more on {what} than the median of the others."
+    each = " a step" if has_steps else ""
+    return f"It spends {more}{each} more on {what} than the median of the others."
 
 
 def _workers(result: PodViewerResult) -> dict[str, str]:
     verdict, because = slowest_words(result)
     take = "take" if result.in_lock_step else "do not take"
     together = f"The hosts {take} part in the same steps."
+    if _is_one_whole(result):
+        together = "No steps are known: the whole recording is compared."
     return {"verdict": verdict, "because": because, "together": together}
 
 
