@@ -55,6 +55,7 @@ nothing = compose.Judgement(
     findings=(),
     together=Together(),
     silent_device=None,
+    device_in_doubt=False,
 )
 without_rules = {
     "OF_RULES": (),

@@ -25,7 +25,7 @@ PROFILES = {
     "gpu/torch_healthy": 1_478,
     "torch_train": 3_815,
     "jax_cpu/steps": 6_328,
-    "torch_cpu/schedule_dataloader": 8_642,
+    "torch_cpu/schedule_dataloader": 4_638,
 }
 IMPORTS = (sys.executable, "-c", "import numpy, polars; print(polars.__version__)")
 #: What a report may take, in units of the imports.
