@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.derive.account.owned_time import DeviceAccount
+    from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
 
@@ -209,8 +210,10 @@ def _times(
     return np.sort(ints(events, "start_ps")[wanted[handles(events, "type")]])
 
 
-def _recorded(profile: ProfileData, host: str, least_ps: int) -> _Calls | None:
-    """Return the long calls that were recorded as events."""
+def _events_of(
+    profile: ProfileData, host: str
+) -> tuple[EventKinds, pl.DataFrame, pl.DataFrame] | None:
+    """Return kinds of events, events and their types; None where one is missing."""
     kinds = profile.derived(host, event_kinds)
     events = profile.table(host, "events")
     names = profile.table(host, "event_types")
@@ -220,6 +223,15 @@ def _recorded(profile: ProfileData, host: str, least_ps: int) -> _Calls | None:
         or isinstance(names, Unavailable)
     ):
         return None
+    return kinds, events, names
+
+
+def _recorded(profile: ProfileData, host: str, least_ps: int) -> _Calls | None:
+    """Return the long calls that were recorded as events."""
+    recorded = _events_of(profile, host)
+    if recorded is None:
+        return None
+    kinds, events, names = recorded
     types, dur = handles(events, "type"), ints(events, "dur_ps")
     rows = np.flatnonzero(
         (dur >= least_ps) & (kinds.host_class == HostClass.API)[types]
@@ -231,15 +243,10 @@ def _recorded(profile: ProfileData, host: str, least_ps: int) -> _Calls | None:
 
 def _first_runs(profile: ProfileData, host: str, least_ps: int) -> _Calls | None:
     """Return the first runs of ops that are long beside the later ones."""
-    kinds = profile.derived(host, event_kinds)
-    events = profile.table(host, "events")
-    names = profile.table(host, "event_types")
-    if (
-        isinstance(kinds, Unavailable)
-        or isinstance(events, Unavailable)
-        or isinstance(names, Unavailable)
-    ):
+    recorded = _events_of(profile, host)
+    if recorded is None:
         return None
+    kinds, events, names = recorded
     types, dur = handles(events, "type"), ints(events, "dur_ps")
     start, track = ints(events, "start_ps"), handles(events, "track")
     long = np.flatnonzero((dur >= least_ps) & kinds.is_op()[types])
