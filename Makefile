@@ -10,6 +10,8 @@ unexport PYTHONDONTWRITEBYTECODE
 # What the tests of a file share, such as a recording, is made once. Each worker has a
 # processor, so that threads of Polars would only wait for each other.
 PYTEST := POLARS_MAX_THREADS=1 $(PY) -m pytest -n $(WORKERS) --dist loadfile
+# For tests that take minutes: none is taken for one that hangs.
+PATIENT := -o timeout=0 -o faulthandler_timeout=0
 # Folder of recorded profiles that are not part of the repository; set it to your own.
 # Tests and benchmarks read what is there.
 PROFILES ?= ../shared/profiles
@@ -41,7 +43,7 @@ test-profiles: $(VENV)/.ready-test $(PAGE) chromium ## the tests on profiles of 
 	STEPSCOPE_PROFILES="$(abspath $(PROFILES))" STEPSCOPE_BROWSER=required $(PYTEST) -m profiles
 
 test-thorough: $(VENV)/.ready-test frameworks ## more cases of what `make test` tries: faults, damages (some minutes)
-	STEPSCOPE_FRAMEWORKS=required $(PYTEST) --thorough -m thorough
+	STEPSCOPE_FRAMEWORKS=required $(PYTEST) $(PATIENT) --thorough -m thorough
 
 test-web: $(VENV)/.ready-test $(PAGE) chromium ## the tests of the page, in Chromium
 	STEPSCOPE_BROWSER=required $(PYTEST) tests/web tests/browser
@@ -90,7 +92,7 @@ kill-loop: $(VENV)/.ready-test ## kill a recording program some hundred times (s
 fuzz: $(VENV)/.ready-test ## a million mutated inputs over the readers (some minutes)
 	$(PY) tests/fuzz/fuzz_decoder.py --cases 1000000
 	$(PY) tests/fuzz/fuzz_kineto.py --seconds 600
-	$(PYTEST) --thorough --hypothesis-profile thorough \
+	$(PYTEST) $(PATIENT) --thorough --hypothesis-profile thorough \
 		$$(grep -rl --include='test_*.py' '^@given' tests) -k "not framework"
 
 chromium: # Debian's, for the tests in a browser

@@ -67,6 +67,14 @@ def shared_profile() -> Callable[[str], Path]:
     return profile_path
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _own_runtime_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Where programs note that they listen: each worker sees those of its own tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("runtime")))
+        yield
+
+
 def recorded_runs(folder: Path) -> Iterator[str]:
     """Real profiles that are one run each: folders with traces, or packed databases."""
     found = {path.parent for path in folder.rglob("*.xplane.pb*")}

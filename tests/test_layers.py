@@ -101,7 +101,7 @@ ROOMS = {
         "collectors.memory": "collectors.contract collectors.process ground",
         "collectors.tensorflow": (
             "collectors.contract collectors.giving_way collectors.left_over "
-            "collectors.levels ground"
+            "collectors.levels ground grpc_import"
         ),
         "collectors.torch": (
             "collectors.contract collectors.giving_way collectors.left_over "

@@ -9,9 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import resource
 import shlex
-import signal
 import subprocess
 import sys
 from functools import cache
@@ -24,7 +22,7 @@ from tests.support.programs.frameworks import ROOT, interpreter
 import stepscope as ss
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Sequence
 
     from stepscope.derive.profile_data import ProfileData
 
@@ -33,22 +31,23 @@ PROGRAM = HERE / "hurt_program.py"
 STEPS = 120
 #: Room for the beginning of the recording, not for all of it.
 SMALL_BYTES = 24 * 1024
+#: No file may grow beyond that: each write fails, as on a full disk.
+SMALL_FILES = (
+    *("sh", "-c"),
+    f'trap "" XFSZ; ulimit -f {SMALL_BYTES // 512}; exec "$@"',
+    "sh",
+)
 #: Options with which it writes twice as much, in small parts.
 BULKY = ("--pad", "150", "--step-ms", "10")
 
 
 def run(
-    logdir: Path | str, *options: str, limit: Callable[[], None] | None = None
+    logdir: Path | str, *options: str, under: Sequence[str] = ()
 ) -> subprocess.CompletedProcess[str]:
-    """The program, to its end."""
+    """The program, to its end, started by another one where that is given."""
     command = (sys.executable, PROGRAM, logdir, "--steps", str(STEPS), *options)
     return subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-        preexec_fn=limit,
+        (*under, *command), capture_output=True, text=True, check=False, timeout=120
     )
 
 
@@ -70,11 +69,11 @@ def warnings_of(done: subprocess.CompletedProcess[str]) -> str:
 
 
 def unharmed(
-    logdir: Path | str, *options: str, limit: Callable[[], None] | None = None
+    logdir: Path | str, *options: str, under: Sequence[str] = ()
 ) -> subprocess.CompletedProcess[str]:
     """The recorded program, after it was found to do what it does without us."""
     without = run_without(*options)
-    recorded = run(logdir, *options, limit=limit)
+    recorded = run(logdir, *options, under=under)
     assert own_lines(without)[-1].startswith("loss ")
     assert own_lines(recorded) == own_lines(without)
     assert recorded.returncode == without.returncode, recorded.stderr
@@ -185,12 +184,6 @@ def test_a_log_directory_that_cannot_be_written(tmp_path: Path, where: str) -> N
     assert list(tmp_path.iterdir()) == [file]
 
 
-def small_files() -> None:
-    """No file may grow beyond a few kilobytes: each write fails, as on a full disk."""
-    resource.setrlimit(resource.RLIMIT_FSIZE, (SMALL_BYTES, SMALL_BYTES))
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-
-
 def check_the_spool_of_a_full_disk(
     done: subprocess.CompletedProcess[str], logdir: Path
 ) -> None:
@@ -209,7 +202,7 @@ def check_the_spool_of_a_full_disk(
 
 @pytest.mark.slow
 def test_a_disk_that_gets_full_while_recording(tmp_path: Path) -> None:
-    done = unharmed(tmp_path, *BULKY, limit=small_files)
+    done = unharmed(tmp_path, *BULKY, under=SMALL_FILES)
     check_the_spool_of_a_full_disk(done, tmp_path)
 
 

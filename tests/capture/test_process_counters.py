@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import struct
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -149,34 +150,50 @@ def test_no_counters_where_none_are_asked_for(tmp_path: Path) -> None:
     assert "counters" not in profile.trace(host).table("tracks")["kind"].to_list()
 
 
-def processor_s(pid: int | None) -> float:
-    """How long a process of one thread has run."""
-    used = Path(f"/proc/{pid}/schedstat").read_text(encoding="ascii")
+#: Records two workers until they have used 0.3 s, and a moment more, so that they are
+#: counted once again; where, and the share of a processor that they were seen to use.
+WITH_WORKERS = """
+import multiprocessing, sys, time
+from pathlib import Path
+import stepscope as ss
+
+def work():
+    while True:
+        pass
+
+def used_s(worker):
+    used = Path(f"/proc/{worker.pid}/schedstat").read_text(encoding="ascii")
     return int(used.split()[0]) / 1e9
+
+options = ss.ProfilerOptions(counters_hz=50, collectors=("host", "process"))
+context = multiprocessing.get_context("fork")
+workers = [context.Process(target=work, daemon=True) for _ in range(2)]
+with ss.Profile(sys.argv[1], options) as run:
+    for worker in workers:
+        worker.start()
+    begin_s = time.monotonic()
+    while sum(map(used_s, workers)) < 0.3:
+        time.sleep(0.05)
+    time.sleep(0.3)
+    busy_percent = 100 * 0.3 / (time.monotonic() - begin_s)
+print(run.path)
+print(busy_percent)
+"""
 
 
 def test_workers_are_counted_with_what_they_use(tmp_path: Path) -> None:
-    options = ss.ProfilerOptions(counters_hz=50, collectors=("host", "process"))
-    context = multiprocessing.get_context("fork")
-    workers = [context.Process(target=_work_until_killed) for _ in range(2)]
-    try:
-        with ss.Profile(tmp_path, options) as run:
-            for worker in workers:
-                worker.start()
-            begin_s = time.monotonic()
-            while sum(processor_s(worker.pid) for worker in workers) < 0.3:
-                time.sleep(0.05)
-            # Until they are counted once more.
-            time.sleep(0.3)
-            busy_percent = 100 * 0.3 / (time.monotonic() - begin_s)
-    finally:
-        for worker in workers:
-            worker.kill()
-            worker.join()
-    assert run.path is not None
-    found = samples_of(run.path)
+    done = subprocess.run(
+        [sys.executable, "-c", WITH_WORKERS, tmp_path],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    path, busy_percent = done.stdout.split()
+    found = samples_of(Path(path))
     assert max(found["worker processes"]) == 2
-    assert max(found["worker processes CPU (percent)"]) > 0.2 * busy_percent
+    shown = max(found["worker processes CPU (percent)"])
+    assert shown > 0.2 * float(busy_percent)
 
 
 def test_without_workers_nothing_is_said_of_them(tmp_path: Path) -> None:
@@ -185,8 +202,3 @@ def test_without_workers_nothing_is_said_of_them(tmp_path: Path) -> None:
         time.sleep(0.1)
     assert run.path is not None
     assert not [name for name in samples_of(run.path) if "worker" in name]
-
-
-def _work_until_killed() -> None:
-    while True:
-        pass

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pty
 import re
+import subprocess
 import sys
 import time
 from typing import TYPE_CHECKING
@@ -19,20 +21,21 @@ if TYPE_CHECKING:
 
 def on_a_terminal(program: str) -> str:
     """What a program writes to a terminal of 90 columns."""
-    child, terminal = pty.fork()
-    if child == 0:
-        os.environ.update(COLUMNS="90", TERM="xterm-256color")
-        os.execv(sys.executable, [sys.executable, "-c", program])  # noqa: S606 - the program under test
-    written = b""
-    while True:
-        try:
-            part = os.read(terminal, 65536)
-        except OSError:
-            break
-        if not part:
-            break
-        written += part
-    os.waitpid(child, 0)
+    ours, terminal = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-c", program],
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        env={**os.environ, "COLUMNS": "90", "TERM": "xterm-256color"},
+    ):
+        os.close(terminal)
+        written = b""
+        # Linux answers with an error where the other end is closed.
+        with contextlib.suppress(OSError):
+            while part := os.read(ours, 65536):
+                written += part
+    os.close(ours)
     return written.decode()
 
 

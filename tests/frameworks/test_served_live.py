@@ -14,6 +14,7 @@ from tests.support.programs.frameworks import ROOT, interpreter
 
 import stepscope as ss
 from stepscope.remote import client, registry
+from stepscope.remote.processes import ancestors
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -57,14 +58,22 @@ PROGRAMS: Final = {
 }
 
 
-def listener() -> registry.Listening:
-    """The only process that listens; it may begin to after its first steps."""
+def listeners(process: int, count: int) -> tuple[registry.Listening, ...]:
+    """Who listens of a process and those that it started, once so many do.
+
+    They may begin to after their first steps.
+    """
     end = time.monotonic() + 60
-    while not registry.listening():
+    while True:
+        found = [
+            one
+            for one in registry.listening()
+            if process in (one.process, *ancestors(one.process))
+        ]
+        if len(found) == count:
+            return tuple(found)
         assert time.monotonic() < end
         time.sleep(0.05)
-    (found,) = registry.listening()
-    return found
 
 
 def served(*command: object) -> subprocess.Popen[str]:
@@ -98,7 +107,7 @@ def test_a_program_that_knows_nothing_of_it_is_recorded_by_steps(
     try:
         assert process.stdout is not None
         assert process.stdout.readline() == "trains\n"
-        found = listener()
+        (found,) = listeners(process.pid, 1)
         outcome = client.trace(found.address, tmp_path / "logs", 60_000, steps=5)
     finally:
         process.terminate()
@@ -127,10 +136,7 @@ def test_ranks_of_torchrun_are_recorded_by_the_number_of_who_started_them(
         # One of each rank. Each has listened since before it imported PyTorch, or
         # begins to when that is done.
         assert [process.stdout.readline() for _ in range(2)] == ["trains\n"] * 2
-        end = time.monotonic() + 60
-        while len(registry.listening()) < 2:
-            assert time.monotonic() < end
-            time.sleep(0.05)
+        listeners(process.pid, 2)
         ranks = registry.reached_by(process.pid)
         hosts = [rank.address for rank in ranks]
         outcome = client.trace(hosts, tmp_path / "logs", 60_000, steps=5)

@@ -34,6 +34,7 @@ from stepscope.capture.collectors.tensorflow.profiler_service import (
     free_port,
 )
 from stepscope.capture.ground import annotate
+from stepscope.capture.grpc_import import ForkedSince, import_grpc
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -220,7 +221,9 @@ def _why_no_server() -> str | None:
     if os.environ.get(_REFUSAL) == "0":
         return f"its server is forbidden ({_REFUSAL}=0)"
     try:
-        import grpc  # noqa: F401, PLC0415 - only whether it is installed
+        import_grpc()
+    except ForkedSince as error:
+        return str(error)
     except ImportError:
         return "grpcio is not installed (pip install stepscope[grpc])"
     return None

@@ -15,6 +15,7 @@ import time
 import uuid
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
+from stepscope.capture.grpc_import import import_grpc
 from stepscope.xspace.wire import MalformedMessage, fields_of
 from stepscope.xspace.writing.encode import number_field, sized_field
 
@@ -73,8 +74,7 @@ class ServiceRecording:
         Raises:
             ServiceFailed: Nothing answers there, or it refuses to record.
         """
-        import grpc  # noqa: PLC0415 - an optional library
-
+        grpc = import_grpc()
         self._channel = grpc.insecure_channel(f"127.0.0.1:{port}", options=_UNLIMITED)
         try:
             # A server that could not bind its port says nothing: it is called.
@@ -102,8 +102,7 @@ class ServiceRecording:
         Raises:
             ServiceFailed: The recording was lost.
         """
-        import grpc  # noqa: PLC0415 - an optional library
-
+        grpc = import_grpc()
         try:
             request = sized_field(_TERMINATE_SESSION_ID, self._session.encode())
             self._method("Terminate")(request, timeout=_CONNECT_S)
