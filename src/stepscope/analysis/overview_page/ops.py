@@ -12,9 +12,9 @@ from stepscope.analysis.ops.rates import NO_COSTS, device_costs, host_costs, rat
 from stepscope.analysis.ops.rows import device_side, host_side
 from stepscope.derive.columns.arrays import ints
 from stepscope.derive.device.precision import (
-    UNTOLD,
     PrecisionEvidence,
     precision,
+    untold_widths,
 )
 from stepscope.derive.host.function_calls import EXPENSIVE_MODES, function_calls
 from stepscope.derive.names.event_kinds import OpCategory
@@ -40,6 +40,7 @@ __all__ = [
     "PrecisionShares",
     "TopOp",
     "functions_of",
+    "gaps_of_precision",
     "placement_of",
     "precision_of",
     "top_ops_of",
@@ -308,7 +309,7 @@ def precision_of(
     if not time["all"]:
         return why or _NO_KERNELS
     shares = {name: 100.0 * value / time["all"] for name, value in time.items()}
-    untold = time["default"] >= UNTOLD * time["all"]
+    untold = untold_widths(time["default"] / time["all"]) is not None
     # None that is known to be so wide is not none where many are of unknown width.
     known = {
         name: None if untold and not share else share for name, share in shares.items()
@@ -323,6 +324,18 @@ def precision_of(
         kernels_16bit_count=None if narrow_share is None else narrow,
         kernels_total_count=total,
     )
+
+
+def gaps_of_precision(shares: PrecisionShares | None) -> list[Missing]:
+    """Explain the widths that are null."""
+    if shares is None:
+        return []
+    why = untold_widths(shares.default_evidence_percent / 100)
+    return [
+        why.for_field(f"precision.{field}")
+        for field in shares.__struct_fields__
+        if why is not None and getattr(shares, field) is None
+    ]
 
 
 _NO_KERNELS: Final = Unavailable(

@@ -24,6 +24,7 @@ from stepscope.analysis.overview_page.ops import (
     PrecisionShares,
     TopOp,
     functions_of,
+    gaps_of_precision,
     placement_of,
     precision_of,
     top_ops_of,
@@ -331,7 +332,13 @@ def page_of(
     return msgspec.structs.replace(
         page,
         missing=with_every_null(
-            parts, [*note.missing, *gaps_of(page.collectives)], repeats=repeats
+            parts,
+            [
+                *note.missing,
+                *gaps_of(page.collectives),
+                *gaps_of_precision(page.precision),
+            ],
+            repeats=repeats,
         ),
     )
 

@@ -17,6 +17,7 @@ from stepscope.derive.device.kernel_names import (
 )
 from stepscope.frozen import Frozen
 from stepscope.trace.device_activity import ACTIVITY_KINDS
+from stepscope.tracer_remedies import RECORD_SHAPES
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -30,19 +31,38 @@ if TYPE_CHECKING:
 
 __all__ = [
     "KERNEL_KIND",
-    "UNTOLD",
     "Precision",
     "PrecisionEvidence",
     "precision",
+    "untold_widths",
     "width_of_element",
     "width_of_shape",
 ]
 
 #: Where kernels of unknown width have at least this share of the time, it is unknown
 #: whether any computes in a width that no kernel is known to have.
-UNTOLD: Final = 0.05
+_UNTOLD: Final = 0.05
 #: Code of the kind of activity that computes.
 KERNEL_KIND: Final = ACTIVITY_KINDS.categories.to_list().index("kernel")
+
+
+def untold_widths(share: float) -> Unavailable | None:
+    """Return why work may have a width that no kernel is known to have.
+
+    A kernel of unknown width counts as 32-bit. Where there are many, that no kernel is
+    known to be of another width does not mean that none is.
+
+    Args:
+        share: Part of the compute time that is spent in kernels of unknown width.
+    """
+    if share < _UNTOLD:
+        return None
+    return Unavailable(
+        code="NOT_RECORDED",
+        reason=f"Nothing tells how wide the kernels compute that take {share:.0%} of "
+        "the compute time; they count as 32-bit.".replace("%", " %"),
+        remedy=RECORD_SHAPES,
+    )
 
 
 class PrecisionEvidence(IntEnum):

@@ -8,13 +8,12 @@ import msgspec
 import numpy as np
 
 from stepscope.derive.columns.arrays import codes, handles, ints
-from stepscope.derive.device.precision import UNTOLD, PrecisionEvidence
+from stepscope.derive.device.precision import PrecisionEvidence, untold_widths
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.step_time.owners import BUSY_OWNERS, OWNER_OF_KIND
 from stepscope.frozen import Frozen
 from stepscope.remedies import ALLOW_DEVICE_TRACER
 from stepscope.trace.device_activity import ACTIVITY_KINDS
-from stepscope.tracer_remedies import RECORD_SHAPES
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -126,23 +125,13 @@ _NO_TRANSFERS: Final = Unavailable(
 def _untold_widths(
     order: NDArray[np.uint8], dur_ps: NDArray[np.int64], precision: Precision
 ) -> dict[str, Unavailable]:
-    """Return the widths of which it is unknown whether any kernel has them.
-
-    A kernel of unknown width counts as 32-bit. Where there are many, that no kernel is
-    known to be of another width does not mean that none is.
-    """
+    """Return the widths of which it is unknown whether any kernel has them."""
     computes = precision.bits > 0
     total = int(dur_ps[computes].sum())
     untold = computes & (precision.evidence == PrecisionEvidence.DEFAULT)
-    share = int(dur_ps[untold].sum()) / total if total else 0.0
-    if share < UNTOLD:
+    why = untold_widths(int(dur_ps[untold].sum()) / total if total else 0.0)
+    if why is None:
         return {}
-    why = Unavailable(
-        code="NOT_RECORDED",
-        reason=f"Nothing tells how wide the kernels compute that take {share:.0%} of "
-        "the compute time; they count as 32-bit.".replace("%", " %"),
-        remedy=RECORD_SHAPES,
-    )
     present = set(np.unique(order[computes & (dur_ps > 0)]).tolist())
     return {
         name: why
