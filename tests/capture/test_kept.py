@@ -309,6 +309,12 @@ def test_a_list_of_tensors_with_graphs_counts_what_these_hold() -> None:
     assert added == Added(2, 8, 2 * 2 * 1024)
 
 
+def test_no_buffer_holds_graphs_so_two_members_before_are_enough() -> None:
+    losses: list[Any] = []
+    (found,) = recorded(lambda: losses.append(Tensor(Node())), before=2)
+    assert found.startswith("losses of ")
+
+
 def test_a_graph_that_goes_on_from_the_member_before_counts_once() -> None:
     """Each state holds 1 KiB of its own, and leads to all states before."""
     states = [Tensor(Node())]

@@ -296,6 +296,8 @@ def test_the_code_of_a_file_is_called_what_it_is() -> None:
         share_percent=9.0,
     )
     assert part_words(part) == "the top level (serve.py:1)"
+    variable = msgspec.structs.replace(part, name="LOSSES")
+    assert part_words(variable) == "`LOSSES` (serve.py)"
     lead = Lead(
         kind="idle",
         owner="input",

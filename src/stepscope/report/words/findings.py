@@ -281,11 +281,14 @@ def _sleeper(part: Part) -> str:
 def part_words(part: Part) -> str:
     """Write a name with its file and line."""
     name = f"`{part.name}`" if part.function is not None else plain_name(part.name)
-    if part.function == MODULE:
+    if part.name == MODULE:
         name = "the top level"
     if part.file is not None:
         place = part.file.replace("\\", "/").rpartition("/")[2]
-        name += f" ({place})" if part.line is None else f" ({place}:{part.line})"
+        # Where a module begins says nothing of one of its variables.
+        is_variable = part.function == MODULE != part.name
+        at = "" if part.line is None or is_variable else f":{part.line}"
+        name += f" ({place}{at})"
     if part.function is not None and part.detail is not None:
         name += f", most of it in `{part.detail}`"
     if part.thread is not None:
