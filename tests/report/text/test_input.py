@@ -77,5 +77,5 @@ def test_work_that_nobody_looked_at_is_named_and_not_zero(share: float | None) -
     if share is None:
         assert "work on input, threads" not in text
     else:
-        assert "Not looked at: Sending to the device." in text
+        assert "  Not looked at: Reading on demand, Reading ahead" in text
     assert "  Sending to the device  " not in text
