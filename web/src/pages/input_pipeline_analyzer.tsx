@@ -87,6 +87,13 @@ function parts(step: InputStep): Record<string, number> {
 }
 
 function DeviceSide({ data }: { data: InputPipelineResult }) {
+  if (data.steps.length === 0)
+    return (
+      <section class="panel" aria-label="Device side">
+        <h2>Device side</h2>
+        <p>No steps were found: the shares above are of the whole recording.</p>
+      </section>
+    );
   return (
     <>
       <Chart
