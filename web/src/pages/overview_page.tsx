@@ -172,6 +172,7 @@ function TopOps({ data }: { data: OverviewPageResult }) {
   return (
     <section class="panel">
       <h2>Top 10 operations{sides.has("Device") ? " on the device" : sides.has("Host") && " on the host"}</h2>
+      <p>Shares are of the self time of all named ops{sides.has("Host") && ", those of the input pipeline left out"}.</p>
       <DataTable
         tool="overview_page"
         table="top_ops"
