@@ -12,6 +12,7 @@ from stepscope.advice.signals.input import InputSignals, input_signals
 from stepscope.advice.signals.launch import LaunchSignals, launch_signals
 from stepscope.advice.signals.loading.loader_calls import loader_calls
 from stepscope.advice.signals.loading.loader_workers import loader_workers
+from stepscope.advice.signals.loading.own_threads import made_in_own_threads
 from stepscope.advice.signals.loading.pipeline import PipelineSignals, pipeline_signals
 from stepscope.advice.signals.loading.python_elements import python_elements
 from stepscope.advice.signals.precision import PrecisionSignals, precision_signals
@@ -193,6 +194,7 @@ def signals_of(
         unexplained_outside: {},
         loader_calls: {},
         loader_workers: {},
+        made_in_own_threads: frozenset(),
         pipeline_signals: PipelineSignals(None, (), own_process=False, absent=None),
         python_elements: {},
         replay_signals: ReplaySignals({}),

@@ -8,6 +8,7 @@ import pytest
 from tests.support.traces import blueprint
 from tests.support.traces.training import cores, on_host
 
+from stepscope.advice.engine import evaluate as all_rules
 from stepscope.advice.engine import signals_of as signals_of_profile
 from stepscope.advice.finding import CauseShare, Part, Saving
 from stepscope.advice.rules.loading.input_bound import evaluate
@@ -420,7 +421,7 @@ def test_a_pipeline_that_transforms_nothing_is_not_told_to_do_it_in_parallel(
     assert "transforms nothing" in action.text
 
 
-def stages_of(kinds: list[tuple[str, float]]) -> PipelineSignals:
+def stages_of(kinds: list[tuple[str, float]], *, ready: float = 0.0) -> PipelineSignals:
     """A pipeline of these stages, from the consumer on, each with its share."""
     made = tuple(
         Stage(
@@ -431,6 +432,7 @@ def stages_of(kinds: list[tuple[str, float]]) -> PipelineSignals:
             runs_per_call=1.0,
             mean_self_ps=1e9,
             transparent=False,
+            ready_percent=ready,
         )
         for depth, (kind, percent) in enumerate(kinds)
     )
@@ -517,3 +519,48 @@ def test_python_behind_ops_is_told_by_what_called_it() -> None:
     assert found.percent == pytest.approx(50)
     assert found.function is not None
     assert (found.function.name, found.function.line) == ("parse", 6)
+
+
+@pytest.mark.parametrize(("ready", "cheaper"), [(20.0, True), (80.0, False)])
+def test_batches_that_lay_ready_are_not_to_be_made_cheaper(
+    signals_of: Any, shares: Any, ready: float, *, cheaper: bool
+) -> None:
+    found = InputSignals(
+        consumer_recorded=True,
+        parallel=True,
+        ahead=True,
+        mean_fetch_ps={},
+        hidden_fetch_ps={},
+    )
+    stages = stages_of([("Prefetch", 99.0), ("ParallelMap", 1.0)], ready=ready)
+    signals = signals_of(
+        shares(input=3.0), {input_signals: found, pipeline_signals: stages}
+    )
+    told = " ".join(it.text for it in evaluate(signals, THRESHOLDS).actions)
+    assert ("make each cheaper" in told) == cheaper
+    assert ("were ready" in told) != cheaper
+
+
+@pytest.mark.parametrize(
+    ("name", "library"),
+    [("[DALI][CPU op] data_input", True), ("load_images", False)],
+)
+def test_a_library_with_threads_of_its_own_is_given_more_of_them(
+    name: str, *, library: bool
+) -> None:
+    """A program whose batches DALI makes was told to use workers of a DataLoader."""
+    lines: list[Any] = []
+    for step in range(8):
+        at = 1000.0 * step
+        lines += [
+            ("main", "train", at, 1000, {"_r": 1, "step_num": step}),
+            ("main", "load_batch", at, 500),
+            ("main", "aten::mm", at + 500, 500),
+            ("worker", name, at, 490),
+        ]
+    signals = signals_of_profile(blueprint.profile(blueprint.trace(lines)))
+    (found,) = [it for it in all_rules(signals) if it.id == "input.bound"]
+    assert found.status == "fail"
+    code = " ".join(it.code or "" for it in found.actions)
+    assert ("num_threads=8, prefetch_queue_depth=4" in code) == library
+    assert ("DataLoader(" in code) != library

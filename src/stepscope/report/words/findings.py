@@ -312,7 +312,9 @@ def reasons(finding: Finding) -> str | None:
 def names(finding: Finding) -> str | None:
     """Write the largest parts of the effect by name."""
     parts = [
-        f"{part_words(part)} {percent(part.share_percent)}" for part in finding.parts
+        f"{part_words(part)} {percent(part.share_percent)}"
+        f"{' with what it calls' if part.inclusive else ''}"
+        for part in finding.parts
     ]
     return "; ".join(parts) or None
 

@@ -673,6 +673,7 @@ export interface Part {
   loop: boolean;
   thread: string | null;
   share_percent: number;
+  inclusive: boolean;
 }
 
 export interface Pattern {

@@ -18,6 +18,7 @@ from stepscope.advice.signals.device import device_signals
 from stepscope.advice.signals.input import input_signals
 from stepscope.advice.signals.loading.loader_calls import loader_calls
 from stepscope.advice.signals.loading.loader_workers import loader_workers
+from stepscope.advice.signals.loading.own_threads import made_in_own_threads
 from stepscope.advice.signals.loading.pipeline import pipeline_signals
 from stepscope.advice.signals.loading.practices import missing_practices
 from stepscope.advice.signals.loading.python_elements import python_elements
@@ -159,6 +160,25 @@ _REMAINING: Final = (
         text="The batches are made in parallel and ahead already, and still come late: "
         "make each cheaper (fewer bytes, cheaper transformations, a faster store), or "
         "give the making more cores.",
+    ),
+)
+#: Where elements lay ready, and what hands them over came late.
+_WERE_READY: Final = (
+    Action(
+        cause="fetch",
+        framework="any",
+        text="The batches were ready when they were asked for, and were handed over "
+        "late: see which other work takes the host's cores.",
+    ),
+)
+#: Where a library makes the batches in threads of its own.
+_IN_OWN_THREADS: Final = (
+    Action(
+        cause="fetch",
+        framework="any",
+        text="NVIDIA DALI makes the batches in threads of its own: give it more of "
+        "them, and let it make batches further ahead.",
+        code="pipeline(batch_size=…, num_threads=8, prefetch_queue_depth=4)",
     ),
 )
 #: Where processes make the batches, fewer of them than there are cores.
@@ -306,6 +326,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
             verdict,
             least=thresholds.input_warn.value,
             pieces=_in_pieces(fetching, shares) is not None,
+            usual=_usual(shares, signals),
         )
         if failed
         else _missing_actions(fetching, shares, signals)
@@ -378,12 +399,24 @@ def _judge(
     return verdict
 
 
+def _usual(shares: StepShares, signals: Signals) -> tuple[Action, ...]:
+    """Return how batches are made in parallel and ahead where nothing does so yet."""
+    own = shares.host in signals.of(made_in_own_threads)
+    return _IN_OWN_THREADS if own else _FETCH
+
+
 def _actions(
-    missing: tuple[Action, ...], verdict: Verdict, *, least: float, pieces: bool
+    missing: tuple[Action, ...],
+    verdict: Verdict,
+    *,
+    least: float,
+    pieces: bool,
+    usual: tuple[Action, ...],
 ) -> tuple[Action, ...]:
     """Return what removes the causes that matter, the larger cause first.
 
-    What the pipeline does not do yet removes waits for a fetch.
+    What the pipeline does not do yet removes waits for a fetch; what is usual, silence
+    that may be the making of a batch.
 
     A cause matters by itself from a share of `least` percent on.
     """
@@ -398,7 +431,7 @@ def _actions(
             found += _PIECES
         else:
             found += tuple(one for one in _ACTIONS if one.cause == cause.cause)
-            found += _FETCH if cause.cause == "unfed" else ()
+            found += usual if cause.cause == "unfed" else ()
     return found
 
 
@@ -412,6 +445,9 @@ def _missing_actions(
     fetching: InputSignals, shares: StepShares, signals: Signals
 ) -> tuple[Action, ...]:
     """Return what a pipeline does not do yet; where it does all, what remains."""
+    usual = _usual(shares, signals)
+    if usual is not _FETCH:
+        return usual
     python = signals.of(python_elements).get(shares.host)
     pipeline = signals.of(pipeline_signals)
     lacks = missing_practices(pipeline, python)
@@ -422,6 +458,8 @@ def _missing_actions(
     sequential = {"parallel_map", "parallel_read"}.intersection(lacks)
     if sequential or not (fetching.parallel and fetching.ahead):
         return (*native, *_FETCH)
+    if "ready" in lacks:
+        return (*native, *_WERE_READY)
     cache = _CACHE if "cache" in lacks else ()
     rest = tuple(one for one in _FETCH if one.framework == "any" and not cache)
     workers = None if stages else signals.of(loader_workers).get(shares.host)
@@ -531,6 +569,7 @@ RULE: Final = Rule(
         input_signals,
         loader_calls,
         loader_workers,
+        made_in_own_threads,
         pipeline_signals,
         python_elements,
     ),
