@@ -12,6 +12,7 @@ from stepscope.advice.rules.precision.amp_share import ACTIONS as ITS_ACTIONS
 from stepscope.advice.rules.precision.amp_share import evaluate
 from stepscope.advice.signals.device import DeviceSignals, device_signals
 from stepscope.advice.signals.precision import precision_signals
+from stepscope.advice.signals.running.traits import ProgramTraits, program_traits
 from stepscope.thresholds import THRESHOLDS
 
 US = 1_000_000
@@ -121,6 +122,20 @@ def test_units_are_offered_types_that_they_take(
     code = " ".join(one.code or "" for one in chosen)
     assert offered in code
     assert not [word for word in not_known_to_it if word in code]
+
+
+@pytest.mark.parametrize("trains", [True, False])
+def test_a_program_without_gradients_has_no_loss_to_scale(
+    signals_of: Any, *, trains: bool
+) -> None:
+    known = {
+        device_signals: device((7, 5)),
+        program_traits: ProgramTraits(updates=trains, trains=trains),
+    }
+    chosen = for_units(ITS_ACTIONS, signals_of(known))
+    (told,) = [one for one in chosen if one.framework == "PyTorch"]
+    assert "torch.float16" in (told.code or "")
+    assert ("GradScaler" in (told.code or "")) is trains
 
 
 def test_a_run_on_the_host_alone_is_not_applicable(signals_of: Any) -> None:

@@ -220,6 +220,42 @@ def test_copies_between_kernels_are_not_called_a_batch(
     assert text
 
 
+@pytest.mark.parametrize("pinned", [True, False])
+def test_what_is_pinned_is_not_to_be_pinned(
+    signals_of: Any, shares: Any, fetching_of: Any, *, pinned: bool
+) -> None:
+    one = shares(copy_in=5.0)
+    fetching = fetching_of(pinned=frozenset({one.label} if pinned else ()))
+    finding = evaluate(signals_of(one, fetching=fetching), THRESHOLDS)
+    (told,) = [each for each in finding.actions if each.framework == "PyTorch"]
+    assert ("pin_memory" in (told.code or "")) is not pinned
+    assert ("a stream of its own" in told.text) is pinned
+
+
+@pytest.mark.parametrize(
+    ("names", "pinned"),
+    [
+        (["Memcpy HtoD (Pinned -> Device)"], {"vm:0"}),
+        (["Memcpy HtoD (Pageable -> Device)"], set()),
+        (["Memcpy HtoD (Pinned -> Device)", "MemcpyH2D"], set()),
+    ],
+)
+def test_copies_say_whether_they_read_pinned_memory(
+    names: list[str], pinned: set[str]
+) -> None:
+    """Of copies of 4 MiB; a small one from anywhere counts for nothing."""
+    lines: list[Any] = []
+    sizes = [*((name, 2**22) for name in names), ("Memcpy HtoD (Pageable)", 2**10)]
+    for at, (name, size) in enumerate(sizes):
+        details = {"memcpy_details": f"kind:H2D size:{size} dest:0 async:1"}
+        lines.append(("gpu:0/8(MemcpyH2D)", name, 100 * at, 50, details))
+    lines.append(("main", "train", 0, 990, {"_r": 1, "step_num": 0}))
+    profile = blueprint.profile(blueprint.trace(lines, devices={0: blueprint.A100}))
+    found = signals_of_profile(profile, THRESHOLDS).of(input_signals)
+    assert isinstance(found, InputSignals)
+    assert found.pinned == pinned
+
+
 def test_groups_of_large_copies_are_counted_by_step() -> None:
     """Three copies of 4 MiB, a kernel after each; small copies count for nothing."""
     lines: list[Any] = []

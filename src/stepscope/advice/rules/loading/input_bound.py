@@ -105,6 +105,18 @@ _ACTIONS: Final = (
         text="Send fewer bytes: keep images as uint8 and convert them on the device.",
     ),
 )
+_TO_PIN: Final = tuple(one for one in _ACTIONS if "pin_memory" in (one.code or ""))
+#: Where batches are copied from pinned memory already.
+_BESIDE: Final = (
+    Action(
+        cause="transfer",
+        framework="PyTorch",
+        text="The batch is copied from pinned memory already: copy the next one on a "
+        "stream of its own while this step computes.",
+        code="with torch.cuda.stream(copies): ahead = next(batches).to(device, "
+        "non_blocking=True)",
+    ),
+)
 #: Where data comes piece by piece, between the kernels that use it.
 _PIECES: Final = (
     Action(
@@ -327,6 +339,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
             least=thresholds.input_warn.value,
             pieces=_in_pieces(fetching, shares) is not None,
             usual=_usual(shares, signals),
+            pinned=shares.label in fetching.pinned,
         )
         if failed
         else _missing_actions(fetching, shares, signals)
@@ -412,6 +425,7 @@ def _actions(
     least: float,
     pieces: bool,
     usual: tuple[Action, ...],
+    pinned: bool,
 ) -> tuple[Action, ...]:
     """Return what removes the causes that matter, the larger cause first.
 
@@ -430,7 +444,12 @@ def _actions(
         elif cause.cause == "transfer" and pieces:
             found += _PIECES
         else:
-            found += tuple(one for one in _ACTIONS if one.cause == cause.cause)
+            found += _BESIDE if pinned and cause.cause == "transfer" else ()
+            found += tuple(
+                one
+                for one in _ACTIONS
+                if one.cause == cause.cause and not (pinned and one in _TO_PIN)
+            )
             found += usual if cause.cause == "unfed" else ()
     return found
 

@@ -19,6 +19,7 @@ from stepscope.advice.signals.device import HOST_ONLY, device_signals
 from stepscope.advice.signals.precision import precision_signals
 from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.replaying.change import Faster
+from stepscope.advice.signals.running.traits import program_traits
 from stepscope.advice.words import Words
 from stepscope.tracer_remedies import RECORD_KERNEL_OPS
 from stepscope.unavailable import Unavailable
@@ -69,6 +70,12 @@ ACTIONS: Final = (
         framework="PyTorch",
         text="Run the forward pass under autocast and scale the loss.",
         code="with torch.autocast('cuda', dtype=torch.float16): …  # with GradScaler",
+    ),
+    Action(
+        cause="float16_forward",
+        framework="PyTorch",
+        text="Run the model under autocast, or keep its weights in float16.",
+        code="with torch.autocast('cuda', dtype=torch.float16): …",
     ),
 )
 _RECORD_TYPES: Final = "Record tensor shapes, or the HLO of the compiled program."
@@ -405,6 +412,6 @@ def _share(part: float, whole: float) -> float | None:
 RULE: Final = Rule(
     _ITEM,
     evaluate,
-    (device_signals, kernel_work, precision_signals, record_grade),
+    (device_signals, kernel_work, precision_signals, program_traits, record_grade),
     changes,
 )
