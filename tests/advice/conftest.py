@@ -10,6 +10,7 @@ from stepscope.advice.signals.device import DeviceSignals, device_signals
 from stepscope.advice.signals.enclosing import enclosing_functions, function_runs
 from stepscope.advice.signals.input import InputSignals, input_signals
 from stepscope.advice.signals.launch import LaunchSignals, launch_signals
+from stepscope.advice.signals.launches.set_up import set_up_signals
 from stepscope.advice.signals.loading.loader_calls import loader_calls
 from stepscope.advice.signals.loading.loader_workers import loader_workers
 from stepscope.advice.signals.loading.own_threads import made_in_own_threads
@@ -193,6 +194,7 @@ def signals_of(
         rare_functions: {},
         frameworks_used: (),
         unexplained_outside: {},
+        set_up_signals: {},
         loader_calls: {},
         loader_workers: {},
         made_in_own_threads: frozenset(),

@@ -197,6 +197,21 @@ def test_little_eligible_work_is_information_only(
     assert finding.note == "share_of_all"
 
 
+@pytest.mark.parametrize(
+    ("wide_ps", "severity", "note"),
+    [(MS // 10, "warn", None), (MS // 10 - 1, "info", "little")],
+    ids=["a hundredth of the step", "less"],
+)
+def test_work_that_takes_no_time_is_information_only(
+    signals_of: Any, precision_of: Any, wide_ps: int, severity: str, note: str | None
+) -> None:
+    """All of it is in 32 bit, and the device hardly works: the step is 10 ms."""
+    found = precision_of(**{**ALL_WIDE, "wide_per_step_ps": wide_ps})
+    finding = evaluate(signals_of({precision_signals: found}), THRESHOLDS)
+    assert (finding.status, finding.severity) == ("fail", severity)
+    assert finding.note == note
+
+
 def test_no_eligible_work_has_no_share(signals_of: Any, precision_of: Any) -> None:
     found = precision_of(eligible_ps=0, eligible_narrow_ps=0, narrow_ps=0)
     finding = evaluate(signals_of({precision_signals: found}), THRESHOLDS)

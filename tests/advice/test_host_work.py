@@ -91,6 +91,22 @@ def test_the_function_around_most_of_it_stands_first(
     assert [part.name for part in finding.parts] == ["preprocess", "augment"]
 
 
+def test_the_function_around_its_own_work_is_named_once(
+    signals_of: Any, shares: Any
+) -> None:
+    """What `augment` does itself is a part of what it holds with all that it calls."""
+    around = Part(
+        name="augment",
+        function="augment",
+        file="data/images.py",
+        line=41,
+        share_percent=56.0,
+    )
+    one = shares(host_compute=5.7, names=[function(30.0), other_function(20.0)])
+    finding = evaluate(signals_of(one, around={"vm:0": around}), THRESHOLDS)
+    assert [part.name for part in finding.parts] == ["augment", "pad"]
+
+
 @pytest.mark.parametrize(
     ("ms", "said"),
     [

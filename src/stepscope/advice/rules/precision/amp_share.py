@@ -106,6 +106,11 @@ _WORDS: Final = Words(
             _COST,
             ("It is a small part of the device's time.",),
         ),
+        ("fail", "little"): (
+            _SHARE,
+            _COST,
+            ("All of it takes {share_percent} of the time.",),
+        ),
         ("pass", None): ((*_SHARE, "No kernel does work that could run in 16 bit."),),
     },
 )
@@ -231,8 +236,11 @@ def _judge(
     ):
         if narrow + unknown >= warn:
             return _ITEM.cannot_tell(_could_flip(narrow, unknown, warn))
-        if narrow + tf32 >= warn:
-            return _measured(signals, found, thresholds, status="fail", note="tf32")
+        share = _share_of_time(signals, found)
+        little = share is not None and share < thresholds.amp_least.value
+        if narrow + tf32 >= warn or little:
+            note = "tf32" if narrow + tf32 >= warn else "little"
+            return _measured(signals, found, thresholds, status="fail", note=note)
         return _measured(signals, found, thresholds, status="fail", severity="warn")
     if narrow < warn and narrow_of_all < thresholds.amp_info.value:
         note = "share_of_all"

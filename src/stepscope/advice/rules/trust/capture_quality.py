@@ -158,6 +158,14 @@ _ACTIONS: Final = (
     Action(
         cause="silent",
         framework="any",
+        recorder="nsight",
+        text="Record with calls of CUDA traced, and let the program run to its end.",
+        code="nsys profile --trace=cuda,nvtx …",
+    ),
+    Action(
+        cause="silent",
+        framework="any",
+        recorder="framework",
         text="Let the device tracer run, and record again.",
     ),
     Action(

@@ -468,7 +468,14 @@ def _named(
     parts = shares.parts(OWNER, place="inside")
     if shares.device is not None:
         around = signals.of(enclosing_functions).get(shares.label)
-        return parts if around is None else (around, *parts)
+        if around is None:
+            return parts
+        place = (around.function, around.file, around.line)
+        # What it does itself is a part of what it holds.
+        return (
+            around,
+            *(it for it in parts if (it.function, it.file, it.line) != place),
+        )
     called = tuple(one.part for one in functions if one is not fault)
     told = {_key(one) for one in (*called, *((fault.part,) if fault else ()))}
     rest = tuple(
