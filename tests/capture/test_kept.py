@@ -211,6 +211,9 @@ def test_a_function_that_evaluates_a_model_is_looked_at() -> None:
     assert any(one is kept for one in Model().eval())
 
 
+@pytest.mark.skipif(
+    sys.version_info >= (3, 13), reason="what is executed has variables of its own"
+)
 def test_what_a_function_executed_stays_among_its_variables() -> None:
     exec("made = [1]")  # noqa: S102 - as programs read their settings
     containers()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from statistics import median
 from typing import TYPE_CHECKING, Final
+
+import numpy as np
 
 from stepscope.advice.signals.several.workers import HOST_WORK
 from stepscope.derive.step_time.owners import OWNERS
@@ -40,7 +41,7 @@ def most_of_excess(
     if busiest not in by_worker or not others:
         return None
     beyond = {
-        name: ms - median(other.get(name, 0.0) for other in others)
+        name: ms - float(np.median([other.get(name, 0.0) for other in others]))
         for name, ms in by_worker[busiest].items()
     }
     most = max(beyond, key=beyond.__getitem__, default=None)
