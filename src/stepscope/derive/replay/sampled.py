@@ -22,6 +22,9 @@ __all__ = ["MOST_WINDOWS", "NO_STEPS", "Sampled", "sampled"]
 #: More windows cost time and tell little more.
 MOST_WINDOWS: Final = 20
 
+#: Flags of a step that sets up what later ones use.
+_COLD: Final = ("first", "compile", "outlier")
+
 NO_STEPS: Final = Unavailable(
     code="NO_STEPS",
     reason="Without steps there is no period that a replay could be compared with.",
@@ -69,7 +72,7 @@ def sampled(windows: Windows, *, most: int = MOST_WINDOWS) -> Sampled | Unavaila
     if not windows.has_steps:
         return NO_STEPS
     every = windows.rows.with_row_index("row")
-    kept = typical(every)["row"].cast(pl.Int64).to_numpy()
+    kept = _warm(typical(every))["row"].cast(pl.Int64).to_numpy()
     starts, ends = ints(windows.rows, "start_ps"), ints(windows.rows, "end_ps")
     kept = kept[ends[kept] > starts[kept]]
     if not len(kept):
@@ -89,3 +92,13 @@ def sampled(windows: Windows, *, most: int = MOST_WINDOWS) -> Sampled | Unavaila
         by_device=windows.anchor == "device",
         open_end=bool(windows.rows["open_end"][int(rows[-1])]),
     )
+
+
+def _warm(rows: pl.DataFrame) -> pl.DataFrame:
+    """Leave out a first step that compiles and is far longer, where others remain.
+
+    What is loaded and compiled once is no part of what a step usually takes.
+    """
+    cold = pl.all_horizontal(pl.col("flags").list.contains(it) for it in _COLD)
+    kept = rows.filter(~cold)
+    return kept if len(kept) else rows
