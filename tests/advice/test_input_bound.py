@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from tests.support.traces import blueprint
 from tests.support.traces.training import cores, on_host
@@ -481,6 +482,31 @@ def test_a_parallel_pipeline_without_a_prefetch_at_its_end_is_not_called_ahead(
     texts = [it.text for it in evaluate(signals, THRESHOLDS).actions]
     assert any("does not end with a prefetch" in text for text in texts)
     assert not any("ahead already" in text for text in texts)
+
+
+@pytest.mark.parametrize(("own_ps", "whole"), [(40e6, True), (60e6, False)])
+def test_a_parallel_pipeline_without_any_prefetch_is_not_told_to_be_parallel(
+    signals_of: Any,
+    shares: Any,
+    fetching_of: Any,
+    own_ps: float,
+    whole: bool,  # noqa: FBT001 - a parameter of the test
+) -> None:
+    """The story: tf.data made the maps parallel, and `input.stage` said so."""
+    stages = stages_of([("MapAndBatch", 55.0), ("ParallelMap", 40.0), ("Cache", 1.0)])
+    brief = tuple(
+        msgspec.structs.replace(it, runs_per_call=128.0, mean_self_ps=own_ps)
+        for it in stages.stages
+    )
+    signals = signals_of(
+        shares(input=3.0),
+        {pipeline_signals: msgspec.structs.replace(stages, stages=brief)},
+        fetching=fetching_of(parallel=True),
+    )
+    texts = [it.text for it in evaluate(signals, THRESHOLDS).actions]
+    assert not any("Transform in parallel" in text for text in texts)
+    assert any("does not end with a prefetch" in text for text in texts)
+    assert texts[0].startswith("Batch before mapping") == whole
 
 
 @pytest.mark.parametrize(("percent", "named"), [(49.0, False), (51.0, True)])

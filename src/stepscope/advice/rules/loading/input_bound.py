@@ -151,6 +151,16 @@ _TO_FETCH_AHEAD: Final = (
         code="dataset.prefetch(tf.data.AUTOTUNE)",
     ),
 )
+#: Where a parallel stage is called for each element, and calls are most of its work.
+_WHOLE_BATCHES: Final = (
+    Action(
+        cause="fetch",
+        framework="TensorFlow",
+        text="Batch before mapping, and let the function work on whole batches: it is "
+        "called for each element, and works only briefly each time.",
+        code="dataset.batch(n).map(f_of_a_batch)",
+    ),
+)
 #: What remains where elements are made in parallel and ahead.
 _REMAINING: Final = (
     Action(
@@ -420,7 +430,8 @@ def _missing_actions(
     if stages and fetching.ahead and not any(_WORKS.search(it.type) for it in stages):
         return _HANDED_OVER
     sequential = {"parallel_map", "parallel_read"}.intersection(lacks)
-    if sequential or not (fetching.parallel and fetching.ahead):
+    # Stages show by themselves whether they fetch ahead.
+    if sequential or not (fetching.parallel and (fetching.ahead or stages)):
         return (*native, *_FETCH)
     cache = _CACHE if "cache" in lacks else ()
     rest = tuple(one for one in _FETCH if one.framework == "any" and not cache)
@@ -428,7 +439,8 @@ def _missing_actions(
     few = workers is not None and workers.workers < workers.cores
     remaining = _FEW_WORKERS if few else _REMAINING
     practice = _TO_FETCH_AHEAD if "prefetch" in lacks else remaining
-    return (*native, *cache, *practice, *rest)
+    whole = _WHOLE_BATCHES if "vectorise" in lacks else ()
+    return (*native, *cache, *whole, *practice, *rest)
 
 
 def _note(fetching: InputSignals, verdict: Verdict, *, hidden: bool) -> str | None:
