@@ -92,14 +92,14 @@ def test_without_steps_it_cannot_tell() -> None:
     assert findings(lines)[RULE].status in ("cannot_tell", "fail")
 
 
-def tiny_ops(*, pause_us: float, op_us: float = 8.0) -> list[Any]:
-    """Bc whose steps begin with 300 multiplications."""
+def tiny_ops(*, pause_us: float, op_us: float = 8.0, count: int = 300) -> list[Any]:
+    """Bc whose steps begin with so many multiplications."""
     lines = on_host(lead_us=6_100.0)
     begins = [line[2] for line in lines if line[1] == "train"]
     return lines + [
         ("main", f"m/mul_{at}:Mul", begin + 50.0 + (op_us + pause_us) * at, op_us)
         for begin in begins
-        for at in range(300)
+        for at in range(count)
     ]
 
 
@@ -137,6 +137,20 @@ def test_the_function_that_calls_tiny_ops_is_named_and_found_once() -> None:
     )
     assert found["host.work"].parts[0].name == "by_sample"
     assert found["host.work"].explained_by == (RULE,)
+
+
+def test_the_function_between_the_ops_is_named_and_not_the_one_around_all() -> None:
+    """100 tiny ops of 1.8 ms beside one of 4 ms, all of them called by one function."""
+    lines = tiny_ops(pause_us=10.0, count=100)
+    begins = [line[2] for line in lines if line[1] == "train"]
+    for begin in begins:
+        lines += [
+            ("main", "$/app/train.py:9 fit", begin + 44.0, 6_000.0),
+            ("main", "$/app/train.py:41 by_sample", begin + 45.0, 1_810.0),
+            ("main", "m/dense:MatMul", begin + 2_000.0, 4_000.0),
+        ]
+    found = findings(lines, devices=None)[RULE]
+    assert found.parts[0].function == "by_sample"
 
 
 def test_tiny_ops_that_make_a_batch_are_none_of_the_steps() -> None:

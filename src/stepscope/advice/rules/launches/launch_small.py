@@ -299,7 +299,7 @@ def _of_host(signals: Signals, shares: StepShares, thresholds: Thresholds) -> Fi
         steps_clean=verdict.pattern.steps,
         causes=verdict.causes,
         parts=(
-            *(_caller(shares) if failed else ()),
+            *(_caller(shares, ways.share_percent) if failed else ()),
             *_parts_of_host(ops, verdict.share_percent),
         ),
         facts=(
@@ -342,16 +342,31 @@ def _judged(
     )
 
 
-def _caller(shares: StepShares) -> tuple[Part, ...]:
-    """Return the program's function that calls the ops, or works most between them."""
-    around = shares.caller("host_compute")
-    between = (
-        part
-        for part in shares.parts("host_compute", place="inside")
-        if part.function is not None and not part.loop
+def _caller(shares: StepShares, ways_percent: float) -> tuple[Part, ...]:
+    """Return the program's function that works between the ops, or calls them.
+
+    A function that calls most of a step's ops need not call the tiny ones.
+
+    Args:
+        shares: The account of the host.
+        ways_percent: The time from one tiny op to the next, of all judged steps'.
+    """
+    own = (
+        Part(
+            name=one.function,
+            function=one.function,
+            file=one.file,
+            line=one.line,
+            share_percent=100 * one.time_ps / shares.total_ps,
+        )
+        for one in shares.named("host_compute", place="inside")
+        if one.function is not None and not one.loop
     )
-    found = around or next(between, None)
-    return () if found is None else (msgspec.structs.replace(found, detail=None),)
+    between = next(own, None)
+    if between is not None and 2 * between.share_percent >= ways_percent:
+        return (between,)
+    found = shares.caller("host_compute") or between
+    return () if found is None else (found,)
 
 
 def _parts_of_host(ops: SmallOps, share: float) -> tuple[Part, ...]:
