@@ -543,3 +543,34 @@ def test_python_behind_ops_is_told_by_what_called_it() -> None:
     assert found.percent == pytest.approx(50)
     assert found.function is not None
     assert (found.function.name, found.function.line) == ("parse", 6)
+
+
+@pytest.mark.parametrize("adapter", ["PyDatasetAdapter._finite_generator", "produce"])
+def test_a_dataset_of_keras_is_to_use_its_own_workers(
+    signals_of: Any, shares: Any, adapter: str
+) -> None:
+    called = "/opt/lib/python3.12/site-packages"
+    lines = []
+    for begin in range(0, 100_000, 10_000):
+        lines += [
+            ("main", "train", begin, 9_990.0, {"step_num": begin // 10_000, "_r": 1}),
+            ("main", "IteratorGetNext", begin + 5.0, 6_000.0),
+            ("pool", "PyFunc:PyFunc", begin + 1_005.0, 4_900.0),
+            *(
+                ("seen", f"{called}/{name}", begin + 1_010.0 + at, 4_800.0 - 2 * at)
+                for at, name in enumerate(
+                    (
+                        "tensorflow/script_ops.py(239): FuncRegistry.__call__",
+                        f"keras/adapter.py(257): {adapter}",
+                    )
+                )
+            ),
+            ("seen", "/app/data.py(6): Pictures.__getitem__", begin + 1_020.0, 4_700.0),
+        ]
+    profile = blueprint.profile(blueprint.trace(lines))
+    elements = python_elements.compute(profile, THRESHOLDS)
+    (found,) = elements.values()
+    assert found.of_keras == (adapter != "produce")
+    signals = signals_of(shares(input=3.0), {python_elements: {"vm": found}})
+    first = evaluate(signals, THRESHOLDS).actions[0]
+    assert ("use_multiprocessing" in (first.code or "")) == found.of_keras

@@ -123,6 +123,16 @@ _NATIVE: Final = (
         "calls in parallel take turns.",
     ),
 )
+#: Where Python makes them for a dataset of Keras, which can hand it to processes.
+_KERAS_WORKERS: Final = (
+    Action(
+        cause="fetch",
+        framework="TensorFlow",
+        text="Let the dataset's own worker processes make its batches ahead, and read "
+        "once what is the same in every epoch.",
+        code="PyDataset.__init__(self, workers=4, use_multiprocessing=True)",
+    ),
+)
 _CACHE: Final = (
     Action(
         cause="fetch",
@@ -191,6 +201,7 @@ _FEW_WORKERS: Final = (
 #: Stages that work on elements; others read them, keep them or hand them over.
 _WORKS: Final = Pattern(r"Map|Interleave|Filter|Generator|Scan|Zip|Shuffle")
 _FETCH: Final = tuple(action for action in _ACTIONS if action.cause == "fetch")
+_ANY_FETCH: Final = tuple(one for one in _FETCH if one.framework == "any")
 _NO_FETCH: Final = (
     "No fetch of a batch was recorded, and a typical step is almost wholly accounted "
     "for by other work."
@@ -426,6 +437,8 @@ def _missing_actions(
     pipeline = signals.of(pipeline_signals)
     lacks = missing_practices(pipeline, python)
     native = _NATIVE if "native_code" in lacks else ()
+    if native and python is not None and python.of_keras:
+        return (*_KERAS_WORKERS, *native, *_ANY_FETCH)
     stages = pipeline.stages
     if stages and fetching.ahead and not any(_WORKS.search(it.type) for it in stages):
         return _HANDED_OVER
