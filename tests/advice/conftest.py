@@ -20,6 +20,7 @@ from stepscope.advice.signals.precision import PrecisionSignals, precision_signa
 from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.replay import ReplaySignals, replay_signals
 from stepscope.advice.signals.running.asleep import asleep
+from stepscope.advice.signals.running.by_hand import collected_by_hand
 from stepscope.advice.signals.running.callbacks import called_back
 from stepscope.advice.signals.running.kept import kept_growth
 from stepscope.advice.signals.running.rare_functions import rare_functions
@@ -190,6 +191,7 @@ def signals_of(
         function_runs: {},
         kept_growth: (),
         asleep: {},
+        collected_by_hand: {},
         called_back: {},
         rare_functions: {},
         frameworks_used: (),

@@ -19,6 +19,7 @@ from tests.support.traces.training import (
 
 from stepscope.advice.engine import signals_of as all_signals
 from stepscope.advice.rules.waiting.gap_gc import evaluate
+from stepscope.report.words.findings import lead_sentence
 from stepscope.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
@@ -127,3 +128,51 @@ def test_a_function_that_leaves_much_garbage_is_found_beside_the_collections() -
     assert (found["host.work"].status, found["gap.gc"].status) == ("fail", "fail")
     assert found["host.work"].parts[0].name == "fit"
     assert found["host.work"].share_percent > found["gap.gc"].share_percent
+
+
+def collected(*, younger: int, function: str = "") -> list[Any]:
+    """Steps of 10 ms in which all objects are looked at for 5 ms, after young ones."""
+    lines = on_host(lead_us=6_000.0)
+    for begin in [line[2] for line in lines if line[1] == "train"]:
+        lines += [
+            ("main", GC, begin + 50.0 + 2.0 * at, 1.0, {"generation": at % 11 == 10})
+            for at in range(younger)
+        ]
+        lines.append(("main", GC, begin + 900.0, 5_000.0, {"generation": 2}))
+        if function:
+            lines.append(("main", function, begin + 40.0, 5_900.0))
+    return lines
+
+
+@pytest.mark.parametrize(
+    ("younger", "first"),
+    [(0, "Do not collect garbage by hand"), (130, "After the set-up, leave out of")],
+)
+def test_who_asks_for_collections_shows_in_what_precedes_them(
+    younger: int, first: str
+) -> None:
+    """By itself Python looks at all objects after 11 times 11 collections of others."""
+    found = findings(collected(younger=younger), devices=None)["gap.gc"]
+    assert found.status == "fail"
+    assert found.actions[0].text.startswith(first)
+
+
+def test_the_function_that_collects_is_named() -> None:
+    lines = collected(younger=0, function="$/app/serve.py:8 handle")
+    found = findings(lines, devices=None)["gap.gc"]
+    assert (found.parts[0].name, found.parts[0].line) == ("handle", 8)
+    assert "most of it in `handle` (serve.py:8)" in lead_sentence(found)
+
+
+@pytest.mark.parametrize(
+    ("younger", "advised"),
+    [(0, "Do not collect garbage by hand"), (130, "Make fewer Python objects")],
+)
+def test_a_function_that_leaves_much_garbage_is_not_said_to_collect_by_hand(
+    younger: int, advised: str
+) -> None:
+    """The story: pixels written as text, number by number."""
+    lines = collected(younger=younger, function="$/app/gan.py:10 save_samples")
+    found = findings(lines, devices=None)["host.work"]
+    assert (found.status, found.parts[0].name) == ("fail", "save_samples")
+    assert found.actions[0].text.startswith(advised)

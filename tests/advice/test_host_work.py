@@ -494,7 +494,7 @@ def test_the_function_that_trains_is_the_step_and_what_it_calls_is_named() -> No
         ("/opt/lib/python3.12/random.py(400): Random.gauss", "Draw all random"),
         ("/opt/lib/python3.12/heapq.py(400): heappop", "Vectorise"),
         ("gloo:all_reduce", "Exchange few large tensors"),
-        ("garbage collection", "Do not collect garbage by hand"),
+        ("garbage collection", "Make fewer Python objects"),
     ],
 )
 def test_what_fits_a_function_depends_on_the_library_that_it_spends_its_time_in(

@@ -217,3 +217,42 @@ def test_waits_that_lost_records_may_be_cannot_tell(
     one = shares(launch=0.35, fields={"lost_ps": 2_000_000_000})
     signals = signals_of(one, {eager_signals: eager()})
     assert evaluate(signals, THRESHOLDS).status == "cannot_tell"
+
+
+def copied(*, op_us: float, pause_us: float) -> list[Any]:
+    """A step: 4 ms of one graph, then a function that calls 50 ops one by one."""
+    made = Recorder()
+    for number in range(STEPS):
+        begin = 10_000.0 * number
+        made.mark(number, begin, 9_995.0)
+        for at, name in enumerate(("a", "b", "c", "d")):
+            start = begin + 10.0 + 1_000.0 * at
+            made.lines.append(
+                ("main", f"m/{name}:Mul{name}", start, 999.0, {"is_eager": 0})
+            )
+        made.lines += [
+            (
+                *("main", "keep:Copy", begin + 4_100.0 + (op_us + pause_us) * at),
+                *(op_us, {"is_eager": 1}),
+            )
+            for at in range(50)
+        ]
+        made.lines.append(
+            ("main", "$/app/train.py:31 keep_best", begin + 4_050.0, 5_800.0)
+        )
+    return made.lines
+
+
+def test_ops_of_a_function_that_is_a_finding_itself_are_no_step_to_compile() -> None:
+    """The story: to copy the weights in each step, one by one, was to be compiled."""
+    found = findings(copied(op_us=80.0, pause_us=30.0), devices=None)
+    work = found["host.work"]
+    assert (work.status, work.explained_by) == ("fail", ())
+    assert (work.parts[0].name, found[RULE].parts[0].name) == ("keep_best",) * 2
+    assert (found[RULE].status, found[RULE].explained_by) == ("fail", ("host.work",))
+
+
+def test_ops_that_take_most_of_their_function_to_begin_explain_it() -> None:
+    found = findings(copied(op_us=20.0, pause_us=90.0), devices=None)
+    assert found["host.work"].explained_by == (RULE,)
+    assert found[RULE].explained_by == ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 from tests.support.traces.training import Recorder, findings, together
 
@@ -11,6 +12,7 @@ import stepscope as ss
 from stepscope.advice.engine import signals_of as signals_of_profile
 from stepscope.advice.rules.running.step_outlier import evaluate
 from stepscope.advice.signals.running.processors import Processors, processor_signals
+from stepscope.advice.signals.shares import NamedTime
 from stepscope.report.words.findings import lead_sentence
 from stepscope.thresholds import THRESHOLDS
 
@@ -188,3 +190,49 @@ def test_work_with_a_name_is_the_same_work_still(repository: Path) -> None:
     finding = evaluate(signals_of_profile(profile, THRESHOLDS), THRESHOLDS)
     assert finding.parts
     assert (finding.severity, finding.note) == ("info", "same_work")
+
+
+def prolonged(*functions: str) -> list[Any]:
+    """Steps of 5 ms, two of them of 50: the same four ops take longer."""
+    made = Recorder()
+    begin = 0.0
+    for number in range(16):
+        length = 50_000.0 if number in {4, 11} else 5_000.0
+        made.mark(number, begin, length - 10.0)
+        for at in range(4):
+            start = begin + length / 4 * at + 5.0
+            made.host("model/layer/MatMul:MatMul", start, length / 4 - 10.0)
+        made.lines += [("main", it, begin + 2.0, length - 14.0) for it in functions]
+        begin += length
+    return [("main", "app/train.py(1): <module>", 0.0, begin), *made.lines]
+
+
+def test_a_function_that_fills_every_step_does_not_make_long_ones_slow() -> None:
+    """The story: `learn`, which is the step, was to be done more rarely."""
+    found = findings(prolonged("app/train.py(9): learn"))["step.outlier"]
+    assert (found.status, found.note) == ("fail", "same_work")
+    assert not any(part.function for part in found.parts)
+    assert found.actions[0].cause == "any"
+
+
+def test_the_loop_around_the_steps_is_not_what_makes_some_slow(
+    signals_of: Any, shares: Any
+) -> None:
+    extra = [0.0] * 5 + [60.0, 0.0, 0.0, 55.0] + [0.0] * 5
+    loop, fetch = (
+        NamedTime(
+            owner="input",
+            place="inside",
+            name=name,
+            function=name,
+            loop=name == "main",
+            time_ps=ms * MS,
+        )
+        for name, ms in (("main", 80), ("fetch", 35))
+    )
+    for names, told in (([loop, fetch], ()), ([fetch], ()), ([loop], ())):
+        one = of_lengths(shares, *extra)
+        one = msgspec.structs.replace(one, names=tuple(names))
+        found = evaluate(signals_of(one), THRESHOLDS)
+        assert found.status == "fail"
+        assert tuple(part.name for part in found.parts) == told

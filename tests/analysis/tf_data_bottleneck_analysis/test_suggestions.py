@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     [
         ("TFRecord", "slow_source"),
         ("TensorSlice", "slow_source"),
-        ("FlatMap::Generator", "slow_source"),
+        ("FlatMap::Generator", "slow_python"),
         ("DataServiceV4", "slow_service"),
         ("ReverbDataset", "remote_source"),
         ("Map", "has_parallel_form"),

@@ -1,23 +1,38 @@
-"""Whether a function's time is that of its ops, of which another rule speaks."""
+"""Whether a function's time is that of its ops, or ops are those of a function.
+
+One of two rules speaks of that time then, and names what the other would.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from stepscope.advice.judging.host_functions import (
+    FUNCTION_READS,
+    fault_of,
+    has_ops,
+    host_functions,
+)
 from stepscope.advice.signals.launches.eager import eager_signals
 from stepscope.advice.signals.launches.small import small_ops
+from stepscope.advice.signals.running.asleep import asleep
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
+    from stepscope.advice.finding import Part
     from stepscope.advice.signals.shares import StepShares
     from stepscope.advice.signals.signal import Signal, Signals
     from stepscope.thresholds import Thresholds
 
-__all__ = ["OPS_READS", "rule_of_ops"]
+__all__ = ["OF_FUNCTION_READS", "OPS_READS", "are_of_a_function", "rule_of_ops"]
 
 #: Signals that `rule_of_ops` reads.
 OPS_READS: Final[tuple[Signal[Any], ...]] = (eager_signals, small_ops)
+#: Signals that `are_of_a_function` reads.
+OF_FUNCTION_READS: Final[tuple[Signal[Any], ...]] = (
+    *(*OPS_READS, *FUNCTION_READS, asleep),
+)
 
 
 def rule_of_ops(
@@ -48,3 +63,35 @@ def rule_of_ops(
     if 100 * ways_ps < thresholds.launch_warn.value * shares.total_ps:
         return ()
     return ("launch.small",) if (ways_ps + own_ps) / steps >= least_ps else ()
+
+
+def are_of_a_function(
+    signals: Signals, shares: StepShares, caller: Part | None, thresholds: Thresholds
+) -> bool:
+    """Return whether ops are called by the function that `host.work` is about.
+
+    What it does beside the model is to go or to be done otherwise, and its ops with it:
+    to compile the step would not mend it.
+
+    Args:
+        signals: Numbers of the profile.
+        shares: The account of the host.
+        caller: The function that calls the ops; None where none is known.
+        thresholds: The thresholds.
+    """
+    if caller is None or signals.of(asleep).get(shares.host) is not None:
+        return False
+    fault = fault_of(
+        host_functions(signals, shares),
+        thresholds,
+        runs_a_model=has_ops(signals, shares, thresholds),
+    )
+    if fault is None:
+        return False
+    named = fault.part
+    same = (named.function, named.file, named.line) == (
+        *(caller.function, caller.file, caller.line),
+    )
+    step_ms = shares.total_ps / max(len(shares.window_ps), 1) / PS_PER_MS
+    whole_ms = step_ms * named.share_percent / 100
+    return same and not rule_of_ops(signals, shares, whole_ms, thresholds)

@@ -234,6 +234,18 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
         whole = int((self.ends_ps - self.starts_ps).sum())
         return 100 * held.length_ps / max(whole, 1)
 
+    @cached_property
+    def collector(self) -> Part | None:
+        """Return the deepest function of the program that holds most collections.
+
+        Most of it is collecting garbage: the loop around all of a step is no answer.
+        """
+        found = self.collecting & self.inside
+        whole = int((self.ends_ps - self.starts_ps).sum())
+        part = _around(self.frames, found, list(self.tracks), total_ps=max(whole, 1))
+        own = part is not None and part.function is not None
+        return part if own else None
+
     def _mostly(self, spans: Spans, part: Part) -> bool:
         seen = self._function(part).seen
         return bool(len(seen)) and 2 * (spans & seen).length_ps >= seen.length_ps
@@ -389,7 +401,12 @@ class _Function(Frozen, frozen=True, dict=True):
         lengths = spans.end_ps - spans.start_ps
         margins = np.minimum(half_ps, lengths // 4)
         ran = Spans.from_events(spans.start_ps + margins, lengths - 2 * margins)
-        return Looks(ran, 0 if hz is None else self.runs.inside.length_ps)
+        if hz is None:
+            return Looks(ran, 0)
+        start = np.maximum(spans.start_ps - half_ps, 0)
+        near = Spans.from_events(start, spans.end_ps + half_ps - start)
+        inside = self.runs.inside
+        return Looks(ran, inside.length_ps, seen=spans, near=near & inside)
 
     @cached_property
     def others(self) -> Spans:

@@ -172,7 +172,13 @@ def _parts(
     inside = float(times[slow].mean())
     if not inside or float(times[~slow].mean()) > _ELSEWHERE * inside:
         return ()
-    return shares.parts(owner)
+    # The loop around all steps makes none of them slow, nor does a smaller part.
+    parts = tuple(part for part in shares.parts(owner) if not part.loop)
+    first = next(iter(parts), None)
+    named = first is not None and first.function is not None
+    if named and 2 * parts[0].share_percent >= shares.percent(owner):
+        return parts
+    return tuple(part for part in parts if part.function is None)
 
 
 def evidence(shares: StepShares, slow: NDArray[np.bool_]) -> tuple[Evidence, ...]:

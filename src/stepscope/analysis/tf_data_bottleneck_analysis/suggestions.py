@@ -46,7 +46,7 @@ _SOURCES: Final = frozenset(
     {
         *("TFRecord", "SSTable", "RecordIO", "ArrayRecord", "TextLine"),
         *("FixedLengthRecord", "LMDB", "CSV", "FromTensor", "TensorSlice"),
-        *("Generator", "ExternalDataset", "Spanner", "TFColumn", "CapacitorProto"),
+        *("ExternalDataset", "Spanner", "TFColumn", "CapacitorProto"),
     }
 )
 _PREFETCH: Final = frozenset({"Prefetch"})
@@ -59,6 +59,13 @@ SUGGESTIONS: Final = (
         "The device's pipeline waits for the pipeline of its host: look at the "
         "bottleneck of the host's pipeline.",
         on_device=True,
+    ),
+    Suggestion(
+        "slow_python",
+        frozenset({"Generator"}),
+        "Functions of Python make the elements one after the other: let worker "
+        "processes make them ahead, make them once before training, or use ops of the "
+        "framework in their place.",
     ),
     Suggestion(
         "slow_source",

@@ -49,6 +49,12 @@ class StatKey(StrEnum):
         "Level of a root event: 1 for a step, -1 for a request.",
         "the program's annotations",
     )
+    # Collections of garbage
+    GENERATION = (
+        "generation",
+        "Which objects a collection of garbage looked at: 0 the youngest, 2 all.",
+        "stepscope's recorder",
+    )
     # Contexts between threads
     PRODUCER = "_p", "Id of the context that the event begins.", "TensorFlow, JAX"
     PRODUCER_TYPE = (

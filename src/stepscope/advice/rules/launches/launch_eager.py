@@ -11,6 +11,10 @@ import msgspec
 
 from stepscope.advice.finding import Action, Fact, Finding, Part
 from stepscope.advice.item import Item
+from stepscope.advice.judging.ops_of_functions import (
+    OF_FUNCTION_READS,
+    are_of_a_function,
+)
 from stepscope.advice.judging.owned import OWNED_READS
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.device import device_signals
@@ -207,8 +211,7 @@ def _finding(
         steps_clean=verdict.pattern.steps,
         causes=verdict.causes,
         ms_per_step=effect,
-        # A device waits for launches, and that finding promises the time.
-        explained_by=("launch.delay",) if on_device else (),
+        explained_by=_explained_by(signals, shares, thresholds),
         saving_ms=None
         if on_device
         else msgspec.structs.replace(
@@ -216,6 +219,18 @@ def _finding(
         ),
         **fields,
     )
+
+
+def _explained_by(
+    signals: Signals, shares: StepShares, thresholds: Thresholds
+) -> tuple[str, ...]:
+    """Return the rule whose finding promises the time."""
+    if shares.device is not None:
+        return ("launch.delay",)
+    callers = _callers(shares)
+    caller = callers[0] if callers else None
+    of_it = are_of_a_function(signals, shares, caller, thresholds)
+    return ("host.work",) if of_it else ()
 
 
 def _callers(shares: StepShares) -> tuple[Part, ...]:
@@ -244,4 +259,4 @@ _NO_STEPS: Final = Unavailable(
 )
 
 
-RULE: Final = Rule(_ITEM, evaluate, (*OWNED_READS, eager_signals))
+RULE: Final = Rule(_ITEM, evaluate, (*OWNED_READS, *OF_FUNCTION_READS))

@@ -136,6 +136,16 @@ _NATIVE: Final = (
         "calls in parallel take turns.",
     ),
 )
+#: Where Python makes them for a dataset of Keras, which can hand it to processes.
+_KERAS_WORKERS: Final = (
+    Action(
+        cause="fetch",
+        framework="TensorFlow",
+        text="Let the dataset's own worker processes make its batches ahead, and read "
+        "once what is the same in every epoch.",
+        code="PyDataset.__init__(self, workers=4, use_multiprocessing=True)",
+    ),
+)
 _CACHE: Final = (
     Action(
         cause="fetch",
@@ -162,6 +172,16 @@ _TO_FETCH_AHEAD: Final = (
         text="Make batches ahead: the pipeline works in parallel, and does not end "
         "with a prefetch.",
         code="dataset.prefetch(tf.data.AUTOTUNE)",
+    ),
+)
+#: Where a parallel stage is called for each element, and calls are most of its work.
+_WHOLE_BATCHES: Final = (
+    Action(
+        cause="fetch",
+        framework="TensorFlow",
+        text="Batch before mapping, and let the function work on whole batches: it is "
+        "called for each element, and works only briefly each time.",
+        code="dataset.batch(n).map(f_of_a_batch)",
     ),
 )
 #: What remains where elements are made in parallel and ahead.
@@ -213,6 +233,7 @@ _FEW_WORKERS: Final = (
 #: Stages that work on elements; others read them, keep them or hand them over.
 _WORKS: Final = Pattern(r"Map|Interleave|Filter|Generator|Scan|Zip|Shuffle")
 _FETCH: Final = tuple(action for action in _ACTIONS if action.cause == "fetch")
+_ANY_FETCH: Final = tuple(one for one in _FETCH if one.framework == "any")
 _NO_FETCH: Final = (
     "No fetch of a batch was recorded, and a typical step is almost wholly accounted "
     "for by other work."
@@ -471,11 +492,14 @@ def _missing_actions(
     pipeline = signals.of(pipeline_signals)
     lacks = missing_practices(pipeline, python)
     native = _NATIVE if "native_code" in lacks else ()
+    if native and python is not None and python.of_keras:
+        return (*_KERAS_WORKERS, *native, *_ANY_FETCH)
     stages = pipeline.stages
     if stages and fetching.ahead and not any(_WORKS.search(it.type) for it in stages):
         return _HANDED_OVER
     sequential = {"parallel_map", "parallel_read"}.intersection(lacks)
-    if sequential or not (fetching.parallel and fetching.ahead):
+    # Stages show by themselves whether they fetch ahead.
+    if sequential or not (fetching.parallel and (fetching.ahead or stages)):
         return (*native, *_FETCH)
     if "ready" in lacks:
         return (*native, *_WERE_READY)
@@ -485,7 +509,8 @@ def _missing_actions(
     few = workers is not None and workers.workers < workers.cores
     remaining = _FEW_WORKERS if few else _REMAINING
     practice = _TO_FETCH_AHEAD if "prefetch" in lacks else remaining
-    return (*native, *cache, *practice, *rest)
+    whole = _WHOLE_BATCHES if "vectorise" in lacks else ()
+    return (*native, *cache, *whole, *practice, *rest)
 
 
 def _note(fetching: InputSignals, verdict: Verdict, *, hidden: bool) -> str | None:

@@ -9,12 +9,24 @@ from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.finding import Action, Finding
 from stepscope.advice.item import Item
-from stepscope.advice.judging.owned import OWNED_READS, Owned, judge_owned
+from stepscope.advice.judging.collecting import BY_HAND, FEWER_OBJECTS, FREEZE
+from stepscope.advice.judging.owned import (
+    OWNED_READS,
+    Owned,
+    judge_shares,
+    owned_finding,
+    shares_of,
+)
 from stepscope.advice.rule import Rule
+from stepscope.advice.signals.enclosing import function_runs
+from stepscope.advice.signals.running.by_hand import collected_by_hand
 from stepscope.advice.words import WAITING, Words
 
 if TYPE_CHECKING:
+    from stepscope.advice.finding import Part
+    from stepscope.advice.signals.shares import StepShares
     from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.verdict import Verdict
     from stepscope.thresholds import Thresholds
 
 __all__ = ["RULE", "evaluate"]
@@ -27,29 +39,22 @@ _OWNED: Final = Owned(
     lost=True,
 )
 _ACTIONS: Final = (
-    Action(
-        cause="any",
-        framework="any",
-        text="After the set-up, leave out of every collection what lives as long as "
-        "the program.",
-        code="gc.collect(); gc.freeze()",
-    ),
+    FREEZE,
     Action(
         cause="any",
         framework="any",
         text="Collect by hand every n-th step, in the same step on all workers.",
         code="gc.disable()  # then gc.collect() if step % 1000 == 0",
     ),
-    Action(
-        cause="any",
-        framework="any",
-        text="Make fewer Python objects per batch: arrays in place of lists and "
-        "dictionaries of numbers.",
-    ),
+    FEWER_OBJECTS,
 )
 _WORDS: Final = Words(
     passed="collecting garbage hardly holds up the steps",
     lead=(
+        (
+            "Python collects garbage, most of it in {function}, while nothing else is "
+            "done: {share_percent} of the time, {ms_per_step} a step on average."
+        ),
         (
             "Python collects garbage while nothing else is done: {share_percent} of "
             "the time, {ms_per_step} a step on average."
@@ -74,14 +79,37 @@ _ITEM: Final = Item(
 
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     """Judge the time in which Python collects garbage and nothing else is done."""
-    return judge_owned(
+    shares = shares_of(_ITEM, _OWNED, signals, thresholds)
+    if isinstance(shares, Finding):
+        return shares
+    warn = thresholds.collections_warn
+    verdict = judge_shares(
+        _OWNED, shares, thresholds, warn=warn, critical=thresholds.collections_critical
+    )
+    by_hand = verdict.status == "fail" and signals.of(collected_by_hand).get(
+        shares.host
+    )
+    return owned_finding(
         _ITEM,
         _OWNED,
         signals,
-        thresholds,
-        warn=thresholds.collections_warn,
-        critical=thresholds.collections_critical,
+        shares=shares,
+        verdict=verdict,
+        thresholds=thresholds,
+        warn=warn,
+        parts=_parts(signals, shares, verdict),
+        actions=(BY_HAND, *_ACTIONS) if by_hand else _ACTIONS,
     )
 
 
-RULE: Final = Rule(_ITEM, evaluate, OWNED_READS)
+def _parts(signals: Signals, shares: StepShares, verdict: Verdict) -> tuple[Part, ...]:
+    """Return the time by name, after the function in which most of it passes."""
+    parts = shares.parts(*_OWNED.owners)
+    if verdict.status != "fail" or shares.device is not None:
+        return parts
+    runs = signals.of(function_runs).get(shares.host)
+    function = None if runs is None else runs.collector
+    return parts if function is None else (function, *parts)
+
+
+RULE: Final = Rule(_ITEM, evaluate, (*OWNED_READS, collected_by_hand, function_runs))

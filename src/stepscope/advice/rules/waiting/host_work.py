@@ -18,6 +18,7 @@ from stepscope.advice.finding import (
     Saving,
 )
 from stepscope.advice.item import Item
+from stepscope.advice.judging.collecting import collecting
 from stepscope.advice.judging.host_functions import (
     FUNCTION_READS,
     OWNER,
@@ -37,6 +38,7 @@ from stepscope.advice.judging.owned import (
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.enclosing import enclosing_functions
 from stepscope.advice.signals.running.asleep import asleep
+from stepscope.advice.signals.running.by_hand import collected_by_hand
 from stepscope.advice.verdict import pattern_of, promise_of
 from stepscope.advice.words import WAITING, Words
 from stepscope.units import PS_PER_MS
@@ -193,16 +195,6 @@ _EXCHANGES: Final = (
         text="Let `DistributedDataParallel` do it: it fills buckets and exchanges them "
         "during the backward pass.",
         code="model = DistributedDataParallel(model, bucket_cap_mb=25)",
-    ),
-)
-_COLLECTS: Final = (
-    Action(
-        cause="any",
-        framework="any",
-        text="Do not collect garbage by hand in each step: Python frees arrays at once "
-        "when nothing refers to them. Collect every n-th step, if at all, and leave "
-        "out what lives as long as the program.",
-        code="gc.freeze()  # once, after the set-up",
     ),
 )
 _ONCE: Final = Action(
@@ -387,7 +379,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     if fault is None or found.status != "fail":
         return found
     if found.saving_ms is None:
-        actions = _actions_for(fault, found.actions, rare=False)
+        actions = _actions_for(fault, found.actions, signals, rare=False)
         return msgspec.structs.replace(found, actions=actions)
     return _of_one_function(found, fault, shares, signals, thresholds)
 
@@ -434,10 +426,8 @@ def _of_waiting(
         kind, actions = "waits_for_thread", _WAITS_FOR_THREAD
     other = None if waits.workers is not None else waits.other
     told = (waits.function, *((other,) if other else ()))
-    same = {(one.function, one.file, one.line) for one in told}
-    rest = (
-        one for one in found.parts if (one.function, one.file, one.line) not in same
-    )
+    same = {_key(one) for one in told}
+    rest = (one for one in found.parts if _key(one) not in same)
     facts = (
         Fact(name=kind, value=waits.share_percent, unit="percent"),
         Fact(name="worker_cores", value=waits.workers, unit="ratio"),
@@ -487,8 +477,17 @@ def _named(
             *(it for it in parts if (it.function, it.file, it.line) != place),
         )
     called = tuple(one.part for one in functions if one is not fault)
-    rest = tuple(part for part in parts if part.function is None or part.loop)
+    told = {_key(one) for one in (*called, *((fault.part,) if fault else ()))}
+    rest = tuple(
+        part
+        for part in parts
+        if part.function is None or (part.loop and _key(part) not in told)
+    )
     return (*((fault.part,) if fault else ()), *called, *rest)
+
+
+def _key(part: Part) -> tuple[str | None, str | None, int | None]:
+    return part.function, part.file, part.line
 
 
 def _of_one_function(
@@ -516,18 +515,18 @@ def _of_one_function(
         found,
         saving_ms=saving,
         explained_by=rule_of_ops(signals, shares, whole, thresholds),
-        actions=_actions_for(work, found.actions, rare=rare),
+        actions=_actions_for(work, found.actions, signals, rare=rare),
     )
 
 
 def _actions_for(
-    work: HostFunction, others: tuple[Action, ...], *, rare: bool
+    work: HostFunction, others: tuple[Action, ...], signals: Signals, *, rare: bool
 ) -> tuple[Action, ...]:
     """Return what to do about a function: by what it does, and how often."""
     if work.is_called_back:
         return (*_CALLED_BACK, *others)
     runs = work.runs
-    fitting = None if runs is None else _fitting(runs, work.part)
+    fitting = None if runs is None else _fitting(runs, work.part, signals)
     if fitting is not None:
         return fitting
     if runs is not None and runs.ops_percent(work.part) >= _MOSTLY:
@@ -535,7 +534,9 @@ def _actions_for(
     return tuple(dict.fromkeys((_RARELY, *others))) if rare else others
 
 
-def _fitting(runs: FunctionRuns, part: Part) -> tuple[Action, ...] | None:
+def _fitting(
+    runs: FunctionRuns, part: Part, signals: Signals
+) -> tuple[Action, ...] | None:
     """Return what fits what half of a function's time goes to; None for nothing known.
 
     The order is that of certainty: a validation also runs ops.
@@ -543,10 +544,12 @@ def _fitting(runs: FunctionRuns, part: Part) -> tuple[Action, ...] | None:
     for does_it, actions in (
         (runs.mostly_predicts, _PREDICTS),
         (runs.mostly_exchanges, _EXCHANGES),
-        (runs.mostly_collects, _COLLECTS),
     ):
         if does_it(part):
             return actions
+    if runs.mostly_collects(part):
+        by_hand = signals.of(collected_by_hand).get(runs.host)
+        return collecting(by_hand=by_hand)
     for kind in LIBRARY_KINDS:
         if runs.mostly_in(part, kind.is_done_by):
             return kind.actions
@@ -578,7 +581,7 @@ RULE: Final = Rule(
     evaluate,
     (
         *(*OWNED_READS, *FUNCTION_READS, enclosing_functions),
-        *(*OPS_READS, asleep),
+        *(*OPS_READS, asleep, collected_by_hand),
     ),
     changes,
 )

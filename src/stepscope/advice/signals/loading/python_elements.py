@@ -25,6 +25,8 @@ __all__ = ["PythonElements", "python_elements"]
 _OPS: Final = r"(?:^|[:/])(?:Eager)?PyFunc(?:Stateless)?$"
 #: What they call first.
 _CALLED_BY_OP: Final = Pattern(r"^FuncRegistry\.__call__$")
+#: What asks a dataset of Keras for its batches.
+_OF_KERAS: Final = Pattern(r"^PyDatasetAdapter\.")
 
 
 class PythonElements(Frozen, frozen=True):
@@ -34,10 +36,12 @@ class PythonElements(Frozen, frozen=True):
         percent: The share of the waits in which such an op runs.
         function: The program's function that was seen most within them; None where
             none was seen. It has no share: brief calls are seldom found by a look.
+        of_keras: Whether a `PyDataset` of Keras calls it, which has workers of its own.
     """
 
     percent: float
     function: Part | None
+    of_keras: bool = False
 
 
 @signal(function_frames, host_classes)
@@ -63,16 +67,17 @@ def python_elements(profile: ProfileData, _: Thresholds) -> dict[str, PythonElem
             waits = classes.input_wait
             found[host] = PythonElements(
                 100 * (spans & waits).length_ps / waits.length_ps,
-                _function(profile, host),
+                *_function(profile, host),
             )
     return found
 
 
-def _function(profile: ProfileData, host: str) -> Part | None:
+def _function(profile: ProfileData, host: str) -> tuple[Part | None, bool]:
+    """Return the function behind such ops, and whether Keras's dataset calls it."""
     frames = profile.derived(host, function_frames)
     if isinstance(frames, Unavailable):
-        return None
+        return None, False
     name = called_most(frames, _CALLED_BY_OP)
     if name is None:
-        return None
-    return Part.of_function(name, 0.0)
+        return None, False
+    return Part.of_function(name, 0.0), called_most(frames, _OF_KERAS) == name

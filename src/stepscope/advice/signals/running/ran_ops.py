@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -40,10 +40,14 @@ class Looks(Frozen, frozen=True):
     Attributes:
         ran: When it ran.
         of_ps: The time of all steps, where it is known from samples; 0 for exact calls.
+        seen: When looks say that it ran; `ran` is what is sure of it.
+        near: When it may have run, up to half a look around that.
     """
 
     ran: Spans
     of_ps: int
+    seen: Spans = Spans.empty()
+    near: Spans = Spans.empty()
 
 
 class RanOps(Frozen, frozen=True):
@@ -69,7 +73,9 @@ class RanOps(Frozen, frozen=True):
         """Return of each kind whether at least half of its time lies within a set.
 
         Of what looks found, the time in which it surely ran need not be half: a look
-        comes seldom in each call. There ops that run far more densely count too.
+        comes seldom in each call. There ops that run far more densely count too, and
+        those of which more runs while it was seen than while it surely did not, as far
+        as the sure time of both tells.
         """
         # An op of no length counts too.
         length = self.end_ps - self.start_ps + 1
@@ -80,7 +86,35 @@ class RanOps(Frozen, frozen=True):
         found = 2 * held >= every
         if spans.of_ps:
             found |= held * spans.of_ps >= _DENSELY * every * spans.ran.length_ps
+            found |= self._more_within(spans, held, every)
         return found
+
+    def _more_within(
+        self, spans: Looks, held: NDArray[Any], every: NDArray[Any]
+    ) -> NDArray[np.bool_]:
+        """Return of each kind whether more of it runs within looks than beside them.
+
+        What lies around the begin and the end of looks tells nothing: the sure time
+        within speaks for all of it that was seen, that beside it for the rest.
+
+        Args:
+            spans: When a function ran.
+            held: Time of each kind that surely lies within.
+            every: Time of each kind.
+        """
+        sure, seen, beside = (
+            *(spans.ran.length_ps, spans.seen.length_ps),
+            spans.of_ps - spans.near.length_ps,
+        )
+        if sure <= 0 or beside <= 0:
+            return np.zeros(len(held), np.bool_)
+        near = np.bincount(
+            self.kind, weights=spans.near.within(self.start_ps, self.end_ps + 1)
+        )
+        within = held / sure * seen
+        outside = np.maximum(every - near, 0) / beside * (spans.of_ps - seen)
+        more: NDArray[np.bool_] = (held > 0) & (within >= outside)
+        return more
 
     def of_kinds_elsewhere(self, spans: Looks) -> Spans:
         """Return when ops run whose kinds mostly run at other times than a function.

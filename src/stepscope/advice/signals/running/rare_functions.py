@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from stepscope.advice.finding import Part
 from stepscope.advice.signals.signal import signal
 from stepscope.derive.columns.arrays import ints
@@ -14,7 +16,6 @@ from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from stepscope.derive.host.function_frames import FunctionFrames
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["RareFunctions", "rare_functions"]
 
-#: In the other steps the function has at most this part of what it has in some.
+#: In the other steps the function has at most this part of what it has in some: of its
+#: time, and of its share of a step.
 _ELSEWHERE: Final = 0.2
 #: It holds at least this part of what these steps take more than the others.
 _MOST: Final = 0.5
@@ -59,12 +61,17 @@ class RareFunctions(Frozen, frozen=True):
         if len(chosen) != len(self.starts_ps) or chosen.all() or not chosen.any():
             return None
         best: tuple[int, int] | None = None
+        lengths = np.maximum(self.ends_ps - self.starts_ps, 1)
         for kind, name in self.frames.names.items():
             if name.library is not False or name.function.endswith(_BEGINNINGS):
                 continue
             times = self._times(kind)
             inside, other = times[chosen], times[~chosen]
             if other.mean() > _ELSEWHERE * inside.mean():
+                continue
+            # What fills every step is longer in a longer one.
+            part = times / lengths
+            if part[~chosen].mean() > _ELSEWHERE * part[chosen].mean():
                 continue
             whole = int(inside.sum())
             if whole >= _MOST * excess_ps and (best is None or whole > best[0]):
