@@ -18,9 +18,6 @@ from stepscope.advice.signals.loading.loader_workers import (
     LoaderWorkers,
     loader_workers,
 )
-from stepscope.advice.signals.loading.pipeline import (
-    pipeline_signals,
-)
 from stepscope.advice.signals.shares import NamedTime
 from stepscope.report.words.findings import headline, lead_sentence
 from stepscope.thresholds import THRESHOLDS
@@ -158,20 +155,6 @@ def test_workers_are_counted_while_the_steps_run() -> None:
     assert loader_workers.compute(profile, THRESHOLDS) == {
         "vm": LoaderWorkers(workers=3, cores=2)
     }
-
-
-def test_a_map_that_takes_turns_is_not_called_parallel_for_the_batch_around_it(
-    signals_of: Any, shares: Any, fetching_of: Any
-) -> None:
-    kinds = [("Prefetch", 3.0), ("MapAndBatch", 1.0), ("Map", 96.0)]
-    signals = signals_of(
-        shares(input=3.0),
-        {pipeline_signals: stages_of(kinds)},
-        fetching=fetching_of(parallel=True, ahead=True),
-    )
-    texts = [one.text for one in evaluate(signals, THRESHOLDS).actions]
-    assert texts[0] == "Transform in parallel and fetch ahead."
-    assert not any("in parallel and ahead already" in one for one in texts)
 
 
 def test_one_step_never_exceeds_a_warning(signals_of: Any, shares: Any) -> None:

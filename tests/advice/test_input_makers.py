@@ -25,6 +25,20 @@ from stepscope.advice.signals.loading.python_elements import (
 from stepscope.thresholds import THRESHOLDS
 
 
+def test_a_map_that_takes_turns_is_not_called_parallel_for_the_batch_around_it(
+    signals_of: Any, shares: Any, fetching_of: Any
+) -> None:
+    kinds = [("Prefetch", 3.0), ("MapAndBatch", 1.0), ("Map", 96.0)]
+    signals = signals_of(
+        shares(input=3.0),
+        {pipeline_signals: stages_of(kinds)},
+        fetching=fetching_of(parallel=True, ahead=True),
+    )
+    texts = [one.text for one in evaluate(signals, THRESHOLDS).actions]
+    assert texts[0] == "Transform in parallel and fetch ahead."
+    assert not any("in parallel and ahead already" in one for one in texts)
+
+
 def test_a_pipeline_that_transforms_nothing_is_not_told_to_do_it_in_parallel(
     signals_of: Any, shares: Any
 ) -> None:

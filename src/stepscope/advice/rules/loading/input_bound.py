@@ -12,6 +12,24 @@ import msgspec
 
 from stepscope.advice.finding import Action, Fact, Finding, Part
 from stepscope.advice.item import Item
+from stepscope.advice.judging.input_actions import (
+    ACTIONS,
+    ANY_FETCH,
+    BESIDE,
+    CACHE,
+    FETCH,
+    FEW_WORKERS,
+    HANDED_OVER,
+    IN_OWN_THREADS,
+    KERAS_WORKERS,
+    NATIVE,
+    PIECES,
+    REMAINING,
+    TO_FETCH_AHEAD,
+    TO_PIN,
+    WERE_READY,
+    WHOLE_BATCHES,
+)
 from stepscope.advice.judging.owned import OWNED_READS, Owned, owned_finding, shares_of
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.device import device_signals
@@ -40,200 +58,7 @@ __all__ = ["RULE", "evaluate"]
 
 #: With so many groups of copies in a step, divided by kernels, they are no batch's.
 _MANY_PIECES: Final = 3
-_ACTIONS: Final = (
-    Action(
-        cause="fetch",
-        framework="TensorFlow",
-        text="Transform in parallel and fetch ahead.",
-        code="dataset.map(f, num_parallel_calls=tf.data.AUTOTUNE)"
-        ".prefetch(tf.data.AUTOTUNE)",
-    ),
-    Action(
-        cause="fetch",
-        framework="PyTorch",
-        text="Load in worker processes and fetch ahead.",
-        code="DataLoader(dataset, num_workers=8, prefetch_factor=4, "
-        "persistent_workers=True)",
-    ),
-    Action(
-        cause="fetch",
-        framework="JAX",
-        text="Build batches in other threads and keep two ahead.",
-        code="grain.DataLoader(…, worker_count=8, worker_buffer_size=2)",
-    ),
-    Action(
-        cause="fetch",
-        framework="Python",
-        text="Make the next batch in another process while this step computes.",
-        code="batch, ahead = ahead.result(), pool.submit(make_batch, step + 1)"
-        "  # pool = ProcessPoolExecutor(1)",
-    ),
-    Action(
-        cause="fetch",
-        framework="any",
-        text="Cache what does not change between epochs, and move work that can be "
-        "done once out of the pipeline.",
-    ),
-    Action(
-        cause="unfed",
-        framework="any",
-        text="Make the next batch while this step computes, in worker processes or "
-        "threads. To be sure that it is what the silence is, put a range around the "
-        "fetch and record again.",
-    ),
-    Action(
-        cause="transfer",
-        framework="TensorFlow",
-        text="Copy the next batch while this step computes.",
-        code="dataset.apply(tf.data.experimental.prefetch_to_device('/gpu:0'))",
-    ),
-    Action(
-        cause="transfer",
-        framework="PyTorch",
-        text="Pin the batch and copy it without waiting.",
-        code="DataLoader(…, pin_memory=True); batch.to(device, non_blocking=True)",
-    ),
-    Action(
-        cause="transfer",
-        framework="JAX",
-        text="Put the next batch on the device before this step is waited for.",
-        code="next_batch = jax.device_put(next(it))",
-    ),
-    Action(
-        cause="transfer",
-        framework="any",
-        text="Send fewer bytes: keep images as uint8 and convert them on the device.",
-    ),
-)
-_TO_PIN: Final = tuple(one for one in _ACTIONS if "pin_memory" in (one.code or ""))
-#: Where batches are copied from pinned memory already.
-_BESIDE: Final = (
-    Action(
-        cause="transfer",
-        framework="PyTorch",
-        text="The batch is copied from pinned memory already: copy the next one on a "
-        "stream of its own while this step computes.",
-        code="with torch.cuda.stream(copies): ahead = next(batches).to(device, "
-        "non_blocking=True)",
-    ),
-)
-#: Where data comes piece by piece, between the kernels that use it.
-_PIECES: Final = (
-    Action(
-        cause="transfer",
-        framework="any",
-        text="Keep on the device what is the same in every step, such as weights; "
-        "where it does not fit, send it in a narrower type, or use more devices.",
-    ),
-)
-#: Where Python makes the elements: threads do not help, for one runs at a time.
-_NATIVE: Final = (
-    Action(
-        cause="fetch",
-        framework="TensorFlow",
-        text="Replace Python in the pipeline by ops of the framework, or run it once, "
-        "before training, and read what it made: it holds the interpreter's lock, so "
-        "calls in parallel take turns.",
-    ),
-)
-#: Where Python makes them for a dataset of Keras, which can hand it to processes.
-_KERAS_WORKERS: Final = (
-    Action(
-        cause="fetch",
-        framework="TensorFlow",
-        text="Let the dataset's own worker processes make its batches ahead, and read "
-        "once what is the same in every epoch.",
-        code="PyDataset.__init__(self, workers=4, use_multiprocessing=True)",
-    ),
-)
-_CACHE: Final = (
-    Action(
-        cause="fetch",
-        framework="TensorFlow",
-        text="Nothing is cached: keep what is the same in every epoch, where it fits "
-        "into memory.",
-        code="dataset.map(decode).cache()  # and what is random after it",
-    ),
-)
-#: Where nothing is transformed, nothing can be so in parallel.
-_HANDED_OVER: Final = (
-    Action(
-        cause="fetch",
-        framework="any",
-        text="The pipeline transforms nothing and fetches ahead, and its batches still "
-        "come late: see which other work takes the host's cores, and send fewer bytes.",
-    ),
-)
-#: Where elements are made in parallel, and a part of each batch when it is asked for.
-_TO_FETCH_AHEAD: Final = (
-    Action(
-        cause="fetch",
-        framework="TensorFlow",
-        text="Make batches ahead: the pipeline works in parallel, and does not end "
-        "with a prefetch.",
-        code="dataset.prefetch(tf.data.AUTOTUNE)",
-    ),
-)
-#: Where a parallel stage is called for each element, and calls are most of its work.
-_WHOLE_BATCHES: Final = (
-    Action(
-        cause="fetch",
-        framework="TensorFlow",
-        text="Batch before mapping, and let the function work on whole batches: it is "
-        "called for each element, and works only briefly each time.",
-        code="dataset.batch(n).map(f_of_a_batch)",
-    ),
-)
-#: What remains where elements are made in parallel and ahead.
-_REMAINING: Final = (
-    Action(
-        cause="fetch",
-        framework="any",
-        text="The batches are made in parallel and ahead already, and still come late: "
-        "make each cheaper (fewer bytes, cheaper transformations, a faster store), or "
-        "give the making more cores.",
-    ),
-)
-#: Where elements lay ready, and what hands them over came late.
-_WERE_READY: Final = (
-    Action(
-        cause="fetch",
-        framework="any",
-        text="The batches were ready when they were asked for, and were handed over "
-        "late: see which other work takes the host's cores.",
-    ),
-)
-#: Where a library makes the batches in threads of its own.
-_IN_OWN_THREADS: Final = (
-    Action(
-        cause="fetch",
-        framework="any",
-        text="NVIDIA DALI makes the batches in threads of its own: give it more of "
-        "them, and let it make batches further ahead.",
-        code="pipeline(batch_size=…, num_threads=8, prefetch_queue_depth=4)",
-    ),
-)
-#: Where processes make the batches, fewer of them than there are cores.
-_FEW_WORKERS: Final = (
-    Action(
-        cause="fetch",
-        framework="PyTorch",
-        text="Give the loader more worker processes, as long as cores are idle: those "
-        "that it has make its batches ahead, and too slowly.",
-        code="DataLoader(dataset, num_workers=8, prefetch_factor=4, "
-        "persistent_workers=True)",
-    ),
-    Action(
-        cause="fetch",
-        framework="any",
-        text="Make each batch cheaper: fewer bytes, cheaper transformations, a faster "
-        "store.",
-    ),
-)
-#: Stages that work on elements; others read them, keep them or hand them over.
 _WORKS: Final = Pattern(r"Map|Interleave|Filter|Generator|Scan|Zip|Shuffle")
-_FETCH: Final = tuple(action for action in _ACTIONS if action.cause == "fetch")
-_ANY_FETCH: Final = tuple(one for one in _FETCH if one.framework == "any")
 _NO_FETCH: Final = (
     "No fetch of a batch was recorded, and a typical step is almost wholly accounted "
     "for by other work."
@@ -436,7 +261,7 @@ def _judge(
 def _usual(shares: StepShares, signals: Signals) -> tuple[Action, ...]:
     """Return how batches are made in parallel and ahead where nothing does so yet."""
     own = shares.host in signals.of(made_in_own_threads)
-    return _IN_OWN_THREADS if own else _FETCH
+    return IN_OWN_THREADS if own else FETCH
 
 
 def _actions(
@@ -463,13 +288,13 @@ def _actions(
         if cause.cause == "fetch":
             found += missing
         elif cause.cause == "transfer" and pieces:
-            found += _PIECES
+            found += PIECES
         else:
-            found += _BESIDE if pinned and cause.cause == "transfer" else ()
+            found += BESIDE if pinned and cause.cause == "transfer" else ()
             found += tuple(
                 one
-                for one in _ACTIONS
-                if one.cause == cause.cause and not (pinned and one in _TO_PIN)
+                for one in ACTIONS
+                if one.cause == cause.cause and not (pinned and one in TO_PIN)
             )
             found += usual if cause.cause == "unfed" else ()
     return found
@@ -486,30 +311,30 @@ def _missing_actions(
 ) -> tuple[Action, ...]:
     """Return what a pipeline does not do yet; where it does all, what remains."""
     usual = _usual(shares, signals)
-    if usual is not _FETCH:
+    if usual is not FETCH:
         return usual
     python = signals.of(python_elements).get(shares.host)
     pipeline = signals.of(pipeline_signals)
     lacks = missing_practices(pipeline, python)
-    native = _NATIVE if "native_code" in lacks else ()
+    native = NATIVE if "native_code" in lacks else ()
     if native and python is not None and python.of_keras:
-        return (*_KERAS_WORKERS, *native, *_ANY_FETCH)
+        return (*KERAS_WORKERS, *native, *ANY_FETCH)
     stages = pipeline.stages
     if stages and fetching.ahead and not any(_WORKS.search(it.type) for it in stages):
-        return _HANDED_OVER
+        return HANDED_OVER
     sequential = {"parallel_map", "parallel_read"}.intersection(lacks)
     # Stages show by themselves whether they fetch ahead.
     if sequential or not (fetching.parallel and (fetching.ahead or stages)):
-        return (*native, *_FETCH)
+        return (*native, *FETCH)
     if "ready" in lacks:
-        return (*native, *_WERE_READY)
-    cache = _CACHE if "cache" in lacks else ()
-    rest = tuple(one for one in _FETCH if one.framework == "any" and not cache)
+        return (*native, *WERE_READY)
+    cache = CACHE if "cache" in lacks else ()
+    rest = tuple(one for one in FETCH if one.framework == "any" and not cache)
     workers = None if stages else signals.of(loader_workers).get(shares.host)
     few = workers is not None and workers.workers < workers.cores
-    remaining = _FEW_WORKERS if few else _REMAINING
-    practice = _TO_FETCH_AHEAD if "prefetch" in lacks else remaining
-    whole = _WHOLE_BATCHES if "vectorise" in lacks else ()
+    remaining = FEW_WORKERS if few else REMAINING
+    practice = TO_FETCH_AHEAD if "prefetch" in lacks else remaining
+    whole = WHOLE_BATCHES if "vectorise" in lacks else ()
     return (*native, *cache, *whole, *practice, *rest)
 
 
