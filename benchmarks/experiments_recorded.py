@@ -102,7 +102,7 @@ PLANTED = {
     ("torch", "checkpoint"): Fault("weights written", "`save_checkpoint`"),
     ("torch", "collect"): Fault("collections by hand", "garbage"),
     ("torch", "tiny_ops"): Fault("thousands of tiny ops", "tiny ops"),
-    ("torch", "straggler"): Fault("one of two ranks sorts", "others wait for"),
+    ("torch", "straggler"): Fault("one of two ranks sorts", "aten::sort"),
     ("torch", "leak"): Fault("graphs of gradients kept", "`LOSSES`"),
     ("plain", "python_loop"): Fault("a double loop in Python", "`count_words`"),
     ("plain", "lock"): Fault("a lock that another holds", "`read_shared`"),

@@ -174,7 +174,8 @@ ROOMS = {
         "memory": "",
         "nsight_systems.database": "",
         "nsight_systems.decoded": "nsight_systems.database",
-        "nsight_systems.tables": "nsight_systems.database nsight_systems.decoded",
+        "nsight_systems.tables": "idle_devices nsight_systems.database "
+        "nsight_systems.decoded",
         "xplane.decoded": "",
         "xplane.tables": "hlo lost torch_allocations xplane.decoded",
     },

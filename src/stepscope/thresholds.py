@@ -72,6 +72,9 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
     amp_eligible: Threshold = _of(
         10, "percent", "ours", "eligible share of device time worth a change"
     )
+    amp_least: Threshold = _of(
+        1, "percent", "ours", "share of the time that work in 32 bit is worth a change"
+    )
     amp_info: Threshold = _of(
         10, "percent", "xprof", "16-bit share of all compute that is called low"
     )

@@ -10,8 +10,10 @@ from stepscope.advice.signals.device import DeviceSignals, device_signals
 from stepscope.advice.signals.enclosing import enclosing_functions, function_runs
 from stepscope.advice.signals.input import InputSignals, input_signals
 from stepscope.advice.signals.launch import LaunchSignals, launch_signals
+from stepscope.advice.signals.launches.set_up import set_up_signals
 from stepscope.advice.signals.loading.loader_calls import loader_calls
 from stepscope.advice.signals.loading.loader_workers import loader_workers
+from stepscope.advice.signals.loading.own_threads import made_in_own_threads
 from stepscope.advice.signals.loading.pipeline import PipelineSignals, pipeline_signals
 from stepscope.advice.signals.loading.python_elements import python_elements
 from stepscope.advice.signals.precision import PrecisionSignals, precision_signals
@@ -137,6 +139,7 @@ def capture_of(**fields: Any) -> CaptureSignals:
             "computing": 1,
             "copying": 0,
             "functions": False,
+            "replays": True,
             "without_launch_percent": 0.0,
             **fields,
         }
@@ -193,8 +196,10 @@ def signals_of(
         rare_functions: {},
         frameworks_used: (),
         unexplained_outside: {},
+        set_up_signals: {},
         loader_calls: {},
         loader_workers: {},
+        made_in_own_threads: frozenset(),
         pipeline_signals: PipelineSignals(None, (), own_process=False, absent=None),
         python_elements: {},
         replay_signals: ReplaySignals({}),

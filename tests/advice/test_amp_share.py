@@ -12,6 +12,7 @@ from stepscope.advice.rules.precision.amp_share import ACTIONS as ITS_ACTIONS
 from stepscope.advice.rules.precision.amp_share import evaluate
 from stepscope.advice.signals.device import DeviceSignals, device_signals
 from stepscope.advice.signals.precision import precision_signals
+from stepscope.advice.signals.running.traits import ProgramTraits, program_traits
 from stepscope.thresholds import THRESHOLDS
 
 US = 1_000_000
@@ -123,6 +124,20 @@ def test_units_are_offered_types_that_they_take(
     assert not [word for word in not_known_to_it if word in code]
 
 
+@pytest.mark.parametrize("trains", [True, False])
+def test_a_program_without_gradients_has_no_loss_to_scale(
+    signals_of: Any, *, trains: bool
+) -> None:
+    known = {
+        device_signals: device((7, 5)),
+        program_traits: ProgramTraits(updates=trains, trains=trains),
+    }
+    chosen = for_units(ITS_ACTIONS, signals_of(known))
+    (told,) = [one for one in chosen if one.framework == "PyTorch"]
+    assert "torch.float16" in (told.code or "")
+    assert ("GradScaler" in (told.code or "")) is trains
+
+
 def test_a_run_on_the_host_alone_is_not_applicable(signals_of: Any) -> None:
     signals = signals_of({device_signals: DeviceSignals(recorded="host_only")})
     assert evaluate(signals, THRESHOLDS).status == "not_applicable"
@@ -180,6 +195,21 @@ def test_little_eligible_work_is_information_only(
     finding = evaluate(signals_of({precision_signals: found}), THRESHOLDS)
     assert (finding.status, finding.severity) == ("fail", "info")
     assert finding.note == "share_of_all"
+
+
+@pytest.mark.parametrize(
+    ("wide_ps", "severity", "note"),
+    [(MS // 10, "warn", None), (MS // 10 - 1, "info", "little")],
+    ids=["a hundredth of the step", "less"],
+)
+def test_work_that_takes_no_time_is_information_only(
+    signals_of: Any, precision_of: Any, wide_ps: int, severity: str, note: str | None
+) -> None:
+    """All of it is in 32 bit, and the device hardly works: the step is 10 ms."""
+    found = precision_of(**{**ALL_WIDE, "wide_per_step_ps": wide_ps})
+    finding = evaluate(signals_of({precision_signals: found}), THRESHOLDS)
+    assert (finding.status, finding.severity) == ("fail", severity)
+    assert finding.note == note
 
 
 def test_no_eligible_work_has_no_share(signals_of: Any, precision_of: Any) -> None:

@@ -78,6 +78,32 @@ def test_a_recording_that_begins_with_a_busy_device_is_begun_later(
 
 
 @pytest.mark.parametrize(
+    ("from_ms", "note_and_cause"),
+    [(1, ("queued", "launched_before")), (60, ("waiting", "waiting"))],
+)
+def test_without_replayed_graphs_no_graph_is_missing(
+    signals_of: Any,
+    shares: Any,
+    capture_of: Any,
+    from_ms: int,
+    note_and_cause: tuple[str, str],
+) -> None:
+    """Two ranks of a small model took turns with another program on their devices."""
+    fields = {
+        "ranges": {("queued", "inside"): [(from_ms * MS, (from_ms + 50) * MS)]},
+        "bounds": ((0, 120 * MS),),
+        "step_source": None,
+    }
+    account = shares(queued=4.0, fields=fields)
+    signals = signals_of(account, capture=capture_of(replays=False))
+    finding = evaluate(signals, THRESHOLDS)
+    (action,) = finding.actions
+    assert (finding.note, action.cause) == note_and_cause
+    assert finding.owners == ("queued",)
+    assert "nodes of replayed graphs" not in action.text
+
+
+@pytest.mark.parametrize(
     ("error_us", "gaps", "severity"),
     [
         # 12 steps of 10 ms: 120 stretches that may be 50 µs off are 5 % of them.

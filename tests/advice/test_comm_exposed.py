@@ -45,6 +45,27 @@ def test_a_tenth_of_the_time_is_the_limit(
     assert evaluate(signals, THRESHOLDS).status == status
 
 
+@pytest.mark.parametrize(
+    ("kinds", "causes"),
+    [
+        ({"all-reduce": 400}, {"any", "gradients"}),
+        # The rows of experts; gradients beside them, as of a recommendation model.
+        ({"all-to-all": 400}, {"any", "rows"}),
+        ({"all-to-all": 300, "all-reduce": 100}, {"any", "rows", "gradients"}),
+        ({}, {"any", "gradients"}),
+    ],
+)
+def test_what_is_advised_fits_what_is_exchanged(
+    signals_of: Any, shares: Any, kinds: dict[str, int], causes: set[str]
+) -> None:
+    exchanged = CommunicationSignals({"vm:0": 24}, {"vm:0": kinds}, {})
+    finding = evaluate(
+        signals_of(shares(collective=2.0), exchanged=exchanged), THRESHOLDS
+    )
+    assert finding.status == "fail"
+    assert {one.cause for one in finding.actions} == causes
+
+
 def test_devices_that_exchange_nothing_are_not_judged(
     signals_of: Any, shares: Any
 ) -> None:

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Names that stand for something in the texts of every rule.
-NAMES = {"passed", "named", "function", "bursts", *Finding.__struct_fields__}
+NAMES = {"passed", "named", "detail", "function", "bursts", *Finding.__struct_fields__}
 #: Of a part that waits, and of what another thread is in meanwhile.
 NAMES |= {"sleeper", "elsewhere"}
 #: PyTorch's allocator takes memory.

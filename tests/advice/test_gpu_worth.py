@@ -8,6 +8,7 @@ import pytest
 from tests.support.traces.training import Recorder, findings, on_host, together
 
 from stepscope.advice.rules.launches.gpu_worth import evaluate
+from stepscope.advice.signals.launches.set_up import SetUp, set_up_signals
 from stepscope.thresholds import THRESHOLDS
 
 RULE = "gpu.worth"
@@ -83,3 +84,14 @@ def test_kernels_longer_than_a_launch_are_no_small_model(
 def test_much_computing_is_no_small_model(signals_of: Any, shares: Any) -> None:
     one = shares(step_ms=100.0, launch=90.0)
     assert evaluate(signals_of(one), THRESHOLDS).status == "pass"
+
+
+@pytest.mark.parametrize(("percent", "status"), [(30.0, "fail"), (32.0, "pass")])
+def test_the_first_use_of_a_device_says_nothing_of_the_model(
+    signals_of: Any, shares: Any, launch_of: Any, percent: float, status: str
+) -> None:
+    """Of 81 % in launch calls so much is setting up, once: 51 or 49 % remain."""
+    once = {set_up_signals: {"vm:0": SetUp("set_up", percent, ())}}
+    launching = launch_of(median_kernel_ps=9 * US)
+    signals = signals_of(shares(launch=8.1), once, launching=launching)
+    assert evaluate(signals, THRESHOLDS).status == status

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from stepscope.advice.finding import Finding, Pattern, Saving
-from stepscope.advice.headline import lead
+from stepscope.advice.headline import by_cost, lead
 from stepscope.advice.replayed import together
 from stepscope.advice.signals.replay import replay_signals
 from stepscope.advice.signals.shares import NamedTime
@@ -112,6 +112,9 @@ def test_what_nothing_else_is_beside_is_not_hidden(
         (73.9, "launch", "launch.delay"),
         (19.9, "launch", "capture.quality"),
         (73.9, "compute_32", "capture.quality"),
+        # What is moved while nothing is computed is no less a wait.
+        (73.9, "collective", "comm.exposed"),
+        (19.9, "collective", "capture.quality"),
     ],
 )
 def test_time_that_nobody_explains_comes_after_more_that_is_explained(
@@ -128,7 +131,7 @@ def test_time_that_nobody_explains_comes_after_more_that_is_explained(
         devices=("vm:0",),
     )
     late = Finding(
-        id="launch.delay",
+        id="comm.exposed" if owner == "collective" else "launch.delay",
         title="",
         stage=3,
         status="fail",
@@ -143,6 +146,28 @@ def test_time_that_nobody_explains_comes_after_more_that_is_explained(
     # A device without records leaves nothing to explain.
     silent = replace(flaw, share_percent=None, owners=())
     assert lead((silent, late), signals, THRESHOLDS).finding == "capture.quality"
+
+
+@pytest.mark.parametrize(("waits_ms", "kind"), [(5.9, "idle"), (3.9, "finding")])
+def test_more_idle_time_than_a_flaw_hides_is_said_first(
+    signals_of: Any, shares: Any, waits_ms: float, kind: str
+) -> None:
+    """A program waited 58.8 % of its time for a loader; 40.3 % was unexplained."""
+    flaw = failing("capture.quality", 40.3, owners=("unexplained",), devices=("vm:0",))
+    found = (replace(flaw, stage=0, severity="critical"),)
+    signals = signals_of(shares(unexplained=4.03, input=waits_ms))
+    said = lead(found, signals, THRESHOLDS)
+    assert said.kind == kind
+    assert said.owner == ("input" if kind == "idle" else "unexplained")
+
+
+def test_what_costs_no_time_to_speak_of_is_nothing_to_begin_with() -> None:
+    """16-bit work was advised to a program for less than 0.1 % of its time."""
+    little, more = failing("amp.share", 0.9), failing("launch.delay", 1.1)
+    unknown = replace(little, id="capture.steps", share_percent=None)
+    gains = replace(little, saving_ms=Saving(low=1.0, high=2.0, basis="replay"))
+    assert by_cost((little, more, unknown)) == [more, unknown]
+    assert by_cost((gains,)) == [gains]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.support.results.pages import page
+from tests.support.traces import blueprint
 from tests.support.traces.training import findings, on_host
 
 from stepscope.advice.finding import Part, Saving
@@ -87,6 +89,22 @@ def test_the_function_around_most_of_it_stands_first(
     one = shares(host_compute=5.7, names=[function(30.0)])
     finding = evaluate(signals_of(one, around={"vm:0": around}), THRESHOLDS)
     assert [part.name for part in finding.parts] == ["preprocess", "augment"]
+
+
+def test_the_function_around_its_own_work_is_named_once(
+    signals_of: Any, shares: Any
+) -> None:
+    """What `augment` does itself is a part of what it holds with all that it calls."""
+    around = Part(
+        name="augment",
+        function="augment",
+        file="data/images.py",
+        line=41,
+        share_percent=56.0,
+    )
+    one = shares(host_compute=5.7, names=[function(30.0), other_function(20.0)])
+    finding = evaluate(signals_of(one, around={"vm:0": around}), THRESHOLDS)
+    assert [part.name for part in finding.parts] == ["augment", "pad"]
 
 
 @pytest.mark.parametrize(
@@ -204,6 +222,16 @@ def test_what_the_function_calls_goes_with_it(*, fetched: bool, basis: str) -> N
     assert found.saving_ms.high == pytest.approx(1.1 * 3.8, abs=0.05)
     assert found.saving_ms.low == pytest.approx(1.1 * 1.9, abs=0.05)
     assert found.saving_ms.basis == basis
+
+
+def test_the_two_shares_of_a_function_are_told_apart() -> None:
+    """Of steps of 10 ms 2.0 are its own, 3.8 with the ops that it calls.
+
+    One report gave both under the same words.
+    """
+    told = page(blueprint.trace(helped(within=30)), width=110)
+    assert "augment (train.py:41)  20.0 % of its own\n" in told
+    assert "`augment` (train.py:41) 38.0 % with what it calls; " in told
 
 
 @pytest.mark.parametrize(("steps", "first"), [(9, "more rarely"), (10, "Vectorise")])

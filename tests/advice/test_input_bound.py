@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import pytest
 from tests.support.traces import blueprint
 from tests.support.traces.training import cores, on_host
 
+from stepscope.advice.engine import evaluate as all_rules
 from stepscope.advice.engine import signals_of as signals_of_profile
 from stepscope.advice.finding import CauseShare, Part, Saving
 from stepscope.advice.rules.loading.input_bound import evaluate
@@ -220,6 +220,42 @@ def test_copies_between_kernels_are_not_called_a_batch(
     assert text
 
 
+@pytest.mark.parametrize("pinned", [True, False])
+def test_what_is_pinned_is_not_to_be_pinned(
+    signals_of: Any, shares: Any, fetching_of: Any, *, pinned: bool
+) -> None:
+    one = shares(copy_in=5.0)
+    fetching = fetching_of(pinned=frozenset({one.label} if pinned else ()))
+    finding = evaluate(signals_of(one, fetching=fetching), THRESHOLDS)
+    (told,) = [each for each in finding.actions if each.framework == "PyTorch"]
+    assert ("pin_memory" in (told.code or "")) is not pinned
+    assert ("a stream of its own" in told.text) is pinned
+
+
+@pytest.mark.parametrize(
+    ("names", "pinned"),
+    [
+        (["Memcpy HtoD (Pinned -> Device)"], {"vm:0"}),
+        (["Memcpy HtoD (Pageable -> Device)"], set()),
+        (["Memcpy HtoD (Pinned -> Device)", "MemcpyH2D"], set()),
+    ],
+)
+def test_copies_say_whether_they_read_pinned_memory(
+    names: list[str], pinned: set[str]
+) -> None:
+    """Of copies of 4 MiB; a small one from anywhere counts for nothing."""
+    lines: list[Any] = []
+    sizes = [*((name, 2**22) for name in names), ("Memcpy HtoD (Pageable)", 2**10)]
+    for at, (name, size) in enumerate(sizes):
+        details = {"memcpy_details": f"kind:H2D size:{size} dest:0 async:1"}
+        lines.append(("gpu:0/8(MemcpyH2D)", name, 100 * at, 50, details))
+    lines.append(("main", "train", 0, 990, {"_r": 1, "step_num": 0}))
+    profile = blueprint.profile(blueprint.trace(lines, devices={0: blueprint.A100}))
+    found = signals_of_profile(profile, THRESHOLDS).of(input_signals)
+    assert isinstance(found, InputSignals)
+    assert found.pinned == pinned
+
+
 def test_groups_of_large_copies_are_counted_by_step() -> None:
     """Three copies of 4 MiB, a kernel after each; small copies count for nothing."""
     lines: list[Any] = []
@@ -421,7 +457,7 @@ def test_a_pipeline_that_transforms_nothing_is_not_told_to_do_it_in_parallel(
     assert "transforms nothing" in action.text
 
 
-def stages_of(kinds: list[tuple[str, float]]) -> PipelineSignals:
+def stages_of(kinds: list[tuple[str, float]], *, ready: float = 0.0) -> PipelineSignals:
     """A pipeline of these stages, from the consumer on, each with its share."""
     made = tuple(
         Stage(
@@ -432,6 +468,7 @@ def stages_of(kinds: list[tuple[str, float]]) -> PipelineSignals:
             runs_per_call=1.0,
             mean_self_ps=1e9,
             transparent=False,
+            ready_percent=ready,
         )
         for depth, (kind, percent) in enumerate(kinds)
     )
@@ -484,31 +521,6 @@ def test_a_parallel_pipeline_without_a_prefetch_at_its_end_is_not_called_ahead(
     assert not any("ahead already" in text for text in texts)
 
 
-@pytest.mark.parametrize(("own_ps", "whole"), [(40e6, True), (60e6, False)])
-def test_a_parallel_pipeline_without_any_prefetch_is_not_told_to_be_parallel(
-    signals_of: Any,
-    shares: Any,
-    fetching_of: Any,
-    own_ps: float,
-    whole: bool,  # noqa: FBT001 - a parameter of the test
-) -> None:
-    """The story: tf.data made the maps parallel, and `input.stage` said so."""
-    stages = stages_of([("MapAndBatch", 55.0), ("ParallelMap", 40.0), ("Cache", 1.0)])
-    brief = tuple(
-        msgspec.structs.replace(it, runs_per_call=128.0, mean_self_ps=own_ps)
-        for it in stages.stages
-    )
-    signals = signals_of(
-        shares(input=3.0),
-        {pipeline_signals: msgspec.structs.replace(stages, stages=brief)},
-        fetching=fetching_of(parallel=True),
-    )
-    texts = [it.text for it in evaluate(signals, THRESHOLDS).actions]
-    assert not any("Transform in parallel" in text for text in texts)
-    assert any("does not end with a prefetch" in text for text in texts)
-    assert texts[0].startswith("Batch before mapping") == whole
-
-
 @pytest.mark.parametrize(("percent", "named"), [(49.0, False), (51.0, True)])
 def test_a_function_behind_an_op_is_named_where_it_is_what_a_step_waits_for(
     signals_of: Any,
@@ -524,53 +536,46 @@ def test_a_function_behind_an_op_is_named_where_it_is_what_a_step_waits_for(
     assert "interpreter's lock" in finding.actions[0].text
 
 
-def test_python_behind_ops_is_told_by_what_called_it() -> None:
-    """Ops run on threads of the framework, functions on threads as Python has them."""
-    called = "/opt/lib/python3.12/site-packages/tf/script_ops.py"
-    lines = []
-    for begin in range(0, 100_000, 10_000):
-        lines += [
-            ("main", "train", begin, 9_990.0, {"step_num": begin // 10_000, "_r": 1}),
-            ("main", "IteratorGetNext", begin + 5.0, 6_000.0),
-            ("pool", "EagerPyFunc:EagerPyFunc", begin + 1_005.0, 3_000.0),
-            ("seen", f"{called}(239): FuncRegistry.__call__", begin + 1_010.0, 2_900.0),
-            ("seen", "/app/data.py(6): parse", begin + 1_020.0, 2_800.0),
-            ("seen", "/app/data.py(9): field", begin + 1_030.0, 2_700.0),
-            ("main", "/app/data.py(50): train", begin + 7_000.0, 2_900.0),
-        ]
-    profile = blueprint.profile(blueprint.trace(lines))
-    (found,) = python_elements.compute(profile, THRESHOLDS).values()
-    assert found.percent == pytest.approx(50)
-    assert found.function is not None
-    assert (found.function.name, found.function.line) == ("parse", 6)
-
-
-@pytest.mark.parametrize("adapter", ["PyDatasetAdapter._finite_generator", "produce"])
-def test_a_dataset_of_keras_is_to_use_its_own_workers(
-    signals_of: Any, shares: Any, adapter: str
+@pytest.mark.parametrize(("ready", "cheaper"), [(20.0, True), (80.0, False)])
+def test_batches_that_lay_ready_are_not_to_be_made_cheaper(
+    signals_of: Any, shares: Any, ready: float, *, cheaper: bool
 ) -> None:
-    called = "/opt/lib/python3.12/site-packages"
-    lines = []
-    for begin in range(0, 100_000, 10_000):
+    found = InputSignals(
+        consumer_recorded=True,
+        parallel=True,
+        ahead=True,
+        mean_fetch_ps={},
+        hidden_fetch_ps={},
+    )
+    stages = stages_of([("Prefetch", 99.0), ("ParallelMap", 1.0)], ready=ready)
+    signals = signals_of(
+        shares(input=3.0), {input_signals: found, pipeline_signals: stages}
+    )
+    told = " ".join(it.text for it in evaluate(signals, THRESHOLDS).actions)
+    assert ("make each cheaper" in told) == cheaper
+    assert ("were ready" in told) != cheaper
+
+
+@pytest.mark.parametrize(
+    ("name", "library"),
+    [("[DALI][CPU op] data_input", True), ("load_images", False)],
+)
+def test_a_library_with_threads_of_its_own_is_given_more_of_them(
+    name: str, *, library: bool
+) -> None:
+    """A program whose batches DALI makes was told to use workers of a DataLoader."""
+    lines: list[Any] = []
+    for step in range(8):
+        at = 1000.0 * step
         lines += [
-            ("main", "train", begin, 9_990.0, {"step_num": begin // 10_000, "_r": 1}),
-            ("main", "IteratorGetNext", begin + 5.0, 6_000.0),
-            ("pool", "PyFunc:PyFunc", begin + 1_005.0, 4_900.0),
-            *(
-                ("seen", f"{called}/{name}", begin + 1_010.0 + at, 4_800.0 - 2 * at)
-                for at, name in enumerate(
-                    (
-                        "tensorflow/script_ops.py(239): FuncRegistry.__call__",
-                        f"keras/adapter.py(257): {adapter}",
-                    )
-                )
-            ),
-            ("seen", "/app/data.py(6): Pictures.__getitem__", begin + 1_020.0, 4_700.0),
+            ("main", "train", at, 1000, {"_r": 1, "step_num": step}),
+            ("main", "load_batch", at, 500),
+            ("main", "aten::mm", at + 500, 500),
+            ("worker", name, at, 490),
         ]
-    profile = blueprint.profile(blueprint.trace(lines))
-    elements = python_elements.compute(profile, THRESHOLDS)
-    (found,) = elements.values()
-    assert found.of_keras == (adapter != "produce")
-    signals = signals_of(shares(input=3.0), {python_elements: {"vm": found}})
-    first = evaluate(signals, THRESHOLDS).actions[0]
-    assert ("use_multiprocessing" in (first.code or "")) == found.of_keras
+    signals = signals_of_profile(blueprint.profile(blueprint.trace(lines)))
+    (found,) = [it for it in all_rules(signals) if it.id == "input.bound"]
+    assert found.status == "fail"
+    code = " ".join(it.code or "" for it in found.actions)
+    assert ("num_threads=8, prefetch_queue_depth=4" in code) == library
+    assert ("DataLoader(" in code) != library

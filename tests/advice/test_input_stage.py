@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.support.traces import blueprint
+from tests.support.traces.pipelines import made_ahead
 from tests.support.traces.training import findings, together
 
 from stepscope.advice.engine import evaluate as all_rules
@@ -22,7 +24,12 @@ from stepscope.unavailable import Unavailable
 NO_STAGES = Unavailable(code="NO_TFDATA_EVENTS", reason="None.", remedy="Record.")
 
 
-def pipeline(*stages: tuple[str, float], runs: float = 1.0, own_ps: float = 1e9) -> Any:
+def pipeline(
+    *stages: tuple[str, float],
+    runs: float = 1.0,
+    own_ps: float = 1e9,
+    ready: float = 0.0,
+) -> Any:
     """Stages from the consumer on, each with its share of a batch's time."""
     made = tuple(
         Stage(
@@ -33,6 +40,7 @@ def pipeline(*stages: tuple[str, float], runs: float = 1.0, own_ps: float = 1e9)
             runs_per_call=runs,
             mean_self_ps=own_ps,
             transparent=False,
+            ready_percent=ready,
         )
         for depth, (kind, percent) in enumerate(stages)
     )
@@ -160,3 +168,25 @@ def test_real_pipelines_are_told_what_they_lack(
     )
     assert finding.parts[0].name.endswith(f"::{stage}")
     assert finding.because == missing
+
+
+@pytest.mark.parametrize(("earlier", "ready"), [(0, 0.0), (400, 100.0)])
+def test_whether_what_is_fetched_ahead_lay_ready_is_seen(
+    earlier: float, ready: float
+) -> None:
+    """A call of 300 µs takes what was made meanwhile, or 100 µs before it began."""
+    signals = of_profile(blueprint.profile(blueprint.trace(made_ahead(earlier))))
+    share = {it.type: it.ready_percent for it in signals.of(pipeline_signals).stages}
+    assert share == {"Prefetch": ready, "Map": 0.0}
+
+
+@pytest.mark.parametrize(("ready", "practice"), [(49.0, "upstream"), (51.0, "ready")])
+def test_a_batch_that_lay_ready_is_not_said_to_come_too_slowly(
+    signals_of: Any, shares: Any, ready: float, practice: str
+) -> None:
+    """The page of the pipeline said that nothing upstream held the batch up."""
+    given = pipeline(("Map", 0.1), ("Prefetch", 99.9), ready=ready)
+    finding = evaluate(signals_of(shares(input=3.0), given), THRESHOLDS)
+    assert finding.because == (practice,)
+    late = [it for it in finding.actions if "too slowly" in it.text]
+    assert bool(late) == (practice == "upstream")

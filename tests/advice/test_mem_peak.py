@@ -33,18 +33,24 @@ def test_how_full_it_gets_decides(
 
 
 @pytest.mark.parametrize(
-    ("updates", "advised"), [(True, "backward pass"), (False, "keys and values")]
+    ("updates", "engine", "advised"),
+    [
+        (True, False, "backward pass"),
+        (False, True, "keys and values"),
+        # A notebook that multiplies matrices is no server of requests.
+        (False, False, "for gradients"),
+    ],
 )
-def test_a_program_that_trains_nothing_is_not_told_to_train_in_less(
-    signals_of: Any, advised: str, *, updates: bool
+def test_what_is_advised_fits_the_kind_of_program(
+    signals_of: Any, advised: str, *, updates: bool, engine: bool
 ) -> None:
     full = told(memory(peak_gib=38.0))
-    traits = {program_traits: ProgramTraits(updates=updates)}
+    traits = {program_traits: ProgramTraits(updates=updates, engine=engine)}
     finding = evaluate(signals_of(full, traits), THRESHOLDS)
-    texts = [one.text for one in finding.actions]
-    fits = [("backward" in one or "keys and values" in one) for one in texts]
-    assert fits.count(True) == 1
-    assert advised in texts[fits.index(True)]
+    said = " ".join(one.text for one in finding.actions)
+    assert advised in said
+    assert ("requests" in said) is engine
+    assert ("backward" in said) is updates
 
 
 def test_the_fullest_memory_is_judged(signals_of: Any) -> None:

@@ -10,6 +10,7 @@ from tests.support.traces import blueprint
 from tests.support.traces.judged import Judged
 
 from stepscope.advice.engine import signals_of
+from stepscope.report.words.findings import headline
 from stepscope.thresholds import THRESHOLDS
 
 STEPS = 12
@@ -49,6 +50,27 @@ def test_the_rank_with_more_work_is_named_without_devices() -> None:
     # Divided between both it is half of that, without it all.
     assert found.saving_ms.low <= 3.3
     assert found.saving_ms.high == pytest.approx(6.6, abs=0.01)
+
+
+def test_what_the_busiest_rank_does_beyond_the_others_is_named() -> None:
+    ranks = []
+    for number, sorted_us in enumerate((0, 4_000)):
+        lines: list[blueprint.Line] = []
+        for step in range(STEPS):
+            begin = 100 + PERIOD_US * step
+            end = begin + 3_000 + sorted_us
+            lines += [
+                ("main", "train", begin, 9_500, {"_r": 1, "step_num": step}),
+                ("main", "aten::mm", begin, 3_000),
+                ("pool", "gloo:all_reduce", end, begin + 9_000 - end),
+            ]
+            if sorted_us:
+                lines.append(("main", "aten::sort", begin + 3_000, sorted_us))
+        ranks.append(blueprint.trace(lines, host=f"rank{number}"))
+    found = Judged(signals_of(blueprint.profile(*ranks), THRESHOLDS))["multi.balance"]
+    assert (found.parts[0].name, found.parts[0].detail) == ("rank1", "aten::sort")
+    assert "falls to rank1" in headline(found)
+    assert "most of it in aten::sort" in headline(found)
 
 
 def test_ranks_with_as_much_work_pass() -> None:

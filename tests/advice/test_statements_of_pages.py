@@ -25,7 +25,7 @@ from stepscope.report.page import plain_text
 from stepscope.report.text import pod
 from stepscope.report.text.pod import render
 from stepscope.report.text.unseen import unseen
-from stepscope.report.words.names import CATEGORY_NAMES, OWNERS_OF
+from stepscope.report.words.names import CATEGORY_NAMES, OWNERS_OF, time_heading
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ def test_the_bars_and_their_parts_are_the_accounts(
     device_side = on_device(profile, host)
     titles = {title: name for name, title in CATEGORY_NAMES.items()}
     lines = plain_text(to_text.render(document, width=400)).splitlines()
-    begin = lines.index("Where the step time went")
+    begin = lines.index(time_heading(overview.window))
     told, category = set(), ""
     for line in lines[begin + 1 : lines.index("", begin)]:
         bar = BAR.match(line)

@@ -23,11 +23,15 @@ from stepscope.thresholds import THRESHOLDS
 @pytest.mark.parametrize(
     ("names", "expected"),
     [
-        (["aten::mm"], ProgramTraits(updates=False)),
+        (["aten::mm"], ProgramTraits(updates=False, trains=False)),
+        (
+            ["aten::mm", "autograd::engine::evaluate_function: MmBackward0"],
+            ProgramTraits(updates=False),
+        ),
         (["aten::mm", "Optimizer.step#SGD.step"], ProgramTraits()),
         (
             ["aten::mm", "Torch-Compiled Region: 0/0"],
-            ProgramTraits(compiled=True, updates=False),
+            ProgramTraits(compiled=True, updates=False, trains=False),
         ),
         (
             ["aten::mm", "CompiledFunctionBackward"],
@@ -35,7 +39,7 @@ from stepscope.thresholds import THRESHOLDS
         ),
         (
             ["aten::mm", "gpu_model_runner: forward"],
-            ProgramTraits(engine=True, updates=False),
+            ProgramTraits(engine=True, updates=False, trains=False),
         ),
         # Without any op nothing is known of updates.
         (["cuLaunchKernel"], ProgramTraits()),

@@ -126,6 +126,18 @@ def test_the_order_of_statuses_holds_for_short_steps_and_doubts() -> None:
     assert judged([0.4] * 12, excess_ps=12 * MS).status == "pass"
 
 
+def test_a_doubt_names_its_source_and_is_at_most_all_of_the_time() -> None:
+    # Twelve steps of 10 ms, and shifts that add up to twice as long.
+    lost = judged([0.6] * 12, excess_ps=240 * MS).unavailable
+    clocks = judged([0.6] * 12, doubt_ps=240 * MS).unavailable
+    assert lost is not None
+    assert clocks is not None
+    assert "lost records may account for up to 100.0 %" in lost.reason
+    assert "no record is dropped" in lost.remedy
+    assert "differing clocks may account for up to 100.0 %" in clocks.reason
+    assert "with one profiler" in clocks.remedy
+
+
 @pytest.mark.parametrize(
     ("effects", "kind", "hit"),
     [

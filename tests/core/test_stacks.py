@@ -98,8 +98,9 @@ def test_no_collection_begins_while_frames_are_looked_at(
     try:
         for form in forms:
             deep(50, form)
-            # What is made around the call may begin one, and does so in this file.
-            assert {where for _, where in begun} <= {"deep"}
+            # What is made around the call may begin one, and does so in this file. Since
+            # Python 3.12 it begins later, where the function has no frame, or none more.
+            assert {where for _, where in begun} <= {"deep", "stacks_of"}
     finally:
         gc.callbacks.remove(note)
         gc.set_threshold(*usual)

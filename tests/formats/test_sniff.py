@@ -65,6 +65,10 @@ PPROF_SAMPLE_TYPE = b"\x0a\x04\x08\x01\x10\x02"
         (b'{"schema": "1.0", "start_ts": 3, "nodes": []}', "execution_trace"),
         (b"[[0, 12, 3, 4], [1, 2, 3, 4]]", "memory_timeline"),
         (
+            b'[{"name": "aten::add", "ph": "X", "ts": 1, "pid": "CPU functions"}]',
+            "autograd_trace",
+        ),
+        (
             b'{"$schema": "https://www.speedscope.app/file-format-schema.json"}',
             "speedscope",
         ),

@@ -113,6 +113,8 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
         thread: Name of the other thread of the program that is in the function while
             the steps wait; null for what the steps themselves do.
         share_percent: Its share of all judged steps' time.
+        inclusive: Whether that counts what the function calls, and this is more than
+            its own.
     """
 
     name: str
@@ -123,6 +125,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     loop: bool = False
     thread: str | None = None
     share_percent: float
+    inclusive: bool = False
 
     @classmethod
     def of_function(cls, name: FunctionName, share_percent: float) -> Part:

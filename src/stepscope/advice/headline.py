@@ -34,6 +34,10 @@ __all__ = ["Lead", "LeadKind", "by_cost", "costliest", "lead"]
 #: of a step that nothing bounds; nothing, where there is no time to explain.
 LeadKind = Literal["finding", "idle", "device", "host", "largest", "nothing"]
 _COMPUTE: Final = tuple(owner for owner in BUSY_OWNERS if owner.startswith("compute"))
+#: Time in which a device computes nothing: idle, or moving what nothing hides.
+_NOT_COMPUTING: Final = frozenset(IDLE_OWNERS) | (
+    frozenset(BUSY_OWNERS) - frozenset(_COMPUTE)
+)
 #: Device work as one owner.
 _BUSY: Final = "busy"
 #: Fewer judged steps do not show what is usual.
@@ -115,7 +119,11 @@ def by_cost(findings: Iterable[Finding]) -> list[Finding]:
     steps, or in one of two, and named counts from the share on from which idle time is
     said first, also where it is not sure that other steps would lose as much.
     """
-    failing = (one for one in findings if one.status == "fail" and not one.explained_by)
+    failing = (
+        one
+        for one in findings
+        if one.status == "fail" and not one.explained_by and not _is_nothing(one)
+    )
     grave = [one for one in failing if one.severity != "info" or _is_large_burst(one)]
     # Time that nobody explains is a grave flaw of a recording that explains less.
     known = max((one.share_percent or 0.0 for one in grave if _waits(one)), default=0.0)
@@ -123,12 +131,18 @@ def by_cost(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def _waits(finding: Finding) -> bool:
-    """Return whether a finding's time is idle time of the account, and explained."""
+    """Return whether a finding says why a device computes nothing in its time."""
     return (
         finding.stage != 0
         and bool(finding.owners)
-        and set(finding.owners) <= set(IDLE_OWNERS)
+        and set(finding.owners) <= _NOT_COMPUTING
     )
+
+
+def _is_nothing(finding: Finding) -> bool:
+    """Return whether a finding costs too little to begin with: no time to speak of."""
+    share = finding.share_percent
+    return share is not None and share < _LEAST and finding.saving_ms is None
 
 
 def _is_large_burst(finding: Finding) -> bool:
@@ -148,8 +162,8 @@ def _cost(finding: Finding, known_percent: float) -> tuple[bool, float, float]:
 
 
 def _is_work(finding: Finding) -> bool:
-    """Return whether a finding's time is no idle time of the account."""
-    return not finding.owners or not set(finding.owners) <= set(IDLE_OWNERS)
+    """Return whether a device computes in a finding's time."""
+    return not finding.owners or not set(finding.owners) <= _NOT_COMPUTING
 
 
 def _is_grave(finding: Finding) -> bool:
@@ -185,15 +199,27 @@ def _chosen(
 ) -> Lead:
     """Choose what is said first of an account."""
     shares = found.judged()
-    grave = first is not None and _is_grave(first)
-    idle = None if grave else _unfound(findings, shares, thresholds)
-    if idle is not None and not _costs_more(first, idle[1]):
+    idle = _unfound(findings, shares, thresholds)
+    hidden = first is not None and _is_grave(first) and _hides(first, idle)
+    if idle is not None and not hidden and not _costs_more(first, idle[1]):
         return idle[0]
     if first is not None and not _is_minor(first, shares, thresholds, plain=plain):
         return _of_finding(first, found)
     step = _of_step(shares, thresholds)
     noted = _noted(findings, step.percent or 0.0, thresholds)
     return step if noted is None else _of_finding(noted, found)
+
+
+def _hides(flaw: Finding, idle: tuple[Lead, float] | None) -> bool:
+    """Return whether a flaw of the recording may undo an idle time that none explains.
+
+    One that hides less time than that does not.
+    """
+    return (
+        idle is None
+        or flaw.share_percent is None
+        or flaw.share_percent >= (idle[0].percent or 0.0)
+    )
 
 
 def _noted(

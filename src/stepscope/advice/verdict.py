@@ -37,6 +37,11 @@ __all__ = ["Verdict", "judge", "pattern_of", "promise_of"]
 #: Rounding may make a share this much higher than it is.
 _NEARLY: Final = 1 - 1e-9
 _US_PER_MS: Final = 1000
+_NO_LOSS: Final = "Record a shorter window, so that no record is dropped."
+_ONE_CLOCK: Final = (
+    "Record host and device with one profiler in one recording, and leave the times in "
+    "its file as they are."
+)
 #: Smallest share in percent that is not written as 0.0 %.
 _WRITTEN: Final = 0.05
 
@@ -232,15 +237,21 @@ def _doubtful(
 ) -> Unavailable:
     """Say why the verdict may be wrong: time of unknown cause, or lost records."""
     if share >= warn.value:
-        made_up = _percent(series.doubt_ps + series.excess_ps, window)
+        # Shifts of many short stretches add up to more than the time itself.
+        made_up = min(_percent(series.doubt_ps + series.excess_ps, window), 100.0)
+        sources = {
+            "lost records": (series.excess_ps, _NO_LOSS),
+            "differing clocks": (series.doubt_ps, _ONE_CLOCK),
+        }
+        at_work = {name: remedy for name, (ps, remedy) in sources.items() if ps}
         return Unavailable(
             code="LOST_EVENTS",
-            reason=f"The effect is {share:.1f} % of the time, but lost records or "
-            f"differing clocks may account for {made_up:.1f} %, and the verdict "
-            f"changes at {warn.value:g} %.",
-            remedy="Record a shorter window, so that no record is dropped.",
+            reason=f"The effect is {share:.1f} % of the time, but "
+            f"{' or '.join(at_work)} may account for up to {made_up:.1f} %, and the "
+            f"verdict changes at {warn.value:g} %.",
+            remedy=" ".join(at_work.values()),
         )
-    unknown = _percent(series.unknown_ps + series.doubt_ps, window)
+    unknown = min(_percent(series.unknown_ps + series.doubt_ps, window), 100.0)
     # A share that is written as 0.0 % would read as if there were some.
     seen = f"The effect is {share:.1f} %" if share >= _WRITTEN else "No effect was seen"
     return Unavailable(

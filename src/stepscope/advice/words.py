@@ -84,7 +84,7 @@ OWNERS_OF: Final = {
     "host_compute": {"host_compute": "host compute"},
     "device_collectives": {
         "collective": "communication",
-        "peer": "waiting for other workers",
+        "peer": "waiting for an exchange with other workers",
     },
     "device_to_device": {
         "copy_within": "copying on the device",

@@ -54,7 +54,10 @@ _DATABASE: Final = ".sqlite"
 _NSIGHT_SYSTEMS: Final = "nsight_systems"
 #: JSON of profilers that no reader reads: it is listed with the reason.
 _TRACES: Final = frozenset(
-    {"chrome_trace", "execution_trace", "memory_timeline", "speedscope"}
+    {
+        *("autograd_trace", "chrome_trace", "execution_trace", "memory_timeline"),
+        "speedscope",
+    }
 )
 
 

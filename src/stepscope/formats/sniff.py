@@ -70,6 +70,11 @@ FOREIGN: Final = {
         "a Chrome trace (JSON), which has no reader yet",
         f"Give the .xplane.pb beside it, if there is one; {_PERFETTO_WAY}.",
     ),
+    "autograd_trace": Foreign(
+        "a timeline of PyTorch's older profiler (torch.autograd.profiler): ops and "
+        "their totals on a device, without launches and kernels",
+        f"Record with torch.profiler for both; {_PERFETTO_WAY}.",
+    ),
     "execution_trace": Foreign(
         "a PyTorch execution trace: a graph of operators without a timeline",
         "Record with torch.profiler for times.",
@@ -250,11 +255,23 @@ _KINETO_CATEGORY: Final = Pattern(
 _CATEGORY: Final = Pattern(rb'"cat"\s*:\s*"')
 
 
+#: Processes of PyTorch's profiler before Kineto.
+_AUTOGRAD: Final = Pattern(rb'"pid"\s*:\s*"(?:CPU|CUDA) functions"')
+
+
 def _is_kineto(text: bytes) -> bool:
     if any(mark in text for mark in _KINETO) or _KINETO_CATEGORY.search(text):
         return True
     # Metadata may be so long that no event is in sight.
     return b'"schemaVersion"' in text and not _CATEGORY.search(text)
+
+
+def _of_chrome(text: bytes) -> str:
+    """Tell timelines in Chrome's format apart by what their processes are called."""
+    if _AUTOGRAD.search(text):
+        return "autograd_trace"
+    of_profile = b'"process_name"' in text and _PROCESS.search(text)
+    return "xla_trace" if of_profile else "chrome_trace"
 
 
 def _of_json(text: bytes) -> str | None:
@@ -263,8 +280,7 @@ def _of_json(text: bytes) -> str | None:
     if _is_kineto(text):
         return "kineto"
     if b'"traceEvents"' in text or re.search(rb'"ph"\s*:', text):
-        of_profile = b'"process_name"' in text and _PROCESS.search(text)
-        return "xla_trace" if of_profile else "chrome_trace"
+        return _of_chrome(text)
     if b'"nodes"' in text and b'"schema"' in text:
         return "execution_trace"
     if re.match(rb"\[\s*\[\s*-?\d+\s*,\s*-?\d+\s*,", text):

@@ -18,6 +18,7 @@ from stepscope.report.text.requests import requests
 from stepscope.report.text.steps import hosts, steps, where_time_went
 from stepscope.report.text.tops import top_kernels, top_ops
 from stepscope.report.text.unseen import unseen
+from stepscope.report.words.names import STEP_TIME, time_heading
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ FIRST_SECTIONS: Final[tuple[Section, ...]] = (
     ("", damage),
     ("", silent_device),
     ("", verdict),
-    ("Where the step time went", where_time_went),
+    (STEP_TIME, where_time_went),
 )
 SECTIONS: Final[tuple[Section, ...]] = (
     *FIRST_SECTIONS,
@@ -68,7 +69,7 @@ def _is_empty(document: Document) -> bool:
 
 
 #: Sections that a file without any times would fill with one and the same reason.
-_OF_TIMES: Final = ("Where the step time went", "Findings", "Top ops")
+_OF_TIMES: Final = (STEP_TIME, "Findings", "Top ops")
 
 
 def _has_no_timeline(document: Document) -> bool:
@@ -94,6 +95,14 @@ def render(
         if not body:
             continue
         if heading:
-            lines += [line(Piece(heading, "heading"))]
+            lines += [line(Piece(_named(heading, document), "heading"))]
         lines += [*body, line()]
     return lines
+
+
+def _named(heading: str, document: Document) -> str:
+    """Return the heading of a section, where it is about time by what that is of."""
+    overview = document.overview
+    if heading != STEP_TIME or isinstance(overview, Unavailable):
+        return heading
+    return time_heading(overview.window)

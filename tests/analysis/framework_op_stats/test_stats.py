@@ -179,7 +179,7 @@ def test_modes_of_execution() -> None:
     ]
 
 
-def many_short_kernels(count: int, dur: float) -> TraceData:
+def many_short_kernels(count: int, dur: float, call: float = 5) -> TraceData:
     """Three steps of `count` kernels each, none of them worth its launch."""
     lines: list[blueprint.Line] = []
     for step in range(3):
@@ -189,20 +189,32 @@ def many_short_kernels(count: int, dur: float) -> TraceData:
         for i in range(count):
             at = begin + 100 * i
             number = {"correlation_id": step * count + i}
-            lines.append(("main", "cuLaunchKernel", at, 5, number))
+            lines.append(("main", "cuLaunchKernel", at, call, number))
             lines.append((GPU, "k", at + 15, dur, number | {"tf_op": "m/Mul:Mul"}))
     return blueprint.trace(lines)
 
 
 def test_an_op_of_many_short_kernels_is_flagged() -> None:
     result = analysed(blueprint.profile(many_short_kernels(50, 8)))
-    # 10 µs from the end of each call to its kernel: anything below 20 µs is short.
-    assert result.launch_latency_us == 10.0
+    # 15 µs from the begin of each call to its kernel: anything below 30 µs is short.
+    assert (result.launch_latency_us, result.launch_latency_samples) == (15.0, 150)
     assert result.rows["small_op"].to_list() == [True]
 
 
+def test_a_kernel_that_begins_inside_of_its_call_has_a_latency() -> None:
+    """Of calls that outlast the latency the page said 0, and no op was ever small."""
+    result = analysed(blueprint.profile(many_short_kernels(50, 8, call=15)))
+    assert (result.launch_latency_us, result.launch_latency_samples) == (15.0, 150)
+    assert result.rows["small_op"].to_list() == [True]
+
+
+def test_the_latency_of_few_launches_is_assumed() -> None:
+    result = analysed(blueprint.profile(many_short_kernels(9, 8)))
+    assert (result.launch_latency_us, result.launch_latency_samples) == (20.0, 0)
+
+
 @pytest.mark.parametrize(
-    ("count", "dur"), [(49, 8), (50, 20)], ids=["fewer than 50", "not short"]
+    ("count", "dur"), [(49, 8), (50, 30)], ids=["fewer than 50", "not short"]
 )
 def test_an_op_of_fewer_or_longer_kernels_is_not(count: int, dur: float) -> None:
     assert table(many_short_kernels(count, dur), "small_op") == [(False,)]

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pytest
+from tests.support.traces import blueprint
 from tests.support.traces import nsight_compute as ncu
 from tests.support.traces.kineto import call, complete, kernel
 
 import stepscope
-from stepscope.analysis.roofline_model import RooflineModelResult
+from stepscope.analysis.roofline_model import Options, RooflineModelResult, analyse
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -287,3 +288,17 @@ def test_bytes_of_a_real_table_give_its_share_of_the_memorys_roof(
     assert row["of_memory_percent"] == pytest.approx(100 * rate / 672.048e9)
     # The file counts no operations.
     assert (row["flops"], row["lacks"]) == (None, "operations")
+
+
+def test_shares_are_of_the_self_time_and_rates_of_the_whole() -> None:
+    """A host's op of 100 µs holds one of 60: 40 µs are its own."""
+    trace = blueprint.trace(
+        [("main", "outer:Outer", 0, 100), ("main", "inner:Inner", 20, 60)]
+    )
+    result = analyse(blueprint.profile(trace), Options())
+    assert isinstance(result, RooflineModelResult)
+    columns = ("name", "self_us", "total_us", "time_percent")
+    assert result.ops.select(columns).rows() == [
+        ("inner", 60.0, 60.0, 60.0),
+        ("outer", 40.0, 100.0, 40.0),
+    ]

@@ -156,6 +156,21 @@ def test_of_equal_durations_the_later_one_is_the_last() -> None:
     assert waits(rows) == [(0, 20), (0, 0), (20, 0)]
 
 
+def test_a_thread_that_leaves_late_has_waited_until_the_last_one_came() -> None:
+    """It had no core meanwhile: by its time in the call alone it waited 42."""
+    times = (("a", 0, 100), ("b", 2, 58))
+    assert waits([call(*one, device=None) for one in times]) == [(2, 0), (0, 2)]
+    assert waits([call(*one) for one in times]) == [(42, 0), (0, 42)]
+
+
+def test_of_threads_the_one_that_came_last_is_waited_for() -> None:
+    """The first one did not even wait as long as the other one was late."""
+    rows = [call("a", 0, 50, device=None), call("b", 20, 60, device=None)]
+    assert waits(rows) == [(0, 0), (0, 0)]
+    rows = [call("a", 0, 80, device=None), call("b", 30, 60, device=None)]
+    assert waits(rows) == [(20, 0), (0, 20)]
+
+
 def test_what_is_not_matched_is_not_told_apart() -> None:
     assert waits([call("a", 0, 100)]) == [(None, None)]
 

@@ -66,6 +66,11 @@ from stepscope.derive.device.kernel_names import (
         ("cutlass_tensorop_s1688dgrad_optimized_tf32_128x128_16x4_nhwc", TF32),
         ("_ZN7cutlass6KernelINS_4conv9MatrixShapeEENS_10tfloat32_tENS_4MmaE", TF32),
         ("sm80_xmma_fprop_implicit_gemm_tf32f32_tf32f32_f32_nhwckrsc_nhwc", TF32),
+        # A mangled name repeats types by marks, and hashes the file of a namespace.
+        ("_ZN5cudnn11bn_fw_tr_NCHWIffiLi128ELb1EEEvPKT0_S8_S6_PS6_S9_", WIDE),
+        ("_ZN9cublasish11splitK_kernILi32ELi16EiffLb0EEEvPKT2_S8_S8_", WIDE),
+        ("_ZN2at6native46_GLOBAL__N__97375ef8_19_Norm_cu_71e06ef84normE", None),
+        ("_ZN2at6native6kernelI6__halffEEvPKT0_S8_", NARROW),
         # 32-bit operands on vector lanes are not cut.
         ("sm80_xmma_gemm_f32f32_f32f32_f32_nn_n_tilesize128x64x8_ffma_align", WIDE),
         ("cudnn_infer_ampere_scudnn_128x64_relu_xregs_large_nn_v1", WIDE),

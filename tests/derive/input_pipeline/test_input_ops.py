@@ -166,6 +166,7 @@ def test_what_was_lost_puts_categories_in_doubt(table: str, doubtful: set[str]) 
         [
             ("main", "load_batch", 0, 5),
             ("main", "Iterator::Batch", 10, 5),
+            ("main", "Iterator::Batch::TFRecord", 11, 3),
             ("main", "cudaLaunchKernel", 20, 5, {"correlation_id": 1}),
             ("gpu:0/7", "sgemm", 80, 5, {"correlation_id": 1}),
         ]
@@ -175,3 +176,27 @@ def test_what_was_lost_puts_categories_in_doubt(table: str, doubtful: set[str]) 
     ops = blueprint.profile(trace).without(table, WHY).derived("vm", input_ops)
     assert ops.doubts.keys() == doubtful
     assert ops.rows.rows() == whole.rows.rows()
+
+
+READS = {"demanded_file_read", "advanced_file_read"}
+
+
+@pytest.mark.parametrize(
+    ("names", "unseen"),
+    [
+        # A loader's call reads and transforms; nothing in it tells the two apart.
+        (["enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"], READS),
+        (["load_batch"], READS | {"preprocessing"}),
+        (["Iterator::Batch", "Iterator::Batch::Map"], READS),
+        (["Iterator::Batch", "Iterator::Batch::TFRecord"], set()),
+    ],
+)
+def test_work_that_no_event_can_show_is_in_doubt(
+    names: list[str], unseen: set[str]
+) -> None:
+    """A CPU recording said 0 µs of reading and of sending, which nobody had seen."""
+    spans = [("main", name, 10 + i, 5 - 2 * i) for i, name in enumerate(names)]
+    ops = blueprint.profile(blueprint.trace(spans)).derived("vm", input_ops)
+    found = set(ops.rows["category"])
+    assert ops.doubts.keys() - found == unseen | {"enqueue"}
+    assert ops.doubts["enqueue"].code == "NO_DEVICE_PLANE"

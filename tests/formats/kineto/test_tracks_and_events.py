@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
+import pytest
 from tests.support.traces.kineto import PID, call, check_all, complete, frame, kernel
 
 from stepscope.derive.intervals.nesting import nesting
@@ -85,6 +86,32 @@ def test_what_is_no_work_stands_apart(trace_of: Build) -> None:
     notes = dict(frame(trace, "quality").select("kind", "count").rows())
     assert notes["unknown_categories"] == 1
     assert notes["profiler_overhead"] == 1
+
+
+@pytest.mark.parametrize(
+    ("recorded_ms", "work_ms", "judged_ms"),
+    [
+        (3_900, 2_000, (10, 2_010)),
+        (4_100, 2_000, (0, 4_100)),
+        # Starting and stopping the recorder takes time too.
+        (900, 10, (10, 20)),
+        (1_100, 10, (0, 1_100)),
+        (4, 10, (10, 20)),
+    ],
+)
+def test_a_recording_that_is_mostly_silent_is_judged_as_a_whole(
+    trace_of: Build, recorded_ms: int, work_ms: int, judged_ms: tuple[int, int]
+) -> None:
+    """A loop recorded 155 ms of ops, and then 13.7 s of nothing, as 100 % of them."""
+    trace = trace_of(
+        [
+            complete("aten::mm", 10_000, 1000 * work_ms),
+            complete("PyTorch Profiler (0)", 0, 1000 * recorded_ms, cat="Trace",
+                     pid="Spans", tid="PyTorch Profiler"),
+        ]
+    )  # fmt: skip
+    (row,) = frame(trace, "environment").select("begin_ps", "end_ps").rows()
+    assert row == tuple(1_000_000_000 * it for it in judged_ms)
 
 
 def test_events_are_sorted_with_parents_first(trace_of: Build) -> None:

@@ -317,3 +317,26 @@ def test_a_real_snapshot_equals_a_second_count(
     assert sorted(found.values()) == sorted(asked.values())
     assert memory.timeline["heap_bytes"][-1] == use
     assert "memory_snapshot_cut" in kinds(profile)
+
+
+@pytest.mark.parametrize(
+    ("spread", "noted"),
+    [
+        # Older and without a stack: 30 of 113 MiB at the peak, then 130 of 213.
+        pytest.param(30, False, id="the smaller part"),
+        pytest.param(130, True, id="the larger part"),
+    ],
+)
+def test_a_peak_of_older_blocks_says_when_to_begin(
+    tmp_path: Path, spread: int, *, noted: bool
+) -> None:
+    value = snapshot()
+    for each in value["device_traces"][0]:
+        if each["addr"] == SEGMENT_A + 10 * MIB:
+            each["size"] = spread * MIB
+    profile = opened(tmp_path / "a.pickle", value)
+    (host,) = profile.hosts
+    notes = {it.kind: it for it in profile.trace(host).quality_notes()}
+    assert ("memory_before_history" in notes) is noted
+    if noted:
+        assert notes["memory_before_history"].message.startswith("61.0 % of the peak")

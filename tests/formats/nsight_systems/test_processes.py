@@ -13,9 +13,13 @@ from tests.support.traces.nsight import (
     global_id,
     kernel,
     read_file,
+    span,
     write,
 )
 
+from stepscope.advice.signals.device import device_signals
+from stepscope.derive.profile_data import ProfileData
+from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -129,3 +133,35 @@ def test_a_device_that_no_call_gives_work_was_not_used(
     assert missing.code == code
     unused = code == "NO_DEVICE_PLANE"
     assert isinstance(trace.table("launches"), Unavailable) is unused
+
+
+LOST = "Not all CUDA events might have been collected."
+
+
+@pytest.mark.parametrize(
+    ("called", "noted", "in_doubt"),
+    [
+        pytest.param([], None, True, id="nothing called"),
+        pytest.param(["cuStreamCreate"], LOST, True, id="calls lost"),
+        pytest.param(["cuStreamCreate"], "Profiling has started.", False, id="whole"),
+        pytest.param(["cuLaunchKernelEx"], LOST, False, id="launched"),
+    ],
+)
+def test_a_listed_gpu_without_work_was_used_only_where_calls_say_so(
+    tmp_path: Path, called: list[str], noted: str | None, *, in_doubt: bool
+) -> None:
+    """Nsight Systems lists the machine's GPUs: a program that ended at once used none.
+
+    What it says of events that it lost has the severity of a remark.
+    """
+    gpus = [{"id": 0, "cuDevice": 0, "name": "A100", "isDiscrete": 1}]
+    rows = {"TARGET_INFO_GPU": gpus, "NVTX_EVENTS": [span("main", 0, 90)]}
+    if called:
+        rows[RUNTIME] = [call(it, 10, 15, 1) for it in called]
+    if noted:
+        rows["DIAGNOSTIC_EVENT"] = [{"severity": 1, "text": noted}]
+    trace = read_file(write(tmp_path / "a.sqlite", rows))
+    kinds = [note.kind for note in trace.quality_notes()]
+    assert ("device_in_doubt" in kinds) is in_doubt
+    found = device_signals.compute(ProfileData("run", {"vm": trace}), THRESHOLDS)
+    assert found.in_doubt is in_doubt

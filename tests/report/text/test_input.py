@@ -24,7 +24,10 @@ def test_it_says_how_much_waits_what_the_host_does_and_which_stage_is_slow() -> 
     # Five calls of 400 µs, and nothing else.
     assert work.split()[1:5] == ["2.00", "ms", "100.0", "%"]
     told = " ".join(one.strip() for one in lines)
-    assert "Slowest stage: Iterator::Batch, 400 µs of a call of 400 µs." in told
+    assert (
+        "Slowest stage that a batch waits for: Iterator::Batch, 400 µs of a call of "
+        "400 µs." in told
+    )
     assert lines[-2:] == [MORE, MORE_STAGES]
     assert not [one for one in lines if one.startswith("  Reading ahead")]
 
@@ -34,7 +37,7 @@ def test_the_host_of_the_slowest_stage_is_named_where_there_are_several() -> Non
     slow = blueprint.trace(steps_with_call(call=400, work=600), host="slow")
     lines = section(page(quick, slow, width=100), "Input")
     assert lines is not None
-    assert any("Slowest stage on slow: " in one for one in lines)
+    assert any("Slowest stage that a batch waits for on slow: " in one for one in lines)
 
 
 def test_a_run_that_does_not_wait_has_no_section() -> None:
@@ -77,5 +80,5 @@ def test_work_that_nobody_looked_at_is_named_and_not_zero(share: float | None) -
     if share is None:
         assert "work on input, threads" not in text
     else:
-        assert "Not looked at: Sending to the device." in text
+        assert "  Not looked at: Reading on demand, Reading ahead" in text
     assert "  Sending to the device  " not in text

@@ -6,10 +6,13 @@ from itertools import dropwhile, takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
+from tests.support.results.pages import page
 from tests.support.results.statements import accounted, read
+from tests.support.traces import blueprint
 
 from stepscope.report import to_text
 from stepscope.report.page import plain_text
+from stepscope.report.words.names import time_heading
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -21,7 +24,6 @@ if TYPE_CHECKING:
 
 #: From this share on it is said how to name it.
 MUCH = 5.0
-TITLE = "Where the step time went"
 
 
 class Told(NamedTuple):
@@ -55,10 +57,23 @@ def test_much_unexplained_time_has_a_way_to_record_it(told: Told) -> None:
     assert (advised or way in told.text) is (share >= MUCH)
 
 
+def _is_no_title(text: str) -> bool:
+    return text not in {time_heading("steps"), time_heading("profile")}
+
+
+def test_without_steps_the_breakdown_is_of_the_recorded_time() -> None:
+    """It was called that of the step, and said below that there is none."""
+    alone = blueprint.trace([("main", "a:MatMul", 0, 900), ("main", "b:Add", 950, 30)])
+    steps, whole = time_heading("steps"), time_heading("profile")
+    without, marked = page(alone).splitlines(), page(blueprint.a2()).splitlines()
+    assert (whole in without, steps in without) == (True, False)
+    assert (whole in marked, steps in marked) == (False, True)
+
+
 def test_what_has_one_name_in_a_category_is_one_line(told: Told) -> None:
     named = []
     category = ""
-    for text in takewhile(str.strip, dropwhile(TITLE.__ne__, told.text.splitlines())):
+    for text in takewhile(str.strip, dropwhile(_is_no_title, told.text.splitlines())):
         if text.startswith("      "):
             named.append((category, text.rpartition("  ")[0]))
         else:

@@ -296,6 +296,8 @@ def test_the_code_of_a_file_is_called_what_it_is() -> None:
         share_percent=9.0,
     )
     assert part_words(part) == "the top level (serve.py:1)"
+    variable = msgspec.structs.replace(part, name="LOSSES")
+    assert part_words(variable) == "`LOSSES` (serve.py)"
     lead = Lead(
         kind="idle",
         owner="input",
@@ -310,3 +312,19 @@ def test_the_code_of_a_file_is_called_what_it_is() -> None:
     assert "no check" not in said
     unnamed = first_sentence(msgspec.structs.replace(lead, parts=()), ())
     assert unnamed.endswith("and no check explains it.")
+
+
+@pytest.mark.parametrize(
+    ("stepped", "end"),
+    [
+        (False, "begun after the first ones, shows whether it comes back."),
+        (True, "and no check explains it."),
+    ],
+)
+def test_compiling_in_a_recording_without_steps_may_be_the_first_call(
+    *, stepped: bool, end: str
+) -> None:
+    lead = Lead(
+        kind="idle", owner="compile", percent=85.3, steps=stepped, stepped=stepped
+    )
+    assert first_sentence(lead, ()).endswith(end)

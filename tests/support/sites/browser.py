@@ -44,6 +44,7 @@ ASKED_FOR = {
     "busy_gpu": DATA / "gpu/torch_healthy",
     "compiled": DATA / "gpu/jax_healthy",
     "input_bound": DATA / "gpu/jax_input_bound",
+    "unstepped": DATA / "gpu/kernels",
 }
 #: Runs that are profiles of others, where there are any.
 OF_OTHERS = {

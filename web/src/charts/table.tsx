@@ -2,6 +2,7 @@
 import type { TargetedKeyboardEvent } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 
+import { categoryTitle } from "./categories";
 import { address, useAnswer, type Options, type TableAnswer } from "../data/client";
 import { useDefinition } from "../data/definitions";
 import type { Cell } from "../data/made/types";
@@ -109,6 +110,12 @@ interface Shown extends Omit<Props, "sort"> {
   onMore: () => void;
 }
 
+/** Parts of a step have their own names. */
+function headingOf(name: string): string {
+  const part = /^breakdown_ms\.(.*)/.exec(name)?.[1];
+  return part === undefined ? heading(name) : `${categoryTitle(part)} (ms)`;
+}
+
 /** Columns that a table shows where its rows differ in them. */
 const PLACES = ["host", "device"];
 
@@ -207,7 +214,7 @@ function Tools(props: Shown & { names: string[] }) {
       <Checks
         title="Columns"
         legend="Columns shown"
-        of={value.columns.map(({ name }) => [name, heading(name), names.includes(name)])}
+        of={value.columns.map(({ name }) => [name, headingOf(name), names.includes(name)])}
         onToggle={toggle}
       />
       <button onClick={async () => say(await copy(value, names))}>Copy</button>
@@ -234,7 +241,7 @@ function Heading({ column, kept, tool, table, value, onArrange }: Shown & { colu
       title={about}
     >
       <button onClick={() => onArrange({ sort: column.name, descending })}>
-        {column.title ?? heading(column.name)}
+        {column.title ?? headingOf(column.name)}
         <span aria-hidden="true">{sorted ? (kept.descending ? " ▾" : " ▴") : ""}</span>
       </button>
     </th>

@@ -36,7 +36,7 @@ function Summary({ data }: { data: InputPipelineResult }) {
         <Card field="input_wait_percent" title="Waiting for a batch" exact={data.input_wait_percent} />
         <Card field="input_transfer_percent" title="Copying to the device" exact={data.input_transfer_percent} />
         <li>
-          <h2>Most input time goes to</h2>
+          <h2>Most of the host's input work is</h2>
           {data.largest_category ? (INPUT_KINDS[data.largest_category] ?? data.largest_category) : "not known"}
         </li>
       </ul>
@@ -52,7 +52,7 @@ function Summary({ data }: { data: InputPipelineResult }) {
       </details>
       {data.bottleneck_iterator && (
         <p>
-          The slowest stage is <code>{data.bottleneck_iterator}</code>.{" "}
+          The slowest stage that a batch waits for is <code>{data.bottleneck_iterator}</code>: only the critical path counts, not what works beside it.{" "}
           <a href={link({ page: "tf_data_bottleneck_analysis" })}>See it in the graph</a>
         </p>
       )}
@@ -66,7 +66,7 @@ function Summary({ data }: { data: InputPipelineResult }) {
                   {INPUT_STEPS[each.category] ?? each.category}
                   {each.self_time_percent !== null && `, ${percent(each.self_time_percent)}`}:
                 </b>{" "}
-                {each.advice}
+                <Prose text={each.advice} />
               </li>
             ))}
           </ul>
@@ -87,6 +87,13 @@ function parts(step: InputStep): Record<string, number> {
 }
 
 function DeviceSide({ data }: { data: InputPipelineResult }) {
+  if (data.steps.length === 0)
+    return (
+      <section class="panel" aria-label="Device side">
+        <h2>Device side</h2>
+        <p>No steps were found: the shares above are of the whole recording.</p>
+      </section>
+    );
   return (
     <>
       <Chart
@@ -158,7 +165,7 @@ function HostSide({ data }: { data: InputPipelineResult }) {
     <section class="panel" aria-label="Host side">
       <h2>Host side: input processing time</h2>
       <table class="twin">
-        <caption>Shares are of the total input processing time.</caption>
+        <caption>Work of the host's threads, added up; not what a step waits for. Shares are of all of it.</caption>
         <tbody>
           {Object.entries(INPUT_KINDS).map(([name, title]) => (
             <tr key={name}>

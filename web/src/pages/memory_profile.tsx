@@ -80,14 +80,8 @@ function Lines({ id, options }: { id: string; options: Record<string, string> })
   );
 }
 
-/**
- * Bytes in the unit of the largest, here or beside; what that unit does not show has one of its own.
- * What was asked for stands in the unit of what was given.
- */
-const inColumn = (cell: Cell, largest: number | null, beside = 0) => {
-  const shown = size(Number(cell), Math.max(largest ?? 0, beside));
-  return shown.startsWith("<") ? size(Number(cell)) : shown;
-};
+/** Bytes in the unit of the largest, here or beside: what was asked for stands in the unit of what was given. */
+const inColumn = (cell: Cell, largest: number | null, beside = 0) => size(Number(cell), Math.max(largest ?? 0, beside));
 
 function Summary({ id, memory }: { id: string; memory: Memory }) {
   const of = `memories.${id}`;
@@ -96,8 +90,8 @@ function Summary({ id, memory }: { id: string; memory: Memory }) {
   return (
     <>
       <ul class="cards">
-        <Card field={`${of}.allocations`} title="#Allocation" exact={memory.allocations} />
-        <Card field={`${of}.deallocations`} title="#Deallocation" exact={memory.deallocations} />
+        <Card field={`${of}.allocations`} title="Allocations" exact={memory.allocations} />
+        <Card field={`${of}.deallocations`} title="Deallocations" exact={memory.deallocations} />
         <Card field={`${of}.capacity_bytes`} title="Memory capacity" exact={memory.capacity_bytes} shown={size(memory.capacity_bytes)} />
         <Card field={`${of}.peak_heap_lifetime_bytes`} title="Peak heap usage (lifetime)" exact={lifetime} shown={size(lifetime)} />
         <Card field={`${of}.peak.memory_in_use_bytes`} title="Peak memory usage" exact={peak?.memory_in_use_bytes ?? null} shown={size(peak?.memory_in_use_bytes)} />
@@ -107,8 +101,8 @@ function Summary({ id, memory }: { id: string; memory: Memory }) {
         <table class="twin">
           <tbody>
             <Line title="Timestamp" field={`${of}.peak.time_ms`} exact={peak?.time_ms ?? null} shown={ms(peak?.time_ms)} />
-            <Line title="Stack reservation" field={`${of}.peak.stack_bytes`} exact={peak?.stack_bytes ?? null} shown={size(peak?.stack_bytes)} />
-            <Line title="Heap allocation" field={`${of}.peak.heap_bytes`} exact={peak?.heap_bytes ?? null} shown={size(peak?.heap_bytes)} />
+            <Line title="Stack reservation" field={`${of}.peak.stack_bytes`} exact={peak?.stack_bytes ?? null} shown={size(peak?.stack_bytes, peak?.memory_in_use_bytes)} />
+            <Line title="Heap allocation" field={`${of}.peak.heap_bytes`} exact={peak?.heap_bytes ?? null} shown={size(peak?.heap_bytes, peak?.memory_in_use_bytes)} />
             <Line title={partly(memory) ? "Free, of what is reserved" : "Free memory"} field={`${of}.peak.free_bytes`} exact={peak?.free_bytes ?? null} shown={size(peak?.free_bytes)} />
             <Line title="Fragmentation (lower is better)" field={`${of}.peak.fragmentation`} exact={shared} shown={percent(shared && 100 * shared)} />
           </tbody>

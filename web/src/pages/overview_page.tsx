@@ -106,7 +106,8 @@ function Summary({ data }: { data: OverviewPageResult }) {
   const { missing } = useAround();
   return (
     <section class="panel" aria-label="Performance summary">
-      <h2>Step-time breakdown</h2>
+      <h2>{data.window === "steps" ? "Step-time breakdown" : "Breakdown of the recorded time"}</h2>
+      {data.window !== "steps" && <p>No steps were found: times and shares are of the whole recording.</p>}
       {data.step_count > 0 && (
         <p>
           Of {counted(data.step_count, data.window === "steps" ? "step" : "window")}; the parts add up to the
@@ -171,6 +172,7 @@ function TopOps({ data }: { data: OverviewPageResult }) {
   return (
     <section class="panel">
       <h2>Top 10 operations{sides.has("Device") ? " on the device" : sides.has("Host") && " on the host"}</h2>
+      <p>Shares are of the self time of all named ops{sides.has("Host") && ", those of the input pipeline left out"}.</p>
       <DataTable
         tool="overview_page"
         table="top_ops"
@@ -249,7 +251,7 @@ function Placement({ data }: { data: OverviewPageResult }) {
       </table>
       {phases.some(([phase, value]) => phase !== "unknown" && value !== null) && (
         <table class="twin">
-          <caption>Phases of a step, on the {data.environment.device_count === 0 ? "host" : "device"}</caption>
+          <caption>Phases of {data.window === "steps" ? "a step" : "the recording"}, on the {data.environment.device_count === 0 ? "host" : "device"}</caption>
           <tbody>
             {phases.map(([phase, value]) => (
               <Line key={phase} title={PHASES[phase] ?? heading(phase)} field={`phases_ms.${phase}`} exact={value} shown={value === null ? UNKNOWN : `${number(value, digits)} ms`} />

@@ -22,7 +22,7 @@ export function PodViewer() {
           <Summary data={data} words={words} />
           <OneStep data={data} />
           <section class="panel">
-            <h2>Workers over all steps</h2>
+            <h2>{unstepped(data) ? "Workers over the whole recording" : "Workers over all steps"}</h2>
             <DataTable tool="pod_viewer" table="workers" caption="workers" />
           </section>
           <Clocks data={data} />
@@ -31,6 +31,9 @@ export function PodViewer() {
     </ToolPage>
   );
 }
+
+/** Without steps the recording is the one that there is. */
+const unstepped = ({ workers }: PodViewerResult) => workers.every((each) => each.steps === 0);
 
 function named(worker: WorkerName): string {
   return worker.device === null ? worker.host : `${worker.host}, device ${worker.device}`;
@@ -84,7 +87,7 @@ function OneStep({ data }: { data: PodViewerResult }) {
   const quick = fastest(step);
   return (
     <Chart
-      title={step.step === null && data.steps.length === 1 ? "The whole recording" : `Step ${step.step ?? step.name}`}
+      title={unstepped(data) ? "The whole recording" : `Step ${step.step ?? step.name}`}
       summary={step.slowest ? `Slowest: ${named(step.slowest)}${step.slowest_by ? `: ${CODES.slowest_by![step.slowest_by]}` : ""}.` : ""}
       controls={
         <>

@@ -17,15 +17,15 @@ const TABLES: Record<string, string> = { ops: "ops", kernels: "kernels" };
 /** By itself: numbers of a logarithmic axis have no decimals in common. */
 const figures = (cell: Cell) => number(Number(cell));
 const SUMMARY =
-  "A circle is an op or kernel, its area the share of the time; full: measured by counters, hollow: from shapes and bytes. The lines are what the device allows.";
+  "A circle is an op or kernel, its area the share of the self time; full: measured by counters, hollow: from shapes and bytes. The lines are what the device allows.";
 
 const COLUMNS: Columns = [
-  "rank", { name: "total_us", bar: true }, { name: "time_percent", bar: true }, "name", "kernel_name", "op_name: Op that launched it",
+  "rank", { name: "self_us", title: "Self time (µs)", bar: true }, { name: "time_percent", title: "Self time (%)", bar: true }, "name", "kernel_name", "op_name: Op that launched it",
   "evidence: Work known by", "of_roof_percent: Of the roof", "bound_by",
   { name: "operational_intensity", title: "FLOP per byte", show: figures },
   { name: "gflops_per_s", title: "GFLOP/s", show: figures },
   "roof_gflops_per_s: Roof, GFLOP/s", { name: "gb_per_s", title: "GB/s", show: figures },
-  "occurrences", "lacks: Not known",
+  "total_us: Total time (µs)", "occurrences", "lacks: Not known",
 ];
 
 const ROOFS: Columns = [
@@ -73,7 +73,7 @@ function Model({ data }: { data: RooflineModelResult }) {
       <p>
         For{" "}
         <Value field={`unknown_${by}_percent`} title="Time without a known place" exact={unknown} shown={percent(unknown)} />{" "}
-        of the time of {TABLES[by]} it is not known how much was computed or moved.{" "}
+        of the self time of {TABLES[by]} it is not known how much was computed or moved.{" "}
         {drawn.length > 0
           ? `${number(drawn.length)} of ${number(rows.length)} are drawn; the table holds the others too, such as those that compute nothing.`
           : "None has a place in a chart; the table holds all."}
@@ -119,7 +119,7 @@ function pointOf(row: Row, name: string): Point {
       name,
       `${number(Number(row.gflops_per_s))} GFLOP/s at ${number(Number(row.operational_intensity))} FLOP per byte`,
       share,
-      `${ms(Number(row.total_us) / 1000)}, ${percent(Number(row.time_percent))} of the time`,
+      `${ms(Number(row.self_us) / 1000)} of its own, ${percent(Number(row.time_percent))} of all`,
       row.evidence === "measured" ? "measured" : "from shapes and bytes",
     ].join(" · "),
   };

@@ -42,7 +42,7 @@ function Summary({ data }: { data: TfDataBottleneckAnalysisResult }) {
         <p>
           On host <b>{of.host}</b>, pipeline <b>{of.pipeline}</b>, the slowest call took{" "}
           <Value field="summary.max_latency_us" title="Maximum latency" exact={of.max_latency_us} shown={lasting(of.max_latency_us)} />
-          . The bottleneck is <b>{of.bottleneck.type}</b>: <code>{of.bottleneck.long_name}</code>
+          . The bottleneck is <b>{of.bottleneck.type}</b>, the slowest stage that it waited for: <code>{of.bottleneck.long_name}</code>
         </p>
       )}
       {of.suggestion && <p>{of.suggestion}</p>}

@@ -77,6 +77,7 @@ def judge_steps(
     critical: Threshold,
     doubt_ps: int = 0,
     named: str | None = None,
+    detail: str | None = None,
     **fields: Any,
 ) -> Finding:
     """Judge an effect of each step.
@@ -92,6 +93,7 @@ def judge_steps(
         critical: The share of the time from which it is grave.
         doubt_ps: How far differing clocks may have moved it.
         named: The worker that it is about; None for all.
+        detail: What most of it is; None where nothing is known to be.
         fields: Further fields of the finding.
     """
     series = StepSeries(
@@ -115,6 +117,7 @@ def judge_steps(
         else (
             Part(
                 name=worker_words(named, found.workers),
+                detail=detail,
                 share_percent=verdict.share_percent,
             ),
         ),

@@ -124,7 +124,9 @@ def _of_part(part: Part, runs: FunctionRuns | None, shares: StepShares) -> HostF
     predicts = runs.mostly_predicts(part)
     looks = runs.looks_at(part)
     return HostFunction(
-        msgspec.structs.replace(part, share_percent=max(own, whole)),
+        msgspec.structs.replace(
+            part, share_percent=max(own, whole), inclusive=whole > own
+        ),
         own,
         runs,
         is_model=not predicts and (runs.trains(part) or runs.calls_the_model(part)),

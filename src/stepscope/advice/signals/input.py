@@ -9,7 +9,7 @@ import polars as pl
 
 from stepscope.advice.signals.shares import account_signals
 from stepscope.advice.signals.signal import signal
-from stepscope.derive.columns.arrays import codes, ints
+from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.device.timeline import device_timeline
 from stepscope.derive.step_time.device_sets import device_sets
 from stepscope.derive.step_time.host_classes import host_classes
@@ -36,6 +36,8 @@ _DIVIDES: Final = np.isin(
     np.arange(256),
     [_KINDS.index(kind) for kind in ("kernel", "collective", "local_copy")],
 )
+#: Copies that are named after the memory that they read.
+_FROM_PINNED: Final = r"(?i)pinned\s*->"
 #: Iterators and calls that transform, or load, several elements at once.
 _PARALLEL: Final = r"(?i)parallel|mapandbatch|multiprocessing"
 #: Iterators and calls that make elements before they are asked for.
@@ -55,6 +57,8 @@ class InputSignals(Frozen, frozen=True):
             `mean_fetch_ps` during which the device was busy.
         pieces: Host and device → groups of large copies to the device in a judged step
             that other work divides (median); a batch is one, or a few at its begin.
+        pinned: Devices, as `host:device`, whose large copies to the device all came
+            from pinned memory, by what was recorded of them.
     """
 
     consumer_recorded: bool
@@ -63,6 +67,7 @@ class InputSignals(Frozen, frozen=True):
     mean_fetch_ps: Mapping[str, tuple[float, ...]]
     hidden_fetch_ps: Mapping[str, tuple[float, ...]]
     pieces: Mapping[str, float] = {}
+    pinned: frozenset[str] = frozenset()
 
 
 @signal(device_timeline, host_classes, *account_signals.needs)
@@ -72,6 +77,7 @@ def input_signals(profile: ProfileData, _: Thresholds) -> InputSignals | Unavail
     means: dict[str, tuple[float, ...]] = {}
     hidden: dict[str, tuple[float, ...]] = {}
     pieces: dict[str, float] = {}
+    pinned: set[str] = set()
     recorded = parallel = ahead = False
     for host in profile.hosts:
         classes = profile.derived(host, host_classes)
@@ -84,6 +90,7 @@ def input_signals(profile: ProfileData, _: Thresholds) -> InputSignals | Unavail
         ahead |= bool(names.str.contains(_AHEAD).any())
         means[host] = _mean_fetches(profile, host, classes.input_wait)
         pieces |= _pieces(profile, host)
+        pinned |= _pinned(profile, host)
         sets = profile.derived(host, device_sets)
         for one in () if isinstance(sets, Unavailable) else sets.devices:
             waits = classes.input_wait
@@ -92,7 +99,24 @@ def input_signals(profile: ProfileData, _: Thresholds) -> InputSignals | Unavail
             )
     if len(reasons) == len(profile.hosts):
         return reasons[0]
-    return InputSignals(recorded, parallel, ahead, means, hidden, pieces)
+    return InputSignals(
+        recorded, parallel, ahead, means, hidden, pieces, frozenset(pinned)
+    )
+
+
+def _pinned(profile: ProfileData, host: str) -> set[str]:
+    """Return the devices whose large copies to them all name pinned memory."""
+    activity = profile.table(host, "device_activity")
+    types = profile.table(host, "event_types")
+    if isinstance(activity, Unavailable) or isinstance(types, Unavailable):
+        return set()
+    large = (activity["bytes"] >= _LARGE_BYTES).fill_null(value=False).to_numpy()
+    rows = np.flatnonzero(large & (codes(activity, "kind") == _H2D))
+    named = types["name"].str.contains(_FROM_PINNED).fill_null(value=False).to_numpy()
+    of_pinned = named[handles(activity, "type")[rows]]
+    devices = handles(activity, "device")[rows]
+    unpinned = set(devices[~of_pinned].tolist())
+    return {f"{host}:{one}" for one in set(devices.tolist()) - unpinned}
 
 
 def _pieces(profile: ProfileData, host: str) -> dict[str, float]:

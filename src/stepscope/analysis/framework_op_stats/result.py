@@ -44,8 +44,10 @@ class FrameworkOpStatsResult(msgspec.Struct, frozen=True, kw_only=True):
             devices.
         device_idle_us: Idle time added up over devices; null without device activity.
         host_idle_us: Idle time added up over hosts; null without host ops.
-        launch_latency_us: Typical wait of an activity for its launch; small ops are
-            those whose runs are short beside it.
+        launch_latency_us: Usual time from the begin of a launch call to its activity
+            on an idle device; small ops are those whose runs last less than twice that.
+        launch_latency_samples: Number of launches that it is the median of; 0 where it
+            is assumed.
         missing: Columns, sides and hosts that could not be looked at.
         inputs: Host → number of host and device op executions that were read.
     """
@@ -55,5 +57,6 @@ class FrameworkOpStatsResult(msgspec.Struct, frozen=True, kw_only=True):
     device_idle_us: float | None
     host_idle_us: float | None
     launch_latency_us: float
+    launch_latency_samples: int
     missing: tuple[Missing, ...]
     inputs: dict[str, dict[str, int]]

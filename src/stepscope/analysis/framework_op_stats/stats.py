@@ -87,7 +87,7 @@ def analyse(
     host, device = host_side(profile), device_side(profile)
     if not len(host.rows) and not len(device.rows):
         return next(iter((*host.absent.values(), *device.absent.values())), NO_OPS)
-    latency_ps = launch_latency_ps(profile)
+    latency_ps, samples = launch_latency_ps(profile)
     shown = [
         _rows(side, name, costs, idle=options.include_idle, latency_ps=latency_ps)
         for side, name, costs in (
@@ -113,6 +113,7 @@ def analyse(
         device_idle_us=device.idle_ps / PS_PER_US if len(device.rows) else None,
         host_idle_us=host.idle_ps / PS_PER_US if len(host.rows) else None,
         launch_latency_us=latency_ps / PS_PER_US,
+        launch_latency_samples=samples,
         missing=tuple(missing),
         inputs=_inputs(profile),
     )

@@ -37,11 +37,12 @@ _ADVICE: Final = {
     "unclassified": "Move the work into an input pipeline that records its stages, so "
     "that its parts can be told apart.",
 }
-#: What is left to try where the slowest stage has threads of its own already.
+#: What is left to try where the slowest stage has threads of its own already: whether
+#: its elements came late, or were ready, only the pipeline's own analysis knows.
 _AHEAD: Final = (
-    "The slowest stage has threads of its own already: make its elements cheaper "
-    "(fewer bytes, cheaper transformations), do their work offline, before training, "
-    "or give it more cores."
+    "The stage that a batch waits for has threads of its own already: the tf.data "
+    "analysis (`tf_data_bottleneck_analysis`) says what holds it up. Less work for "
+    "each element, or work done offline, before training, leaves cores free."
 )
 #: What to try where copies are so short that most of each is its call.
 _SMALL: Final = (

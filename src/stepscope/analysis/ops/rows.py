@@ -8,10 +8,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.device.correlation import correlation
-from stepscope.derive.device.launch_facts import (
-    ASSUMED_LATENCY_PS,
-    ENOUGH_SAMPLES,
-)
+from stepscope.derive.device.launch_facts import idle_waits_ps, typical_ps
 from stepscope.derive.names.event_kinds import OpCategory
 from stepscope.derive.ops.database import device_ops, host_ops
 from stepscope.derive.step_windows.windows import windows
@@ -19,7 +16,7 @@ from stepscope.derive.steps.chosen import steps
 from stepscope.frozen import Frozen
 from stepscope.remedies import ALLOW_DEVICE_TRACER
 from stepscope.tracer_remedies import RECORD_EXECUTIONS, RECORD_LAUNCHES
-from stepscope.unavailable import Unavailable
+from stepscope.unavailable import Unavailable, present
 
 if TYPE_CHECKING:
     from stepscope.derive.ops.database import DeviceOps, HostOps
@@ -170,21 +167,21 @@ def without_steps(profile: ProfileData) -> Unavailable:
     return _NO_STEP_OF_ACTIVITY
 
 
-def launch_latency_ps(profile: ProfileData) -> float:
-    """Return the typical wait of an activity for its launch, on an empty queue.
+def launch_latency_ps(profile: ProfileData) -> tuple[int, int]:
+    """Return the launch latency of all hosts, and of how many launches it is.
 
-    The median from the end of the launch call to the begin of the activity, over
-    launches that found an empty queue; 20 µs where there are too few of them.
+    Definition: docs/definitions/device-work.md#launch-latency.
     """
-    waits = []
+    waits = [np.empty(0, np.int64)]
     for host in profile.hosts:
         matched = profile.derived(host, correlation)
         if not isinstance(matched, Unavailable):
-            waits.append(matched.latency_ps[matched.queue_empty])
-    everything = np.concatenate(waits) if waits else np.empty(0, np.int64)
-    if len(everything) < ENOUGH_SAMPLES:
-        return float(ASSUMED_LATENCY_PS)
-    return float(np.median(everything))
+            activity, launches = (
+                present(profile.table(host, name))
+                for name in ("device_activity", "launches")
+            )
+            waits.append(idle_waits_ps(activity, launches, matched))
+    return typical_ps(np.concatenate(waits))
 
 
 def _merged(frames: list[pl.DataFrame]) -> pl.DataFrame:

@@ -323,24 +323,24 @@ def page_of(
         missing=(),
         inputs={host.host: _inputs(run, host) for host in found},
     )
+    return msgspec.structs.replace(page, missing=_every_missing(page, note.missing))
+
+
+def _every_missing(
+    page: OverviewPageResult, missing: Sequence[Missing]
+) -> tuple[Missing, ...]:
+    """Return an entry for each null of the page, given those that are known."""
     parts = [
         (name, getattr(page, name))
         for name in page.__struct_fields__
         if name not in ("missing", "inputs", "quality")
     ]
-    repeats = ("by_host.summary", "by_host")
-    return msgspec.structs.replace(
-        page,
-        missing=with_every_null(
-            parts,
-            [
-                *note.missing,
-                *gaps_of(page.collectives),
-                *gaps_of_precision(page.precision),
-            ],
-            repeats=repeats,
-        ),
-    )
+    known = [
+        *missing,
+        *gaps_of(page.collectives),
+        *gaps_of_precision(page.precision),
+    ]
+    return with_every_null(parts, known, repeats=("by_host.summary", "by_host"))
 
 
 #: Fields of the page that are those of the summary.

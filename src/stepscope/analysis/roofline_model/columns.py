@@ -70,12 +70,24 @@ _SHARED: Final = (
         "out from shapes and bytes) or unknown.",
     ),
     Column("occurrences", pl.Int64(), "", NEVER, "Number of runs."),
-    _number("total_us", "us", NEVER, "Durations of all runs added up."),
+    _number(
+        "self_us",
+        "us",
+        NEVER,
+        "Time of all runs without the ops inside them, as in the other tables of ops.",
+    ),
     _number(
         "time_percent",
         "percent",
         "nothing took time",
-        "Share of the time of all rows of the table.",
+        "Share of the self time of all rows of the table.",
+    ),
+    _number(
+        "total_us",
+        "us",
+        NEVER,
+        "Durations of all runs added up, the ops inside them included: what the rates "
+        "are of.",
     ),
     _number("flops", "", "not known", "Floating-point operations of all runs."),
     _number(

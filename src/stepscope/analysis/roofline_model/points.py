@@ -38,6 +38,7 @@ def points(work: pl.DataFrame, schema: TableSchema, options: Options) -> pl.Data
         _with_given_peaks(work, options)
         .with_columns(
             _lacks().alias("lacks"),
+            (pl.col("share_ps") / PS_PER_US).alias("self_us"),
             (pl.col("total_ps") / PS_PER_US).alias("total_us"),
             share(pl.col("share_ps"), whole).alias("time_percent"),
             *_rates(),

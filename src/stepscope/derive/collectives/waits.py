@@ -1,8 +1,11 @@
 """How long each worker waited in a collective, and for whom.
 
-All members leave together, so the one that comes last spends the least time in it: the
+All devices leave together, so the one that comes last spends the least time in it: the
 time of the transfer. What the others spend beyond that is waiting. Comparing durations
 needs no common clock.
+
+A thread leaves when it gets a core, some milliseconds after the others where cores are
+scarce. It has waited no longer than until the last one came.
 """
 
 from __future__ import annotations
@@ -27,34 +30,43 @@ WAIT_COLUMNS: Final[dict[str, pl.DataType]] = {
 def collective_waits(matched: pl.DataFrame) -> pl.DataFrame:
     """Split each matched call into waiting and transfer.
 
-    Of members that spent equally little time in a collective, the last is the one that
-    came last by the common clock, or without one the first in the table.
+    Of devices the last is the one that spent least time in a collective, of threads the
+    one that came last by the common clock. So it is of devices that spent equally
+    little, or without a common clock the first in the table.
 
     Args:
-        matched: The result of `matched_collectives`, with `shift_ps`.
+        matched: The result of `matched_collectives`, with `device`, null of a thread,
+            and `shift_ps`.
 
     Returns:
         The calls in their order with the columns `WAIT_COLUMNS`.
     """
     is_matched = pl.col("instance") >= 0
     least = pl.col("dur_ps").min().over("instance")
+    longer = pl.col("dur_ps") - least
+    is_thread = pl.col("device").is_null()
     came = (pl.col("start_ps") + pl.col("shift_ps")).fill_null(0)
+    before_last = pl.col("came").max().over("instance") - pl.col("came")
     return (
         matched.with_row_index("row")
         .with_columns(
-            wait_ps=pl.when(is_matched).then(pl.col("dur_ps") - least),
             came=came,
+            spent=pl.when(is_thread).then(0).otherwise("dur_ps"),
         )
         .with_columns(
+            wait_ps=pl.when(is_matched & is_thread)
+            .then(pl.min_horizontal(longer, before_last))
+            .when(is_matched)
+            .then(longer),
             last=(
                 pl.col("row")
-                .sort_by("dur_ps", "came", "row", descending=[False, True, False])
+                .sort_by("spent", "came", "row", descending=[False, True, False])
                 .first()
                 .over("instance")
                 == pl.col("row")
             ),
-            all_waits=pl.col("wait_ps").sum().over("instance"),
         )
+        .with_columns(all_waits=pl.col("wait_ps").sum().over("instance"))
         .with_columns(
             waited_for_ps=pl.when(is_matched & pl.col("last"))
             .then("all_waits")

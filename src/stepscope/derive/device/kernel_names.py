@@ -83,6 +83,14 @@ _WIDE_PARTS: Final = (
     *("sgemm", "scudnn", "cgemm", "gcgemm", "fp32", "f32", "float", "opaquetype<4"),
 )
 _DOUBLE_PARTS: Final = ("dgemm", "zgemm", "f64", "double", "fp64")
+#: Mangled names write a type that comes again as a mark (`S8_`), and a namespace that
+#: has no name as a hash of its file: neither is a part of a name.
+_MANGLED: Final = "_Z"
+_MARKS: Final = Pattern(
+    r"(?<![a-zA-Z])S[0-9A-Z]*_|_GLOBAL__N__[0-9a-f]{8}_\d+_\w+?_cu_[0-9a-f]{8}"
+)
+#: Types of a template in a mangled name, by one letter each: `f` is a float.
+_MANGLED_FLOAT: Final = Pattern(r"I(?:L[a-z]\d+E)*[bcahstijlmxy]*f")
 
 #: Libraries of AMD write the operand's type after two index blocks; `MX` stands for
 #: products of 32-bit operands that are cut.
@@ -170,11 +178,14 @@ def width_of_name(name: str, capability: tuple[int, int] | None = None) -> Width
     tensile = _TENSILE.search(name)
     if tensile:
         return TF32 if tensile[2] else _TENSILE_TYPES.get(tensile[1])
-    lowered = name.lower()
+    mangled = name.startswith(_MANGLED)
+    lowered = (_MARKS.sub(" ", name) if mangled else name).lower()
     nvjet = _NVJET.search(lowered)
     if nvjet:
         return _NVJET_WIDTHS.get(nvjet[1], NARROW)
     typed = _of_types(name, lowered, capability)
+    if typed is None and mangled and _MANGLED_FLOAT.search(name):
+        typed = WIDE
     instruction = _INSTRUCTION.search(lowered)
     if instruction and typed not in (NARROW, TF32):
         return _of_instruction(instruction, lowered, capability)

@@ -31,8 +31,10 @@ __all__ = [
     "ENOUGH_SAMPLES",
     "LaunchFacts",
     "LaunchLatency",
+    "idle_waits_ps",
     "launch_facts",
     "launch_latency",
+    "typical_ps",
 ]
 
 #: The lower end of the 20 to 40 µs that the TensorFlow GPU guide names.
@@ -45,6 +47,9 @@ _SWITCH_QUANTILE: Final = 10
 #: A longer gap is none that a device cannot avoid, however usual it is in a recording.
 _LONGEST_SWITCH_PS: Final = 10 * PS_PER_US
 _CLOCK_QUANTILE: Final = 99
+#: Where a larger part of the work on an idle device begins before its call, the clocks
+#: of host and device differ by about as much as a launch takes.
+_MOST_EARLY: Final = 0.1
 _LONG_QUANTILE: Final = 95
 #: A place whose calls lead to activity at least this often usually has one.
 _USUAL: Final = 0.5
@@ -63,7 +68,8 @@ class LaunchLatency(Frozen, frozen=True):
 
     Attributes:
         latency_ps: Median time from the begin of a launch call to its activity, where
-            the device was idle with nothing queued; assumed where samples are few.
+            the device was idle with nothing queued; assumed where samples are few, or
+            tell of the clocks of host and device rather than of launches.
         latency_samples: Number of launches that `latency_ps` is the median of; 0 where
             it is assumed.
         switch_ps: Longest idle time that is put down to the device itself, which
@@ -79,19 +85,44 @@ def launch_latency(
     *, device_activity: pl.DataFrame, launches: pl.DataFrame, correlation: Correlation
 ) -> LaunchLatency:
     """Measure the launches that some device activity came from."""
-    launch_of = correlation.launch_of_activity
-    start_ps = ints(device_activity, "start_ps")
-    called_ps = ints(launches, "start_ps")
-    waiting = np.flatnonzero(correlation.queue_empty)
-    waiting = waiting[launch_of[waiting] >= 0]
-    samples = start_ps[waiting] - called_ps[launch_of[waiting]]
-    enough = len(samples) >= ENOUGH_SAMPLES
-    latency_ps = int(np.median(samples)) if enough else ASSUMED_LATENCY_PS
+    latency_ps, samples = typical_ps(
+        idle_waits_ps(device_activity, launches, correlation)
+    )
     return LaunchLatency(
         latency_ps=latency_ps,
-        latency_samples=len(samples) if enough else 0,
+        latency_samples=samples,
         switch_ps=_switch_ps(device_activity, launches, correlation, latency_ps),
     )
+
+
+def idle_waits_ps(
+    device_activity: pl.DataFrame, launches: pl.DataFrame, correlation: Correlation
+) -> NDArray[np.int64]:
+    """Return how long activities took from the begin of their launch calls.
+
+    Of those whose device had nothing to do. Below zero are the ones that begin before
+    their call, which only clocks that differ can show.
+    """
+    launch_of = correlation.launch_of_activity
+    known = _known(launch_of)
+    waited = (
+        ints(device_activity, "start_ps")[known]
+        - ints(launches, "start_ps")[launch_of[known]]
+    )
+    found: NDArray[np.int64] = waited[correlation.queue_empty[known] | (waited < 0)]
+    return found
+
+
+def typical_ps(waits_ps: NDArray[np.int64]) -> tuple[int, int]:
+    """Return the launch latency, and how many launches it is the median of.
+
+    20 µs, of none, where launches are too few, or the clocks too far apart.
+    """
+    after = waits_ps[waits_ps >= 0]
+    early = len(waits_ps) - len(after)
+    if len(after) < ENOUGH_SAMPLES or early > _MOST_EARLY * len(waits_ps):
+        return ASSUMED_LATENCY_PS, 0
+    return int(np.median(after)), len(after)
 
 
 class LaunchFacts(Frozen, frozen=True):

@@ -115,6 +115,19 @@ _IN_WORKERS: Final = Unavailable(
     remedy="Record one epoch with `num_workers=0`: then the process of the steps makes "
     "the batches, and its functions are named.",
 )
+_ONE_CALL: Final = Unavailable(
+    code="NOT_RECORDED",
+    reason="What was recorded makes or fetches a batch in one call: what of it reads "
+    "and what transforms is not told apart.",
+    remedy="Mark both in the program: `load_batch` around the whole, and a stage of "
+    "its own around what reads.",
+)
+_NO_READER: Final = Unavailable(
+    code="NOT_RECORDED",
+    reason="No recorded stage of the input pipeline reads files: what a function or a "
+    "generator of it reads counts as preprocessing.",
+    remedy="Read the files by a stage of the pipeline, as `TFRecordDataset` is one.",
+)
 _NAMELESS: Final = Unavailable(
     code="CORRUPT",
     reason="The file holds events without names, so no input op can be recognised.",
@@ -170,8 +183,7 @@ def input_ops(
         found.add(*_listed(iterators), source="iterator")
     copies = _copy_calls(launches, correlation, device_activity)
     if isinstance(copies, Unavailable):
-        if copies.code != "NO_DEVICE_PLANE":
-            doubts["enqueue"] = copies
+        doubts["enqueue"] = copies
     else:
         types = handles(events, "type")[copies]
         named = _named(event_types["name"], "enqueue")
@@ -252,6 +264,7 @@ class _Found:
         threads = np.bincount(number[pairs.first], minlength=len(ops))
         if (ops["category"] == WAITING_FOR_WORKERS).any():
             doubts = dict.fromkeys(INPUT_CATEGORIES[:3], _IN_WORKERS) | doubts
+        doubts = _not_told_apart(ops) | doubts
         summed = ops.with_columns(
             pl.Series("count", own.count),
             pl.Series("total_ps", total),
@@ -265,6 +278,15 @@ class _Found:
             pipeline_calls=len(rows) - int(sending),
             doubts=doubts,
         )
+
+
+def _not_told_apart(ops: pl.DataFrame) -> dict[str, Unavailable]:
+    """Return the kinds of work that these ops could hold without showing them."""
+    if not ops["name"].str.starts_with(BEGINNING).any():
+        return dict.fromkeys(INPUT_CATEGORIES[:3], _ONE_CALL)
+    if not ops["category"].is_in(INPUT_CATEGORIES[:2]).any():
+        return dict.fromkeys(INPUT_CATEGORIES[:2], _NO_READER)
+    return {}
 
 
 def _united(

@@ -58,27 +58,35 @@ def with_lent_work(
     lone = np.flatnonzero(of_launch < 0)
     track = handles(events, "track")
     types = handles(events, "type")
-    telling = np.union1d(track[handles(launches, "event")], track[kinds.is_op()[types]])
-    holders = np.intersect1d(np.unique(track[of_event >= 0]), telling)
-    if not len(lone) or not len(holders):
+    if not len(lone):
         return of_launch
-    rows = handles(launches, "event")[lone]
+    launching = handles(launches, "event")
+    telling = _some(len(tracks), track[launching], track[kinds.is_op()[types]])
+    holders = np.flatnonzero(telling & _some(len(tracks), track[of_event >= 0]))
+    rows = launching[lone]
     at_ps, thread = ints(events, "start_ps")[rows], track[rows]
     through = kinds.has(EventFlag.ANNOTATION | EventFlag.PYTHON_FRAME)
     found = np.full(len(lone), -1, np.int32)
     several = np.zeros(len(lone), np.bool_)
     silent = np.zeros(len(lone), np.bool_)
     for holder in holders.tolist():
-        around = _around(holder, at_ps, tracks, events, nesting)
-        around[thread == holder] = -1
-        call = np.where(around >= 0, of_event[around], np.int32(-1))
-        waits = through[types[around]]
-        here = call >= 0
-        several |= here & (found >= 0)
-        found = np.where(here, call, found)
-        silent = np.where(here, waits, silent)
+        theirs = np.flatnonzero(thread != holder)
+        around = _around(holder, at_ps[theirs], tracks, events, nesting)
+        here = np.flatnonzero((around >= 0) & (of_event[around] >= 0))
+        theirs, around = theirs[here], around[here]
+        several[theirs] |= found[theirs] >= 0
+        found[theirs] = of_event[around]
+        silent[theirs] = through[types[around]]
     found[several] = -1
     return _charged(of_launch, lone, found, thread, silent)
+
+
+def _some(count: int, *several: NDArray[np.int32]) -> NDArray[np.bool_]:
+    """Return which of so many numbers are in some arrays."""
+    found = np.zeros(count, np.bool_)
+    for numbers in several:
+        found[numbers] = True
+    return found
 
 
 def _charged(

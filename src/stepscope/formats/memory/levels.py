@@ -95,12 +95,15 @@ class History(NamedTuple):
         fragmentation: 1 - largest free piece / free bytes where the use is greatest;
             None where unknown.
         peak: Place in `changes` of the greatest use; None without any.
+        nameless: Bytes in use there of blocks that are older than the events and of
+            which no call stack was kept.
     """
 
     changes: tuple[Change, ...]
     contradicted: int
     fragmentation: float | None
     peak: int | None
+    nameless: int
 
 
 class _Older(NamedTuple):
@@ -129,7 +132,19 @@ def history_of(
     divided = None
     if peak is not None and changes[peak].reserved is not None:
         divided = _fragmentation(changes[: peak + 1], events, segments)
-    return History(tuple(changes), contradicted, divided, peak)
+    until = changes[: 0 if peak is None else peak + 1]
+    return History(tuple(changes), contradicted, divided, peak, _nameless(until))
+
+
+def _nameless(until: Sequence[Change]) -> int:
+    """Return the bytes of older blocks without a stack after the last of changes."""
+    left: dict[int, int] = {}
+    for change in until:
+        if change.kind == "held" and change.stack is None:
+            left[change.address] = change.size
+        elif change.kind != "held":
+            left.pop(change.address, None)
+    return sum(left.values())
 
 
 def _older_blocks(

@@ -90,7 +90,7 @@ def _rows_of_devices(
         )
         name = f"cuda:{device}"
         rows += _rows(name, history, values.stacks.lines, begin)
-        notes += _doubts(name, history)
+        notes += (*_doubts(name, history), *_nameless(name, history))
     rows.sort(key=lambda row: row["start_ps"])
     return rows, notes, begin
 
@@ -140,6 +140,24 @@ def _doubts(name: str, history: History) -> Iterator[QualityNote]:
             scope=name,
             message=f"The events of {name} do not lead to its segments at the end, so "
             "how much was reserved over time is not known.",
+        )
+
+
+def _nameless(name: str, history: History) -> Iterator[QualityNote]:
+    """Say why no line is known of the larger part of the peak, where that is old."""
+    if history.peak is None:
+        return
+    used, nameless = history.changes[history.peak].active, history.nameless
+    if used and 2 * nameless > used:
+        yield QualityNote(
+            kind="memory_before_history",
+            severity="warning",
+            scope=name,
+            message=f"{100 * nameless / used:.1f} % of the peak of {name} is in blocks "
+            "that are older than the recorded events: which line asked for them is "
+            "not known.",
+            remedy="Call torch.cuda.memory._record_memory_history() before the program "
+            "makes its model and its optimizer, with a max_entries that keeps all.",
         )
 
 

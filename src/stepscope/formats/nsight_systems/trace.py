@@ -9,7 +9,6 @@ import numpy as np
 import polars as pl
 
 from stepscope.errors import BadInput
-from stepscope.formats.idle_devices import NO_CALL_GIVES_WORK, gives_work, idle_devices
 from stepscope.formats.nsight_systems.database.rows import read_export
 from stepscope.formats.nsight_systems.decoded.recording import Recording, Track
 from stepscope.formats.nsight_systems.report_file import export_report
@@ -19,6 +18,7 @@ from stepscope.formats.nsight_systems.tables.environment import devices, environ
 from stepscope.formats.nsight_systems.tables.host import iterators, launches
 from stepscope.formats.nsight_systems.tables.quality import quality
 from stepscope.formats.nsight_systems.tables.stats import collect_arguments
+from stepscope.formats.nsight_systems.tables.unused import unused_devices
 from stepscope.formats.once import once
 from stepscope.trace.events import AGGREGATES
 from stepscope.trace.model import TraceData
@@ -50,12 +50,6 @@ _NO_ACTIVITY: Final = Unavailable(
     code="NO_DEVICE_EVENTS",
     reason="The database holds no kernel, copy or memset.",
     remedy="Record with `nsys profile --trace=cuda,nvtx` while the device works.",
-)
-_NO_GPU: Final = Unavailable(
-    code="NO_DEVICE_PLANE",
-    reason="The database lists no GPU and holds no call of CUDA: the program ran on "
-    "the CPU, or CUDA was not recorded.",
-    remedy="If the program used a GPU, record with `nsys profile --trace=cuda,nvtx`.",
 )
 _NO_GEOMETRIES: Final = Unavailable(
     code="NO_KERNEL_DETAILS",
@@ -160,19 +154,8 @@ def _why_no_activity(recording: Recording, activity: Activity) -> Unavailable | 
 
 
 def _unused(recording: Recording, activity: Activity) -> Unavailable | None:
-    """Return why no device worked, where none is listed or calls ask none to.
-
-    A database without any call says nothing of a GPU that is listed: CUDA may not have
-    been traced.
-    """
-    calls = recording.host.calls
-    if activity.frame.height:
-        return None
-    if calls.is_empty():
-        return None if recording.gpus.listed else _NO_GPU
-    texts = pl.Series(recording.names.texts(), dtype=pl.String)
-    called = texts.gather(calls["name"].unique().sort())
-    return None if gives_work(called) else idle_devices(NO_CALL_GIVES_WORK)
+    """Return why no device worked, where none is listed or calls ask none to."""
+    return None if activity.frame.height else unused_devices(recording)
 
 
 def _or_absent(frame: pl.DataFrame, absent: Unavailable) -> pl.DataFrame | Unavailable:

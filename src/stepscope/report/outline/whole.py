@@ -18,7 +18,15 @@ from stepscope.report.words.findings import (
     standing,
 )
 from stepscope.report.words.hardware import hardware_words
-from stepscope.report.words.names import CATEGORY_NAMES, ms, percent, sentence, us
+from stepscope.report.words.names import (
+    CATEGORY_NAMES,
+    STEP_TIME,
+    ms,
+    percent,
+    sentence,
+    time_heading,
+    us,
+)
 from stepscope.report.words.together import together_words
 from stepscope.report.words.valuable import most_valuable
 from stepscope.unavailable import Unavailable
@@ -80,11 +88,12 @@ def _valuable(document: Document) -> Iterator[Part]:
 
 
 def _time(document: Document) -> Iterator[Part]:
-    yield Heading("Where the step time went")
     overview = document.overview
     if isinstance(overview, Unavailable):
+        yield Heading(STEP_TIME)
         yield Paragraph(f"{overview.reason} {overview.remedy}")
         return
+    yield Heading(time_heading(overview.window))
     times = overview.step_time_ms
     if times.mean is not None and times.median is not None:
         yield Paragraph(
@@ -97,7 +106,8 @@ def _time(document: Document) -> Iterator[Part]:
         if (share := overview.breakdown_percent.get(name)) and time
     )
     if rows:
-        yield Table(("category", "time of a step", "share"), rows)
+        of = "time of a step" if overview.window == "steps" else "recorded time"
+        yield Table(("category", of, "share"), rows)
 
 
 def _checks(document: Document) -> Iterator[Part]:

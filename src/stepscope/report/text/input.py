@@ -74,8 +74,8 @@ def _stage(document: Document, width: int) -> list[Line]:
     several = len(document.profile.hosts) > 1
     where = f" on {summary.host}" if several and summary.host is not None else ""
     text = (
-        f"Slowest stage{where}: {slow.long_name}, {us(slow.self_us)} of a call of "
-        f"{us(latency)}."
+        f"Slowest stage that a batch waits for{where}: {slow.long_name}, "
+        f"{us(slow.critical_time_us)} of a call of {us(latency)}."
     )
     if summary.suggestion is not None:
         text = f"{text} {summary.suggestion}"

@@ -192,11 +192,13 @@ def _named(
                 role: Role = "code" if part.function else "plain"
                 took[_part_words(part), role] += part.ms
     largest = sorted(took.items(), key=lambda one: -one[1])[:_MOST_PARTS]
+    # What a function calls has names of its own.
+    own: dict[Role, str] = {"code": " of its own"}
     return [
         line(
             "      ",
             Piece(cut(words, width - _NAME_WIDTH), role),
-            Piece(f"  {percent(100 * time / whole)}", "dim"),
+            Piece(f"  {percent(100 * time / whole)}{own.get(role, '')}", "dim"),
         )
         for (words, role), time in largest
         if 100 * time / whole >= _NAMED_PERCENT

@@ -51,7 +51,7 @@ def top_ops(document: Document, width: int) -> list[Line]:
     if not body:
         return wrapped("No op was recorded.", width, indent=2)
     named: tuple[str, ...] = (f"op on the {side}", *(("type",) if typed else ()))
-    header = (*named, "runs", "self time", "share")
+    header = (*named, "runs", "self time", "of all ops")
     align: list[Align] = ["<", ">", ">", ">"]
     if typed:
         align.insert(0, "<")
@@ -76,7 +76,7 @@ def top_kernels(document: Document, width: int) -> list[Line]:
     ]
     if not body:
         return wrapped("No kernel was recorded.", width, indent=2)
-    header = ("kernel", "runs", "total", "mean", "share")
+    header = ("kernel", "runs", "total", "mean", "of all kernels")
     return table(header, body, align=("<", ">", ">", ">", ">"), width=width, stretch=0)
 
 

@@ -220,6 +220,7 @@ def _known(finding: Finding, words: Words) -> dict[str, _Told]:
         if finding.pattern is not None and finding.pattern.kind == "bursts"
         else None,
         "named": part_words(finding.parts[0]) if finding.parts else None,
+        "detail": finding.parts[0].detail if finding.parts else None,
         "function": _function(finding.parts),
         "sleeper": _sleeper(finding.parts[0]) if finding.parts else None,
         "elsewhere": next(
@@ -280,11 +281,14 @@ def _sleeper(part: Part) -> str:
 def part_words(part: Part) -> str:
     """Write a name with its file and line."""
     name = f"`{part.name}`" if part.function is not None else plain_name(part.name)
-    if part.function == MODULE:
+    if part.name == MODULE:
         name = "the top level"
     if part.file is not None:
         place = part.file.replace("\\", "/").rpartition("/")[2]
-        name += f" ({place})" if part.line is None else f" ({place}:{part.line})"
+        # Where a module begins says nothing of one of its variables.
+        is_variable = part.function == MODULE != part.name
+        at = "" if part.line is None or is_variable else f":{part.line}"
+        name += f" ({place}{at})"
     if part.function is not None and part.detail is not None:
         name += f", most of it in `{part.detail}`"
     if part.thread is not None:
@@ -308,7 +312,9 @@ def reasons(finding: Finding) -> str | None:
 def names(finding: Finding) -> str | None:
     """Write the largest parts of the effect by name."""
     parts = [
-        f"{part_words(part)} {percent(part.share_percent)}" for part in finding.parts
+        f"{part_words(part)} {percent(part.share_percent)}"
+        f"{' with what it calls' if part.inclusive else ''}"
+        for part in finding.parts
     ]
     return "; ".join(parts) or None
 

@@ -59,6 +59,12 @@ def _of_time(lead: Lead) -> str:
         # Whether they work or wait is not known.
         what = "time in functions of the program"
     told = f"{what}{_names(lead)}"
+    if lead.kind == "idle" and lead.owner == "compile" and not lead.stepped:
+        # The first call of a program and one that is traced again look the same.
+        return (
+            f"{size} of {whole} is {told}: a recording of more steps, begun after the "
+            "first ones, shows whether it comes back."
+        )
     if lead.kind == "idle" and not _is_function(lead):
         return f"{size} of {whole} is {told}, and no check explains it."
     if lead.kind in {"host", "idle"}:

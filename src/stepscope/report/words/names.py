@@ -23,6 +23,7 @@ __all__ = [
     "OWNER_WORDS",
     "PART_WORDS",
     "SOURCE_WORDS",
+    "STEP_TIME",
     "UNIT_NAMES",
     "listed",
     "ms",
@@ -30,6 +31,7 @@ __all__ = [
     "plain_name",
     "range_ms",
     "sentence",
+    "time_heading",
     "us",
 ]
 
@@ -202,3 +204,14 @@ def listed(names: Sequence[str]) -> str:
     if len(names) < 2:
         return "".join(names)
     return f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+#: Heading of where the time of a step went …
+STEP_TIME: Final = "Where the step time went"
+#: … and of where it went in a recording without steps.
+_RECORDED_TIME: Final = "Where the recorded time went"
+
+
+def time_heading(window: str) -> str:
+    """Return the heading of a breakdown: of the steps, or of all that was recorded."""
+    return STEP_TIME if window == "steps" else _RECORDED_TIME

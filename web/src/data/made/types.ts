@@ -340,6 +340,7 @@ export interface FrameworkOpStatsResult {
   device_idle_us: number | null;
   host_idle_us: number | null;
   launch_latency_us: number;
+  launch_latency_samples: number;
 }
 
 export interface FunctionMode {
@@ -600,6 +601,7 @@ export interface OpDetailResult {
   device_idle_us: number | null;
   host_idle_us: number | null;
   launch_latency_us: number;
+  launch_latency_samples: number;
   selected: string;
   call_count: number | null;
   calls: Row[];
@@ -673,6 +675,7 @@ export interface Part {
   loop: boolean;
   thread: string | null;
   share_percent: number;
+  inclusive: boolean;
 }
 
 export interface Pattern {

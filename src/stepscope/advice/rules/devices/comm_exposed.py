@@ -37,19 +37,32 @@ _OWNED: Final = Owned(
 )
 _ACTIONS: Final = (
     Action(
-        cause="any",
+        cause="rows",
+        framework="any",
+        text="Exchange rows of experts, embeddings or sequences in pieces, each on its "
+        "way while the one before is computed; send them in 16 bit, or keep more of "
+        "them where they are needed.",
+    ),
+    Action(
+        cause="rows",
+        framework="PyTorch",
+        text="Do other work until the rows are there.",
+        code="sent = dist.all_to_all_single(out, rows, async_op=True); …; sent.wait()",
+    ),
+    Action(
+        cause="gradients",
         framework="any",
         text="Compute more per exchange: a larger batch, or several batches "
         "accumulated before the gradients are exchanged.",
     ),
     Action(
-        cause="any",
+        cause="gradients",
         framework="PyTorch",
         text="Let buckets of gradients start during the backward pass.",
         code="DistributedDataParallel(model, bucket_cap_mb=25, static_graph=True)",
     ),
     Action(
-        cause="any",
+        cause="gradients",
         framework="TensorFlow",
         text="Exchange gradients in packs, so that the first can start early.",
         code="tf.distribute.experimental.CommunicationOptions(bytes_per_pack=…)",
@@ -61,6 +74,9 @@ _ACTIONS: Final = (
         env="XLA_FLAGS=--xla_gpu_enable_latency_hiding_scheduler=true",
     ),
 )
+_ALL_TO_ALL: Final = "all-to-all"
+#: So much of what is exchanged is what it is about.
+_MOST: Final = 0.8
 _EXPOSED: Final = (
     (
         "Communication is exposed: {share_percent} of the time, {ms_per_step} a step, "
@@ -102,6 +118,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     warn = thresholds.exposed_warn
     critical = thresholds.exposed_critical
     verdict = judge_shares(_OWNED, shares, thresholds, warn=warn, critical=critical)
+    kinds = _kinds(shares, exchanged, verdict.share_percent)
     return owned_finding(
         _ITEM,
         _OWNED,
@@ -110,7 +127,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         verdict=verdict,
         thresholds=thresholds,
         warn=warn,
-        parts=_kinds(shares, exchanged, verdict.share_percent),
+        parts=kinds,
         facts=(
             Fact(
                 name="collectives",
@@ -121,7 +138,20 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         ),
         evidence=_evidence(shares, exchanged),
         inputs=("account", "collectives"),
+        **({"actions": _actions(kinds)} if verdict.status == "fail" else {}),
     )
+
+
+def _actions(kinds: tuple[Part, ...]) -> tuple[Action, ...]:
+    """Return what fits what is exchanged: an all-to-all carries no gradients."""
+    rows = sum(one.share_percent for one in kinds if one.name.endswith(_ALL_TO_ALL))
+    whole = sum(one.share_percent for one in kinds)
+    causes = {
+        "any",
+        *(("rows",) if rows else ()),
+        *(("gradients",) if rows < _MOST * whole or not whole else ()),
+    }
+    return tuple(one for one in _ACTIONS if one.cause in causes)
 
 
 def _evidence(

@@ -16,8 +16,10 @@ from stepscope.advice.judging.compared import (
     most_often,
     workers_of,
 )
+from stepscope.advice.judging.excess import most_of_excess
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.replaying.change import Levelled
+from stepscope.advice.signals.shares import account_signals
 from stepscope.advice.words import WAITING, Words
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
@@ -52,6 +54,10 @@ _WORDS: Final = Words(
     passed="all workers have the same amount of work",
     lead=(
         (
+            "More work falls to {named} than to the others, most of it in {detail}: "
+            "{ms_per_step} a step beyond their median."
+        ),
+        (
             "More work falls to {named} than to the others: {ms_per_step} a step "
             "beyond their median."
         ),
@@ -61,6 +67,11 @@ _WORDS: Final = Words(
         **WAITING,
         ("fail", None): (
             (
+                (
+                    "{ms_per_step} more work a step falls to {named} than to the "
+                    "median of the others, most of it in {detail}; it is the busiest "
+                    "in {busiest_in} of the steps."
+                ),
                 (
                     "{ms_per_step} more work a step falls to {named} than to the "
                     "median of the others; it is the busiest in {busiest_in} of the "
@@ -111,6 +122,8 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     names = [step.busiest for step in found.steps]
     busiest, percent = most_often(found.steps, names)
     same = percent >= thresholds.same_worker.value
+    accounted = signals.of(account_signals)
+    mean_ms = sum(known) / len(known) / PS_PER_MS if known else 0.0
     finding = judge_steps(
         _ITEM,
         signals,
@@ -121,6 +134,9 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         warn=thresholds.balance_warn,
         critical=thresholds.balance_critical,
         named=busiest if same else None,
+        detail=None
+        if busiest is None or isinstance(accounted, Unavailable)
+        else most_of_excess(accounted, busiest, mean_ms),
         facts=(
             Fact(name="busiest_in", value=percent if same else None, unit="percent"),
         ),
@@ -173,4 +189,4 @@ _PIPELINE: Final = Unavailable(
     "they do different work.",
     remedy="Nothing to do.",
 )
-RULE: Final = Rule(_ITEM, evaluate, COMPARED_READS, changes)
+RULE: Final = Rule(_ITEM, evaluate, (*COMPARED_READS, account_signals), changes)

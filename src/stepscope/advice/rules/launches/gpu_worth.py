@@ -12,12 +12,14 @@ from stepscope.advice.item import Item
 from stepscope.advice.judging.owned import OWNED_READS, Owned, shares_of
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.launch import launch_signals
+from stepscope.advice.signals.launches.set_up import set_up_signals
 from stepscope.advice.signals.record import record_grade
 from stepscope.advice.words import Words
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
+    from stepscope.advice.signals.shares import StepShares
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
 
@@ -78,7 +80,8 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     if isinstance(launching, Unavailable):
         return _ITEM.cannot_tell(launching)
     computing = shares.percent(*_COMPUTE)
-    giving = shares.percent(*_GIVING)
+    # Calls that set the device up are no giving of work: they come once.
+    giving = max(shares.percent(*_GIVING) - _once_percent(signals, shares), 0.0)
     latency = (
         launching.latency_ps
         if launching.latency_samples
@@ -111,9 +114,16 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     )
 
 
+def _once_percent(signals: Signals, shares: StepShares) -> float:
+    """Return the share of calls that set the device up for its first use."""
+    found = signals.of(set_up_signals)
+    waits = None if isinstance(found, Unavailable) else found.get(shares.label)
+    return waits.percent if waits is not None and waits.kind == "set_up" else 0.0
+
+
 _COMPUTE: Final = ("compute_16", "compute_tf32", "compute_32", "compute_64")
 #: Time in which work is given to the device, or its results are fetched.
 _GIVING: Final = ("launch", "copy_in", "copy_out")
 
 
-RULE: Final = Rule(_ITEM, evaluate, (*OWNED_READS, launch_signals))
+RULE: Final = Rule(_ITEM, evaluate, (*OWNED_READS, launch_signals, set_up_signals))

@@ -62,6 +62,19 @@ _ACTIONS: Final = (
         "begins, so that the first use of the device is over.",
     ),
     Action(
+        cause="first_runs",
+        framework="any",
+        text="Record later: let the program, and the profiler, run a few steps before "
+        "what is kept begins.",
+    ),
+    Action(
+        cause="first_runs",
+        framework="PyTorch",
+        text="Skip the first steps.",
+        code="torch.profiler.schedule(wait=2, warmup=2, active=6)",
+        recorder="framework",
+    ),
+    Action(
         cause="set_up",
         framework="PyTorch",
         text="Skip the first steps.",
@@ -162,6 +175,10 @@ _SET_UP: Final = (
     "The recording holds the first use of the device: for {set_up} of the time it "
     "waits while the host sets it up, most of it in {named}."
 )
+_FIRST_RUNS: Final = (
+    "The recording holds first runs of ops, far longer than their later ones: for "
+    "{first_runs} of the time the device waits for them, most of it for {named}."
+)
 _CAPTURED: Final = (
     "The recording holds the capture of a graph: for {captured} of the time what the "
     "host launches goes into the graph, and does not run."
@@ -187,6 +204,7 @@ _WORDS: Final = Words(
         **WAITING,
         ("fail", None): (_HOST, ("{pattern}",)),
         ("fail", "set_up"): ((_SET_UP,), _HOST),
+        ("fail", "first_runs"): ((_FIRST_RUNS,), _HOST),
         ("fail", "captured"): ((_CAPTURED,), _HOST),
         ("fail", "over"): (_OVER, _HOST),
     },
@@ -195,6 +213,7 @@ _WORDS: Final = Words(
         "host_ops": "ops that run on the host",
         "slow_host": "each launch call takes the host long",
         "set_up": "calls that set the device up",
+        "first_runs": "first runs of ops",
         "captured": "launches into a graph that is captured",
         "over": "the end of the program",
         "host_op": "one op's work on the host is most of it",
@@ -292,7 +311,7 @@ def _first_use(signals: Signals, shares: StepShares, owned: Owned) -> SetUp | No
 
 
 def _outside_steps(found: SetUp | None) -> tuple[Fact, ...]:
-    kinds = ("set_up", "captured", "over")
+    kinds = ("set_up", "first_runs", "captured", "over")
     return tuple(
         Fact(
             name=kind,
@@ -350,7 +369,7 @@ def _because(found: LaunchSignals, thresholds: Thresholds) -> tuple[str, ...]:
 
 def _actions(because: tuple[str, ...], traits: ProgramTraits) -> tuple[Action, ...]:
     """Return what to change; what is compiled need not be compiled once more."""
-    for alone in ("set_up", "captured", "over", "host_op"):
+    for alone in ("set_up", "first_runs", "captured", "over", "host_op"):
         if alone in because:
             return tuple(action for action in _ACTIONS if action.cause == alone)
     causes = {"any", *because}

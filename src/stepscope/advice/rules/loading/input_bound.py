@@ -13,11 +13,17 @@ import msgspec
 from stepscope.advice.finding import Action, Fact, Finding, Part
 from stepscope.advice.item import Item
 from stepscope.advice.judging.owned import OWNED_READS, Owned, owned_finding, shares_of
+from stepscope.advice.judging.pipelines import (
+    KERAS_WORKERS,
+    TO_FETCH_AHEAD,
+    WHOLE_BATCHES,
+)
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.device import device_signals
 from stepscope.advice.signals.input import input_signals
 from stepscope.advice.signals.loading.loader_calls import loader_calls
 from stepscope.advice.signals.loading.loader_workers import loader_workers
+from stepscope.advice.signals.loading.own_threads import made_in_own_threads
 from stepscope.advice.signals.loading.pipeline import pipeline_signals
 from stepscope.advice.signals.loading.practices import missing_practices
 from stepscope.advice.signals.loading.python_elements import python_elements
@@ -104,6 +110,18 @@ _ACTIONS: Final = (
         text="Send fewer bytes: keep images as uint8 and convert them on the device.",
     ),
 )
+_TO_PIN: Final = tuple(one for one in _ACTIONS if "pin_memory" in (one.code or ""))
+#: Where batches are copied from pinned memory already.
+_BESIDE: Final = (
+    Action(
+        cause="transfer",
+        framework="PyTorch",
+        text="The batch is copied from pinned memory already: copy the next one on a "
+        "stream of its own while this step computes.",
+        code="with torch.cuda.stream(copies): ahead = next(batches).to(device, "
+        "non_blocking=True)",
+    ),
+)
 #: Where data comes piece by piece, between the kernels that use it.
 _PIECES: Final = (
     Action(
@@ -121,16 +139,6 @@ _NATIVE: Final = (
         text="Replace Python in the pipeline by ops of the framework, or run it once, "
         "before training, and read what it made: it holds the interpreter's lock, so "
         "calls in parallel take turns.",
-    ),
-)
-#: Where Python makes them for a dataset of Keras, which can hand it to processes.
-_KERAS_WORKERS: Final = (
-    Action(
-        cause="fetch",
-        framework="TensorFlow",
-        text="Let the dataset's own worker processes make its batches ahead, and read "
-        "once what is the same in every epoch.",
-        code="PyDataset.__init__(self, workers=4, use_multiprocessing=True)",
     ),
 )
 _CACHE: Final = (
@@ -151,26 +159,6 @@ _HANDED_OVER: Final = (
         "come late: see which other work takes the host's cores, and send fewer bytes.",
     ),
 )
-#: Where elements are made in parallel, and a part of each batch when it is asked for.
-_TO_FETCH_AHEAD: Final = (
-    Action(
-        cause="fetch",
-        framework="TensorFlow",
-        text="Make batches ahead: the pipeline works in parallel, and does not end "
-        "with a prefetch.",
-        code="dataset.prefetch(tf.data.AUTOTUNE)",
-    ),
-)
-#: Where a parallel stage is called for each element, and calls are most of its work.
-_WHOLE_BATCHES: Final = (
-    Action(
-        cause="fetch",
-        framework="TensorFlow",
-        text="Batch before mapping, and let the function work on whole batches: it is "
-        "called for each element, and works only briefly each time.",
-        code="dataset.batch(n).map(f_of_a_batch)",
-    ),
-)
 #: What remains where elements are made in parallel and ahead.
 _REMAINING: Final = (
     Action(
@@ -179,6 +167,25 @@ _REMAINING: Final = (
         text="The batches are made in parallel and ahead already, and still come late: "
         "make each cheaper (fewer bytes, cheaper transformations, a faster store), or "
         "give the making more cores.",
+    ),
+)
+#: Where elements lay ready, and what hands them over came late.
+_WERE_READY: Final = (
+    Action(
+        cause="fetch",
+        framework="any",
+        text="The batches were ready when they were asked for, and were handed over "
+        "late: see which other work takes the host's cores.",
+    ),
+)
+#: Where a library makes the batches in threads of its own.
+_IN_OWN_THREADS: Final = (
+    Action(
+        cause="fetch",
+        framework="any",
+        text="NVIDIA DALI makes the batches in threads of its own: give it more of "
+        "them, and let it make batches further ahead.",
+        code="pipeline(batch_size=…, num_threads=8, prefetch_queue_depth=4)",
     ),
 )
 #: Where processes make the batches, fewer of them than there are cores.
@@ -327,6 +334,8 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
             verdict,
             least=thresholds.input_warn.value,
             pieces=_in_pieces(fetching, shares) is not None,
+            usual=_usual(shares, signals),
+            pinned=shares.label in fetching.pinned,
         )
         if failed
         else _missing_actions(fetching, shares, signals)
@@ -399,12 +408,25 @@ def _judge(
     return verdict
 
 
+def _usual(shares: StepShares, signals: Signals) -> tuple[Action, ...]:
+    """Return how batches are made in parallel and ahead where nothing does so yet."""
+    own = shares.host in signals.of(made_in_own_threads)
+    return _IN_OWN_THREADS if own else _FETCH
+
+
 def _actions(
-    missing: tuple[Action, ...], verdict: Verdict, *, least: float, pieces: bool
+    missing: tuple[Action, ...],
+    verdict: Verdict,
+    *,
+    least: float,
+    pieces: bool,
+    usual: tuple[Action, ...],
+    pinned: bool,
 ) -> tuple[Action, ...]:
     """Return what removes the causes that matter, the larger cause first.
 
-    What the pipeline does not do yet removes waits for a fetch.
+    What the pipeline does not do yet removes waits for a fetch; what is usual, silence
+    that may be the making of a batch.
 
     A cause matters by itself from a share of `least` percent on.
     """
@@ -418,8 +440,13 @@ def _actions(
         elif cause.cause == "transfer" and pieces:
             found += _PIECES
         else:
-            found += tuple(one for one in _ACTIONS if one.cause == cause.cause)
-            found += _FETCH if cause.cause == "unfed" else ()
+            found += _BESIDE if pinned and cause.cause == "transfer" else ()
+            found += tuple(
+                one
+                for one in _ACTIONS
+                if one.cause == cause.cause and not (pinned and one in _TO_PIN)
+            )
+            found += usual if cause.cause == "unfed" else ()
     return found
 
 
@@ -433,12 +460,15 @@ def _missing_actions(
     fetching: InputSignals, shares: StepShares, signals: Signals
 ) -> tuple[Action, ...]:
     """Return what a pipeline does not do yet; where it does all, what remains."""
+    usual = _usual(shares, signals)
+    if usual is not _FETCH:
+        return usual
     python = signals.of(python_elements).get(shares.host)
     pipeline = signals.of(pipeline_signals)
     lacks = missing_practices(pipeline, python)
     native = _NATIVE if "native_code" in lacks else ()
     if native and python is not None and python.of_keras:
-        return (*_KERAS_WORKERS, *native, *_ANY_FETCH)
+        return (*KERAS_WORKERS, *native, *_ANY_FETCH)
     stages = pipeline.stages
     if stages and fetching.ahead and not any(_WORKS.search(it.type) for it in stages):
         return _HANDED_OVER
@@ -446,13 +476,15 @@ def _missing_actions(
     # Stages show by themselves whether they fetch ahead.
     if sequential or not (fetching.parallel and (fetching.ahead or stages)):
         return (*native, *_FETCH)
+    if "ready" in lacks:
+        return (*native, *_WERE_READY)
     cache = _CACHE if "cache" in lacks else ()
     rest = tuple(one for one in _FETCH if one.framework == "any" and not cache)
     workers = None if stages else signals.of(loader_workers).get(shares.host)
     few = workers is not None and workers.workers < workers.cores
     remaining = _FEW_WORKERS if few else _REMAINING
-    practice = _TO_FETCH_AHEAD if "prefetch" in lacks else remaining
-    whole = _WHOLE_BATCHES if "vectorise" in lacks else ()
+    practice = TO_FETCH_AHEAD if "prefetch" in lacks else remaining
+    whole = WHOLE_BATCHES if "vectorise" in lacks else ()
     return (*native, *cache, *whole, *practice, *rest)
 
 
@@ -556,6 +588,7 @@ RULE: Final = Rule(
         input_signals,
         loader_calls,
         loader_workers,
+        made_in_own_threads,
         pipeline_signals,
         python_elements,
     ),

@@ -86,6 +86,12 @@ _ACTIONS: Final = (
         "prefetch; record for longer if they are not in the graph.",
     ),
     Action(
+        cause="ready",
+        framework="any",
+        text="The batches were ready when they were asked for: nothing upstream holds "
+        "them up. Look at the handing over: locks, and other work on the host's cores.",
+    ),
+    Action(
         cause="cheaper",
         framework="any",
         text="It is parallel and ahead already: make its function cheaper, or give it "
@@ -116,6 +122,7 @@ _WORDS: Final = Words(
         "cache": "nothing is cached",
         "workers": "the loader has no worker processes",
         "upstream": "what it fetches ahead comes too slowly",
+        "ready": "what it fetched ahead was ready, and was handed over late",
         "cheaper": "it is parallel and ahead already",
     },
 )

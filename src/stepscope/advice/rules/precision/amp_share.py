@@ -19,6 +19,7 @@ from stepscope.advice.signals.device import HOST_ONLY, device_signals
 from stepscope.advice.signals.precision import precision_signals
 from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.replaying.change import Faster
+from stepscope.advice.signals.running.traits import program_traits
 from stepscope.advice.words import Words
 from stepscope.tracer_remedies import RECORD_KERNEL_OPS
 from stepscope.unavailable import Unavailable
@@ -70,6 +71,12 @@ ACTIONS: Final = (
         text="Run the forward pass under autocast and scale the loss.",
         code="with torch.autocast('cuda', dtype=torch.float16): …  # with GradScaler",
     ),
+    Action(
+        cause="float16_forward",
+        framework="PyTorch",
+        text="Run the model under autocast, or keep its weights in float16.",
+        code="with torch.autocast('cuda', dtype=torch.float16): …",
+    ),
 )
 _RECORD_TYPES: Final = "Record tensor shapes, or the HLO of the compiled program."
 _SHARE: Final = ("Of the work that could run in 16 bit, {value:none} does.",)
@@ -98,6 +105,11 @@ _WORDS: Final = Words(
             _SHARE,
             _COST,
             ("It is a small part of the device's time.",),
+        ),
+        ("fail", "little"): (
+            _SHARE,
+            _COST,
+            ("All of it takes {share_percent} of the time.",),
         ),
         ("pass", None): ((*_SHARE, "No kernel does work that could run in 16 bit."),),
     },
@@ -224,8 +236,11 @@ def _judge(
     ):
         if narrow + unknown >= warn:
             return _ITEM.cannot_tell(_could_flip(narrow, unknown, warn))
-        if narrow + tf32 >= warn:
-            return _measured(signals, found, thresholds, status="fail", note="tf32")
+        share = _share_of_time(signals, found)
+        little = share is not None and share < thresholds.amp_least.value
+        if narrow + tf32 >= warn or little:
+            note = "tf32" if narrow + tf32 >= warn else "little"
+            return _measured(signals, found, thresholds, status="fail", note=note)
         return _measured(signals, found, thresholds, status="fail", severity="warn")
     if narrow < warn and narrow_of_all < thresholds.amp_info.value:
         note = "share_of_all"
@@ -405,6 +420,6 @@ def _share(part: float, whole: float) -> float | None:
 RULE: Final = Rule(
     _ITEM,
     evaluate,
-    (device_signals, kernel_work, precision_signals, record_grade),
+    (device_signals, kernel_work, precision_signals, program_traits, record_grade),
     changes,
 )

@@ -48,7 +48,7 @@ _ACTIONS: Final = (
         text="Divide parameters and optimizer state among devices.",
     ),
     Action(
-        cause="inference",
+        cause="engine",
         framework="any",
         text="A server of models takes memory ahead, for its cache of keys and values. "
         "Where something else needs room, let it take less.",
@@ -56,9 +56,16 @@ _ACTIONS: Final = (
         "sglang.launch_server … --mem-fraction-static 0.8",
     ),
     Action(
-        cause="inference",
+        cause="engine",
         framework="any",
         text="Answer fewer requests at once, or shorter ones.",
+    ),
+    Action(
+        cause="inference",
+        framework="any",
+        text="Work through the batch in smaller parts, keep no activations for "
+        "gradients, and drop results that nothing reads any more.",
+        code="with torch.inference_mode(): …",
     ),
     Action(
         cause="inference",
@@ -69,7 +76,7 @@ _ACTIONS: Final = (
 )
 _HELD: Final = tuple(
     f"{{peak_gib}} of {{capacity_gib}} GiB are in use at the peak ({{used}}){named}."
-    for named in ("; the largest part of it is that of {named}", "")
+    for named in ("; the largest part that was recorded is that of {named}", "")
 )
 _WORDS: Final = Words(
     passed="there is room in memory",

@@ -48,6 +48,19 @@ _ACTIONS: Final = (
         "graphs traced one by one.",
     ),
     Action(
+        cause="launched_before",
+        framework="any",
+        text="Wait for the device before the recording begins: it may still have "
+        "worked on what was launched earlier.",
+    ),
+    Action(
+        cause="waiting",
+        framework="any",
+        text="No graph was replayed, whose nodes could be missing. See whether other "
+        "programs use the device, which then takes turns (`nvidia-smi`, `rocm-smi "
+        "--showpids`); on Windows, the driver hands launches over in batches.",
+    ),
+    Action(
         cause="queued",
         framework="any",
         text="Record with the nodes of replayed graphs traced one by one, or once "
@@ -145,6 +158,14 @@ _ACTIONS: Final = (
     Action(
         cause="silent",
         framework="any",
+        recorder="nsight",
+        text="Record with calls of CUDA traced, and let the program run to its end.",
+        code="nsys profile --trace=cuda,nvtx …",
+    ),
+    Action(
+        cause="silent",
+        framework="any",
+        recorder="framework",
         text="Let the device tracer run, and record again.",
     ),
     Action(
@@ -184,6 +205,15 @@ _WORDS: Final = Words(
                 (
                     "Queued work was not recorded: for {share_percent} of the step the "
                     "device is idle with launched work waiting."
+                ),
+            ),
+        ),
+        ("fail", "waiting"): (
+            (
+                (
+                    "Launched work waits while the device is idle, for "
+                    "{share_percent} of the step, and nothing that was recorded says "
+                    "for what."
                 ),
             ),
         ),
@@ -273,6 +303,7 @@ _WORDS: Final = Words(
     },
     causes={
         "queued": "queued work that was not recorded",
+        "waiting": "launched work that waits",
         "unexplained": "time that nobody explains",
         "damaged": "a damaged file",
         "devices": "most devices without records",
@@ -341,7 +372,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     ]
     if any(one.word == "clocks" and one.severity == "critical" for one in flaws):
         # What seems queued by clocks that differ may be none of it.
-        flaws = [one for one in flaws if one.word != "queued"]
+        flaws = [one for one in flaws if one.owner != "queued"]
     unseen = _unseen(found)
     if not flaws and unseen is not None:
         return _ITEM.cannot_tell(unseen)
@@ -373,10 +404,18 @@ def _owned(
         percent = shares.percent(owner)
         if percent >= limit and not (owner == "queued" and _pauses(shares)):
             severity: Severity = "critical" if percent >= grave else "warn"
-            lost = owner == "unexplained" and capture.damaged
-            word = "damaged" if lost else owner
+            word = _word(owner, capture, shares)
             flaws.append(_Flaw(word, severity, percent, owner))
     return flaws
+
+
+def _word(owner: str, capture: CaptureSignals, shares: StepShares) -> str:
+    """Return the stable word of time that nobody explains, by its owner."""
+    if owner == "unexplained":
+        return "damaged" if capture.damaged else owner
+    # Work that was launched before the recording is as little in it as a graph's nodes.
+    missing = capture.replays or _is_at_the_begin(shares)
+    return "queued" if missing else "waiting"
 
 
 def _is_at_the_begin(shares: StepShares) -> bool:
@@ -515,7 +554,7 @@ def _outside(signals: Signals, shares: StepShares) -> float | None:
 def _remedy(word: str, capture: CaptureSignals, shares: StepShares) -> str:
     """Return the cause whose action removes a flaw, given what was in force."""
     if word == "queued" and _is_at_the_begin(shares):
-        return "queued_before"
+        return "queued_before" if capture.replays else "launched_before"
     if word == "unexplained" and capture.functions:
         return "annotate"
     same = {"dropped": "lost", "in_doubt": "silent"}

@@ -18,7 +18,7 @@ from stepscope.advice.finding import (
     Saving,
 )
 from stepscope.advice.item import Item
-from stepscope.advice.judging.collecting import collecting
+from stepscope.advice.judging.collecting import COLLECTING
 from stepscope.advice.judging.host_functions import (
     FUNCTION_READS,
     OWNER,
@@ -468,7 +468,14 @@ def _named(
     parts = shares.parts(OWNER, place="inside")
     if shares.device is not None:
         around = signals.of(enclosing_functions).get(shares.label)
-        return parts if around is None else (around, *parts)
+        if around is None:
+            return parts
+        place = (around.function, around.file, around.line)
+        # What it does itself is a part of what it holds.
+        return (
+            around,
+            *(it for it in parts if (it.function, it.file, it.line) != place),
+        )
     called = tuple(one.part for one in functions if one is not fault)
     told = {_key(one) for one in (*called, *((fault.part,) if fault else ()))}
     rest = tuple(
@@ -542,7 +549,7 @@ def _fitting(
             return actions
     if runs.mostly_collects(part):
         by_hand = signals.of(collected_by_hand).get(runs.host)
-        return collecting(by_hand=by_hand)
+        return COLLECTING[by_hand]
     for kind in LIBRARY_KINDS:
         if runs.mostly_in(part, kind.is_done_by):
             return kind.actions

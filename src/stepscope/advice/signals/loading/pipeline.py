@@ -35,6 +35,8 @@ class Stage(Frozen, frozen=True):
         runs_per_call: How often it ran for a call.
         mean_self_ps: Mean time of its own of a run.
         transparent: Whether it only passes elements on.
+        ready_percent: Share of that waiting in which all that it fetches ahead had
+            been made before it was asked; 0 where it fetches nothing ahead.
     """
 
     type: str
@@ -44,6 +46,7 @@ class Stage(Frozen, frozen=True):
     runs_per_call: float
     mean_self_ps: float
     transparent: bool
+    ready_percent: float = 0.0
 
 
 class PipelineSignals(Frozen, frozen=True):
@@ -107,6 +110,15 @@ def _pipelines(
     numbered = calls.calls.with_row_index("call").with_columns(
         pl.col("call").cast(pl.Int32)
     )
+    consumer = graph.stages["consumer"].gather(calls.stages["stage"])
+    fed = (
+        calls.stages.with_columns(consumer.alias("consumer"))
+        .group_by("call", "consumer")
+        .agg(pl.col("blocking").any().alias("waited"))
+    )
+    all_stages = calls.stages.join(
+        fed, left_on=["call", "stage"], right_on=["call", "consumer"], how="left"
+    )
     found = []
     for pipeline, on_device in enumerate(graph.pipelines["device"]):
         mine = numbered.filter(pl.col("pipeline") == pipeline)
@@ -114,9 +126,12 @@ def _pipelines(
         if on_device or not total:
             continue
         rows = (
-            calls.stages.join(mine.select("call"), on="call", how="semi")
+            all_stages.join(mine.select("call"), on="call", how="semi")
             .group_by("stage")
-            .agg(pl.col("self_ps", "critical_ps", "executions").sum())
+            .agg(
+                pl.col("self_ps", "critical_ps", "executions").sum(),
+                pl.col("critical_ps").filter(~pl.col("waited")).sum().alias("ready_ps"),
+            )
         )
         stages = [
             _stage(graph.stages.row(row["stage"], named=True), row, total, len(mine))
@@ -130,12 +145,15 @@ def _pipelines(
 def _stage(
     facts: dict[str, object], row: dict[str, int], total: int, calls: int
 ) -> Stage:
+    waited = row["critical_ps"]
+    ahead = bool(facts["asynchronous"]) and waited > 0
     return Stage(
         type=str(facts["type"]),
         name=str(facts["long_name"]),
         depth=int(str(facts["depth"])),
-        percent=100 * row["critical_ps"] / total,
+        percent=100 * waited / total,
         runs_per_call=row["executions"] / calls,
         mean_self_ps=row["self_ps"] / max(row["executions"], 1),
         transparent=bool(facts["transparent"]),
+        ready_percent=100 * row["ready_ps"] / waited if ahead else 0.0,
     )

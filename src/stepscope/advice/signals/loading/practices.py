@@ -52,12 +52,22 @@ def missing_practices(
         ("native_code", _is_python(share, python)),
     )
     lacking = tuple(name for name, holds in tests if holds)
+    if not lacking and _were_ready(stages):
+        return ("ready",)
     made = reading + mapping + share.get("ParallelMap", 0.0)
     cached = ("cache",) if made >= _MUCH and "Cache" not in types else ()
     if lacking:
         return (*lacking, *cached)
     waiting = share.get("Prefetch", 0.0) >= _MUCH
     return ("upstream" if waiting else "cheaper", *cached)
+
+
+def _were_ready(stages: Sequence[Stage]) -> bool:
+    """Return whether a batch mostly waits for the handing over of what lay ready."""
+    ahead = [one for one in stages if one.type == "Prefetch"]
+    waited = sum(one.percent for one in ahead)
+    ready = sum(one.percent * one.ready_percent / 100 for one in ahead)
+    return waited >= _MUCH and ready >= waited / 2
 
 
 def _is_python(share: Mapping[str, float], python: PythonElements | None) -> bool:

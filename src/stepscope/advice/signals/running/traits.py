@@ -24,6 +24,8 @@ __all__ = ["ProgramTraits", "fitting", "program_traits", "traits_of"]
 
 #: Ranges and nodes that PyTorch's compiler puts around what it compiled.
 _COMPILED: Final = r"^Torch-Compiled Region|^## Call CompiledFxGraph|^CompiledFunction"
+#: Nodes of PyTorch's graph of gradients.
+_BACKWARD: Final = r"^autograd::engine::evaluate_function|Backward\d*$"
 
 
 class ProgramTraits(Frozen, frozen=True, eq=True):
@@ -32,6 +34,7 @@ class ProgramTraits(Frozen, frozen=True, eq=True):
     Attributes:
         compiled: Whether parts of it ran as PyTorch's compiler made them.
         updates: Whether it updates weights; True where nothing can be said.
+        trains: Whether it updates weights or computes gradients; likewise.
         engine: Whether a serving engine runs its model.
         graphed: Whether calls of graphs take more of its time than ops that run one
             by one.
@@ -39,6 +42,7 @@ class ProgramTraits(Frozen, frozen=True, eq=True):
 
     compiled: bool = False
     updates: bool = True
+    trains: bool = True
     engine: bool = False
     graphed: bool = False
 
@@ -46,7 +50,7 @@ class ProgramTraits(Frozen, frozen=True, eq=True):
 @signal(event_kinds)
 def program_traits(profile: ProfileData, _: Thresholds) -> ProgramTraits:
     """Look at the names of what ran on any host."""
-    compiled = updates = told = engine = False
+    compiled = updates = backward = told = engine = False
     in_graphs = 0
     for host in profile.hosts:
         kinds = profile.derived(host, event_kinds)
@@ -59,8 +63,8 @@ def program_traits(profile: ProfileData, _: Thresholds) -> ProgramTraits:
         ):
             continue
         told |= bool(kinds.is_op().any())
-        named = types["name"].str.contains(_COMPILED).fill_null(value=False).to_numpy()
-        compiled |= bool(len(picked(handles(events, "type"), named)))
+        compiled |= _ran(events, types, _COMPILED)
+        backward |= _ran(events, types, _BACKWARD)
         updates |= bool(kinds.has(EventFlag.OPTIMIZER).any())
         engine |= bool(kinds.has(EventFlag.ENGINE_ITERATION).any())
         in_graphs += _time_of(events, kinds.has(EventFlag.FUNCTION_CALL))
@@ -68,9 +72,16 @@ def program_traits(profile: ProfileData, _: Thresholds) -> ProgramTraits:
     return ProgramTraits(
         compiled=compiled,
         updates=updates or not told,
+        trains=updates or backward or not told,
         engine=engine,
         graphed=in_graphs > 0,
     )
+
+
+def _ran(events: pl.DataFrame, types: pl.DataFrame, pattern: str) -> bool:
+    """Return whether anything of a name ran."""
+    named = types["name"].str.contains(pattern).fill_null(value=False).to_numpy()
+    return bool(len(picked(handles(events, "type"), named)))
 
 
 def _time_of(events: pl.DataFrame, types: NDArray[np.bool_]) -> int:
@@ -86,6 +97,9 @@ def traits_of(signals: Signals) -> ProgramTraits:
 
 
 def fitting(actions: tuple[Action, ...], signals: Signals) -> tuple[Action, ...]:
-    """Leave out what is for programs that update weights, or for those that do not."""
-    wrong = "inference" if traits_of(signals).updates else "training"
-    return tuple(action for action in actions if action.cause != wrong)
+    """Leave out what is for programs of another kind: training, inference, engines."""
+    traits = traits_of(signals)
+    wrong = {"inference", "engine"} if traits.updates else {"training"}
+    if not traits.engine:
+        wrong.add("engine")
+    return tuple(action for action in actions if action.cause not in wrong)

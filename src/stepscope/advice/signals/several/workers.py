@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
 
-__all__ = ["ONE_WORKER", "StepWorkers", "WorkerSignals", "worker_signals"]
+__all__ = ["HOST_WORK", "ONE_WORKER", "StepWorkers", "WorkerSignals", "worker_signals"]
 
 ONE_WORKER: Final = Unavailable(
     code="NO_SAMPLES",
@@ -38,7 +38,7 @@ ONE_WORKER: Final = Unavailable(
 )
 #: What a worker of a program that uses no device does by itself: neither a wait for
 #: other workers nor one for data.
-_HOST_WORK: Final = ("host_compute", "compilation", "output")
+HOST_WORK: Final = ("host_compute", "compilation", "output")
 
 
 class StepWorkers(Frozen, frozen=True):
@@ -179,7 +179,7 @@ def _work_ms(worker: Worker | WorkerSummary, *, on_host: bool) -> float | None:
     """Return the work of a worker; of a program without devices that of its host."""
     if not on_host:
         return worker.device_work_ms
-    return sum(worker.breakdown_ms.get(name, 0.0) for name in _HOST_WORK)
+    return sum(worker.breakdown_ms.get(name, 0.0) for name in HOST_WORK)
 
 
 def _ps(ms: float) -> int:

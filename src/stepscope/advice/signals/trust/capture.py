@@ -23,6 +23,8 @@ __all__ = ["CaptureSignals", "capture_signals"]
 
 #: Names of copies that a recording lists among the kernels.
 _COPY: Final = r"(?i)^(copy|memcpy)"
+#: Calls that replay a graph of launches, of CUDA, ROCm and XLA.
+_REPLAY: Final = r"(?i)graph_?(?:exec_?)?launch|command_?buffer"
 #: Doubts about a recording by which its producer says that records are missing.
 _COUNTERS: Final = frozenset({"dropped_events", "truncated_file"})
 #: Doubts about a file of which a part is missing.
@@ -43,6 +45,7 @@ class CaptureSignals(Frozen, frozen=True):
         copying: How many of these copied within or between devices, and ran no kernel:
             a program sends data only where it is computed on.
         functions: Whether the program's functions were recorded.
+        replays: Whether a call that replays a graph was recorded.
         without_launch_percent: Share of the device work of which no launch call was
             recorded; None where either side was not recorded.
     """
@@ -55,6 +58,7 @@ class CaptureSignals(Frozen, frozen=True):
     computing: int
     copying: int
     functions: bool
+    replays: bool
     without_launch_percent: float | None
 
 
@@ -66,7 +70,7 @@ def capture_signals(profile: ProfileData, _: Thresholds) -> CaptureSignals:
     ranks: int | None = None
     most = (0, 0, 0)
     alone = work = 0
-    functions = False
+    functions = replays = False
     for host in profile.hosts:
         for note in profile.trace(host).quality_notes():
             damaged |= note.kind in _DAMAGED
@@ -79,6 +83,9 @@ def capture_signals(profile: ProfileData, _: Thresholds) -> CaptureSignals:
         most = max(most, _devices(profile, host))
         frames = profile.derived(host, function_frames)
         functions |= not isinstance(frames, Unavailable)
+        types = profile.table(host, "event_types")
+        if not isinstance(types, Unavailable):
+            replays |= bool(types["name"].str.contains(_REPLAY).any())
         untied, all_of_it = _untied(profile, host)
         alone, work = alone + untied, work + all_of_it
     return CaptureSignals(
@@ -90,6 +97,7 @@ def capture_signals(profile: ProfileData, _: Thresholds) -> CaptureSignals:
         computing=most[1],
         copying=most[2],
         functions=functions,
+        replays=replays,
         without_launch_percent=100 * alone / work if work else None,
     )
 

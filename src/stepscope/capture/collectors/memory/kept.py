@@ -108,9 +108,12 @@ def _added(
         more = now.graph_bytes - graph_bytes
         grew = graph_bytes > 0 and more > 0
         return Added(now.length - length, 0, more) if grew else None
-    if identity != was or length < _BEFORE or not is_container(now.value):
+    if identity != was or not length or not is_container(now.value):
         return None
     added = added_to(now, length)
+    # No buffer of batches holds graphs of gradients.
+    if length < _BEFORE and not added.graph_bytes:
+        return None
     is_kept = added.graph_bytes or (added.array_bytes and isinstance(now.value, list))
     return added if is_kept else None
 

@@ -16,6 +16,7 @@ from stepscope.rundir import shown_name
 from stepscope.trace.devices import DEVICES
 from stepscope.trace.environment import ENVIRONMENT
 from stepscope.unavailable import Unavailable
+from stepscope.units import PS_PER_S
 
 if TYPE_CHECKING:
     from stepscope.formats.kineto.decoded.recording import Recording
@@ -32,6 +33,10 @@ __all__ = [
 
 FORMAT: Final = "Kineto JSON"
 
+#: A recording so many times as long as its work is not judged by its work alone, where
+#: it is longer by more than starting and stopping the recorder takes.
+_SILENT: Final = 2
+_STARTING_PS: Final = PS_PER_S
 #: Kinds of tracks that hold no work of the program.
 _NO_WORK: Final = ("overhead", "counters")
 _AMD: Final = Pattern(r"\bAMD\b|Instinct|Radeon|gfx\d", re.IGNORECASE)
@@ -53,7 +58,7 @@ def environment(recording: Recording) -> pl.DataFrame:
     """Return the one row that says what this capture was."""
     start = recording.start_unix_ns
     window = recording.timeline.hull(_recorder(recording))
-    hull = recording.timeline.hull(work_tracks(recording))
+    hull = _recorded(window, recording.timeline.hull(work_tracks(recording)))
     host = recording.field("host_name")
     row = {
         "file": shown_name(recording.path),
@@ -77,6 +82,18 @@ def environment(recording: Recording) -> pl.DataFrame:
         "end_ps": hull and hull[1],
     }
     return pl.DataFrame([row], schema=ENVIRONMENT.dtypes())
+
+
+def _recorded(
+    window: tuple[int, int] | None, work: tuple[int, int] | None
+) -> tuple[int, int] | None:
+    """Return what is judged: the work, or all of a recording that is mostly silent."""
+    if window is None or work is None:
+        return work
+    whole = min(window[0], work[0]), max(window[1], work[1])
+    worked_ps, recorded_ps = work[1] - work[0], whole[1] - whole[0]
+    silent = recorded_ps > max(_SILENT * worked_ps, worked_ps + _STARTING_PS)
+    return whole if silent else work
 
 
 def _version(recording: Recording, name: str) -> int | None:

@@ -147,7 +147,8 @@ def _in_place(path: Path) -> Database:
         raise BadInput.at(
             path, why, "Wait until the export is finished, or export the report again."
         )
-    return Database(_connected(path), open_bytes(path)[0])
+    data = open_bytes(path)[0]
+    return Database(_connected(path), data)
 
 
 def _connected(path: Path) -> sqlite3.Connection:

@@ -11,7 +11,8 @@ import polars as pl
 from stepscope.formats.nsight_systems.database.connection import EXPORT_AGAIN
 from stepscope.formats.nsight_systems.database.declared import PRIVATE
 from stepscope.formats.nsight_systems.tables.clocks import device_clock_notes
-from stepscope.trace.quality import QualityNote, notes_frame
+from stepscope.formats.nsight_systems.tables.unused import IN_DOUBT, unused_devices
+from stepscope.trace.quality import DEVICE_IN_DOUBT, QualityNote, notes_frame
 from stepscope.trace.reading.shared_notes import launch_and_copy_notes
 from stepscope.trace.reading.texts import shortened
 from stepscope.units import PS_PER_NS, duration_text
@@ -45,6 +46,7 @@ def quality(recording: Recording, activity: Activity) -> pl.DataFrame:
         *_graphs(recording),
         *_without_work(recording),
         *_devices(recording),
+        *_in_doubt(recording, activity),
         *_overhead(recording),
         *_clock(recording),
         *device_clock_notes(recording),
@@ -202,6 +204,19 @@ def _devices(recording: Recording) -> Iterator[QualityNote]:
             scope="file",
             message=f"{len(used)} of the {listed} devices (GPU) of this machine did "
             "work of the recorded processes; other processes may have used the others.",
+        )
+
+
+def _in_doubt(recording: Recording, activity: Activity) -> Iterator[QualityNote]:
+    why = None if activity.frame.height else unused_devices(recording)
+    if why in IN_DOUBT:
+        yield QualityNote(
+            kind=DEVICE_IN_DOUBT,
+            severity="warning",
+            count=len(recording.gpus.listed),
+            scope="file",
+            message=why.reason,
+            remedy=why.remedy,
         )
 
 

@@ -1,0 +1,60 @@
+"""Whether the program used any of the devices that a database lists."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from stepscope.formats.idle_devices import NO_CALL_GIVES_WORK, gives_work, idle_devices
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from stepscope.formats.nsight_systems.decoded.recording import Recording
+
+__all__ = ["IN_DOUBT", "unused_devices"]
+
+_NO_GPU: Final = Unavailable(
+    code="NO_DEVICE_PLANE",
+    reason="The database lists no GPU and holds no call of CUDA: the program ran on "
+    "the CPU, or CUDA was not recorded.",
+    remedy="If the program used a GPU, record with `nsys profile --trace=cuda,nvtx`.",
+)
+#: Nsight Systems lists the GPUs of the machine, whatever the program does.
+_NEVER_CALLED: Final = Unavailable(
+    code="NO_DEVICE_PLANE",
+    reason="A GPU is listed, and neither its work nor a call of CUDA was recorded: the "
+    "program ran on the CPU, or ended before, or CUDA was not traced.",
+    remedy="If the program used the GPU, let it run to its end under `nsys profile "
+    "--trace=cuda,nvtx`, and look at what it printed.",
+)
+_CALLS_LOST: Final = Unavailable(
+    code="NO_DEVICE_PLANE",
+    reason="A GPU is listed, no recorded call gave it work, and Nsight Systems says "
+    "that it lost events of CUDA: whether the program used it is not known.",
+    remedy="Let the program run to its end under `nsys profile --trace=cuda,nvtx`, "
+    "with an Nsight Systems that knows the driver.",
+)
+#: Why there is no work of a device of which nothing says whether it was used.
+IN_DOUBT: Final = (_NEVER_CALLED, _CALLS_LOST)
+#: What Nsight Systems notes, whatever the severity, where calls may be missing.
+_LOST: Final = (
+    r"(?i)not all CUDA events|CUPTI events might be missing|CUDA profiling might"
+)
+
+
+def unused_devices(recording: Recording) -> Unavailable | None:
+    """Return why devices have no work where none has; None where they were used.
+
+    That the program gave them none needs calls that were recorded whole.
+    """
+    calls = recording.host.calls
+    if calls.is_empty():
+        return _NEVER_CALLED if recording.gpus.listed else _NO_GPU
+    texts = pl.Series(recording.names.texts(), dtype=pl.String)
+    if gives_work(texts.gather(calls["name"].unique().sort())):
+        return None
+    notes = recording.export.frame("DIAGNOSTIC_EVENT")["text"].drop_nulls()
+    if recording.gpus.listed and notes.str.contains(_LOST).any():
+        return _CALLS_LOST
+    return idle_devices(NO_CALL_GIVES_WORK)
