@@ -9,7 +9,7 @@ from typing import Final
 
 from stepscope.advice.finding import Action
 
-__all__ = ["BY_HAND", "FEWER_OBJECTS", "FREEZE", "collecting"]
+__all__ = ["BY_HAND", "COLLECTING", "FEWER_OBJECTS", "FREEZE"]
 
 BY_HAND: Final = Action(
     cause="any",
@@ -32,14 +32,10 @@ FEWER_OBJECTS: Final = Action(
     text="Make fewer Python objects per batch: arrays in place of lists and "
     "dictionaries of numbers.",
 )
-
-
-def collecting(*, by_hand: bool | None) -> tuple[Action, ...]:
-    """Return what fits a function that mostly collects garbage.
-
-    Args:
-        by_hand: Whether the program asks for collections; None where it is unknown.
-    """
-    if by_hand is None:
-        return (FEWER_OBJECTS, FREEZE, BY_HAND)
-    return (BY_HAND,) if by_hand else (FEWER_OBJECTS, FREEZE)
+#: What fits a function that mostly collects garbage, by whether the program asks for
+#: collections; None where that is unknown.
+COLLECTING: Final[dict[bool | None, tuple[Action, ...]]] = {
+    True: (BY_HAND,),
+    False: (FEWER_OBJECTS, FREEZE),
+    None: (FEWER_OBJECTS, FREEZE, BY_HAND),
+}

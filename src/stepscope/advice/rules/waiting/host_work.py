@@ -18,7 +18,7 @@ from stepscope.advice.finding import (
     Saving,
 )
 from stepscope.advice.item import Item
-from stepscope.advice.judging.collecting import collecting
+from stepscope.advice.judging.collecting import COLLECTING
 from stepscope.advice.judging.host_functions import (
     FUNCTION_READS,
     OWNER,
@@ -549,7 +549,7 @@ def _fitting(
             return actions
     if runs.mostly_collects(part):
         by_hand = signals.of(collected_by_hand).get(runs.host)
-        return collecting(by_hand=by_hand)
+        return COLLECTING[by_hand]
     for kind in LIBRARY_KINDS:
         if runs.mostly_in(part, kind.is_done_by):
             return kind.actions
