@@ -100,7 +100,7 @@ function Summary({ id, memory }: { id: string; memory: Memory }) {
         <h2>At the peak of the recording</h2>
         <table class="twin">
           <tbody>
-            <Line title="Timestamp" field={`${of}.peak.time_ms`} exact={peak?.time_ms ?? null} shown={ms(peak?.time_ms)} />
+            <Line title="Time" field={`${of}.peak.time_ms`} exact={peak?.time_ms ?? null} shown={ms(peak?.time_ms)} />
             <Line title="Stack reservation" field={`${of}.peak.stack_bytes`} exact={peak?.stack_bytes ?? null} shown={size(peak?.stack_bytes, peak?.memory_in_use_bytes)} />
             <Line title="Heap allocation" field={`${of}.peak.heap_bytes`} exact={peak?.heap_bytes ?? null} shown={size(peak?.heap_bytes, peak?.memory_in_use_bytes)} />
             <Line title={partly(memory) ? "Free, of what is reserved" : "Free memory"} field={`${of}.peak.free_bytes`} exact={peak?.free_bytes ?? null} shown={size(peak?.free_bytes)} />
