@@ -64,6 +64,24 @@ def test_sizes_of_a_column_have_one_unit(view: View) -> None:
         assert len(set(units)) == 1
 
 
+@pytest.mark.profiles
+def test_a_large_size_does_not_hide_the_small_ones(view: View, server: Server) -> None:
+    """Beside 1.82 GiB most rows said <0.01 GiB."""
+    if "starved" not in server.runs:
+        pytest.skip("needs the profiles of others")
+    view.go("memory_profile", run="starved")
+    table = list(view.tables())[-1]
+    sizes = [
+        (int(exact), text)
+        for row in table["cells"]
+        for column, exact, text in row
+        if column == "allocation_bytes"
+    ]
+    assert all(text.endswith(" MiB") for _, text in sizes)
+    hidden = [exact for exact, text in sizes if text.startswith("<")]
+    assert max(hidden) < 2**20 / 100
+
+
 def test_input_work_that_nothing_could_show_is_not_said_to_be_none(
     view: View, server: Server
 ) -> None:

@@ -180,7 +180,7 @@ function TopOps({ data }: { data: OverviewPageResult }) {
         inTrace={(row) => ({ op: String(row.name) })}
         columns={[
           "rank", { name: "self_time_us", bar: true }, "self_time_percent", "name: Operation",
-          "category", "cumulative_percent: Added up (%)", "occurrences: Runs", "tensor_core_eligible: Fits Tensor Cores", "tensor_core_used: On Tensor Cores",
+          ...(data.top_ops?.every((each) => each.category === each.name) ? [] : ["category"]), "cumulative_percent: Added up (%)", "occurrences: Runs", "tensor_core_eligible: Fits Tensor Cores", "tensor_core_used: On Tensor Cores",
         ]}
       />
       <a href={link({ page: "framework_op_stats" })}>All operations</a>
