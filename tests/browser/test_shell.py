@@ -311,10 +311,12 @@ def test_a_server_that_is_away_for_a_moment_costs_nothing(view: View) -> None:
     view.expected("ERR_FAILED")
 
 
+@pytest.mark.parametrize("first", ["findings", "framework_op_stats"])
 def test_pages_without_data_are_marked_with_the_reason(
-    view: View, server: Server
+    view: View, server: Server, first: str
 ) -> None:
-    view.go("findings", run="jax")
+    """Whichever page is seen first: some showed it of none but themselves."""
+    view.go(first, run="jax")
     why = server.show("jax", "kernel_stats")["unavailable"]["reason"]
     link = view.page.locator("nav a", has_text="Kernels")
     assert link.get_attribute("title") == why

@@ -7,9 +7,9 @@ const ROWS: [keyof Statistics, string][] = [
   ["p95", "95th percentile"], ["min", "Shortest"], ["max", "Longest"],
 ];
 
-/** A sample in milliseconds in six numbers; nothing where none was taken. */
+/** A sample in milliseconds in six numbers; nothing where none was taken, or one alone. */
 export function StatisticsTable({ of, field, caption }: { of: Statistics | null; field: string; caption: string }) {
-  if (!of || of.mean === null) return null;
+  if (!of || of.mean === null || of.std === null) return null;
   return (
     <section class="panel">
       <h2>{caption}</h2>

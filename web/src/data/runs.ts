@@ -2,7 +2,7 @@
 import { effect, signal } from "@preact/signals";
 
 import { change, run, state } from "../state/url";
-import { ask, type Refusal } from "./client";
+import { address, ask, type Refusal } from "./client";
 import type { Unavailable } from "./made/types";
 
 export interface Run {
@@ -40,6 +40,24 @@ export const lost = signal<Refusal | null>(null);
 export const notice = signal<string | null>(null);
 /** Tools that have nothing to show of the run, and why, as far as that is known. */
 export const absent = signal<Record<string, Unavailable>>({});
+
+let learnt = "";
+
+/** Nothing is known of another run, or of other hosts. */
+export function forget(): void {
+  learnt = "";
+  absent.value = {};
+}
+
+/** Which pages hold nothing: asked once a page is there, so that none waits for it. */
+export async function learn(seen: typeof absent.value | null): Promise<void> {
+  absent.value = { ...absent.value, ...seen };
+  const where = address("findings");
+  if (where === learnt) return;
+  learnt = where;
+  const told = await ask<{ absent: typeof absent.value }>(where).catch(() => null);
+  if (told && where === learnt) absent.value = { ...absent.value, ...told.absent };
+}
 
 const NOTICE_MS = 30_000;
 let closing: ReturnType<typeof setTimeout> | undefined;

@@ -97,7 +97,7 @@ function DeviceSide({ data }: { data: InputPipelineResult }) {
   return (
     <>
       <Chart
-        title="Device side: step time by step"
+        title={data.device_step_time_ms ? "Device side: step time by step" : "Step time by step"}
         controls={
           <Pick label="Parts shown" value={state.value.view ?? "all"} of={PARTS} onPick={(view) => change({ view })} />
         }
@@ -138,13 +138,13 @@ function Range({ data }: { data: InputPipelineResult }) {
         />
       }
     >
-      {course && <Band label="Share of each step that is input" each="step" shares={shares} />}
+      {course && <Band label="Share of each step that is input" each="Step" shares={shares} />}
       <Twin
         caption="Over the steps, long and short ones alike"
         head={["Average", "Standard deviation", "Least", "Most"]}
         rows={[[of.mean, of.std, of.min, of.max].map(percent)]}
       />
-      <DataTable tool="input_pipeline_analyzer" table="devices" caption="workers" />
+      {data.devices.length > 1 && <DataTable tool="input_pipeline_analyzer" table="devices" caption="workers" />}
     </Chart>
   );
 }
@@ -164,8 +164,8 @@ function HostSide({ data }: { data: InputPipelineResult }) {
   return (
     <section class="panel" aria-label="Host side">
       <h2>Host side: input processing time</h2>
+      <p>Work of the host's threads, added up; not what a step waits for. Shares are of all of it.</p>
       <table class="twin">
-        <caption>Work of the host's threads, added up; not what a step waits for. Shares are of all of it.</caption>
         <tbody>
           {Object.entries(INPUT_KINDS).map(([name, title]) => (
             <tr key={name}>

@@ -26,7 +26,7 @@ function Memories({ data, options }: { data: MemoryProfileResult; options: Recor
   const id = names.find((each) => each === state.value.mem) ?? names[0];
   const memory = id === undefined ? undefined : data.memories[id];
   if (id === undefined || !memory) return null;
-  const most = Math.max(...memory.breakdown.map((row) => cell(row, "allocation_bytes") ?? 0), 0);
+  const inColumn = sizes(memory.breakdown);
   return (
     <>
       <p>
@@ -38,7 +38,7 @@ function Memories({ data, options }: { data: MemoryProfileResult; options: Recor
       ) : (
         <Timeline id={id} memory={memory} />
       )}
-      {memory.lines.length > 0 && <Lines id={id} options={options} />}
+      {memory.lines.length > 0 && <Lines id={id} rows={memory.lines} options={options} />}
       <section class="panel" aria-label="Memory breakdown">
         <h2>
           What was alive at {ms(memory.breakdown_time_ms)}
@@ -52,7 +52,7 @@ function Memories({ data, options }: { data: MemoryProfileResult; options: Recor
           options={options}
           columns={[
             { name: "allocation_bytes", title: "Allocation size", show: inColumn, bar: true },
-            { name: "requested_bytes", title: "Requested size", show: (bytes, largest) => inColumn(bytes, largest, most) },
+            { name: "requested_bytes", title: "Requested size", show: inColumn },
             "op_name", "occurrences", "region_type", "data_type", "tensor_shape: Shape", "source: Line of the program",
           ]}
         />
@@ -62,7 +62,7 @@ function Memories({ data, options }: { data: MemoryProfileResult; options: Recor
 }
 
 /** Which lines of the program asked for what was alive, with the stack that holds most. */
-function Lines({ id, options }: { id: string; options: Record<string, string> }) {
+function Lines({ id, rows, options }: { id: string; rows: Row[]; options: Record<string, string> }) {
   return (
     <section class="panel" aria-label="Memory by line of the program">
       <h2>Which lines asked for it</h2>
@@ -72,7 +72,7 @@ function Lines({ id, options }: { id: string; options: Record<string, string> })
         caption="program lines"
         options={options}
         columns={[
-          { name: "allocation_bytes", title: "Allocation size", show: inColumn, bar: true },
+          { name: "allocation_bytes", title: "Allocation size", show: sizes(rows), bar: true },
           "share_percent: Share", "source: Line of the program", "occurrences", "stacks",
         ]}
       />
@@ -80,8 +80,13 @@ function Lines({ id, options }: { id: string; options: Record<string, string> })
   );
 }
 
-/** Bytes in the unit of the largest, here or beside: what was asked for stands in the unit of what was given. */
-const inColumn = (cell: Cell, largest: number | null, beside = 0) => size(Number(cell), Math.max(largest ?? 0, beside));
+/** Bytes in one unit: that of the largest of these rows, or the next one where that would hide the least. */
+function sizes(rows: Row[]): (bytes: Cell) => string {
+  const known = rows.map((row) => cell(row, "allocation_bytes") ?? 0).filter((bytes) => bytes > 0);
+  const most = Math.max(...known, 0);
+  const shown = Math.min(...known) < most / 1000 ? most / 1024 : most;
+  return (bytes) => size(Number(bytes), shown);
+}
 
 function Summary({ id, memory }: { id: string; memory: Memory }) {
   const of = `memories.${id}`;
@@ -100,7 +105,7 @@ function Summary({ id, memory }: { id: string; memory: Memory }) {
         <h2>At the peak of the recording</h2>
         <table class="twin">
           <tbody>
-            <Line title="Timestamp" field={`${of}.peak.time_ms`} exact={peak?.time_ms ?? null} shown={ms(peak?.time_ms)} />
+            <Line title="Time" field={`${of}.peak.time_ms`} exact={peak?.time_ms ?? null} shown={ms(peak?.time_ms)} />
             <Line title="Stack reservation" field={`${of}.peak.stack_bytes`} exact={peak?.stack_bytes ?? null} shown={size(peak?.stack_bytes, peak?.memory_in_use_bytes)} />
             <Line title="Heap allocation" field={`${of}.peak.heap_bytes`} exact={peak?.heap_bytes ?? null} shown={size(peak?.heap_bytes, peak?.memory_in_use_bytes)} />
             <Line title={partly(memory) ? "Free, of what is reserved" : "Free memory"} field={`${of}.peak.free_bytes`} exact={peak?.free_bytes ?? null} shown={size(peak?.free_bytes)} />

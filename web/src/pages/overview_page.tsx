@@ -78,15 +78,16 @@ function Apart({ data }: { data: OverviewPageResult }) {
 
 function Cards({ data }: { data: OverviewPageResult }) {
   const hasSteps = data.window === "steps";
+  const several = data.step_count > 1;
   if ([data.step_time_ms.mean, data.device_execution_percent, data.input_percent, data.kernel_launch_percent].every((each) => each === null)) return null;
   const severalBatches = data.steps.some((step) => (step.batches ?? 1) > 1);
   return (
     <ul class="cards">
-      {hasSteps && <Card field="step_time_ms.mean" title="Step time, average" exact={data.step_time_ms.mean} shown={ms(data.step_time_ms.mean)} />}
+      {hasSteps && <Card field="step_time_ms.mean" title={several ? "Step time, average" : "Step time"} exact={data.step_time_ms.mean} shown={ms(data.step_time_ms.mean)} />}
       {severalBatches && (
         <Card field="batch_time_ms" title="Time of a batch" exact={data.batch_time_ms} shown={ms(data.batch_time_ms)} />
       )}
-      {hasSteps && <Card name="95th percentile" field="step_time_ms.p95" title="Step time, 95th percentile" exact={data.step_time_ms.p95} shown={ms(data.step_time_ms.p95)} />}
+      {hasSteps && several && <Card name="95th percentile" field="step_time_ms.p95" title="Step time, 95th percentile" exact={data.step_time_ms.p95} shown={ms(data.step_time_ms.p95)} />}
       <Card name={data.breakdown_detail_ms?.transfer_wait ? "Device busy or waiting for transfers" : "Device busy"} field="device_execution_percent" title="Device busy" exact={data.device_execution_percent} />
       <Card field="input_percent" title="Input" exact={data.input_percent} evidence={<a href={link({ page: "input_pipeline_analyzer" })}>Input pipeline</a>} />
       <Card field="kernel_launch_percent" title="Kernel launch" exact={data.kernel_launch_percent} />
@@ -110,8 +111,7 @@ function Summary({ data }: { data: OverviewPageResult }) {
       {data.window !== "steps" && <p>No steps were found: times and shares are of the whole recording.</p>}
       {data.step_count > 0 && (
         <p>
-          Of {counted(data.step_count, data.window === "steps" ? "step" : "window")}; the parts add up to the
-          average.{leftOut(data)}
+          Of {counted(data.step_count, data.window === "steps" ? "step" : "window")}; the parts add up to {data.step_count > 1 ? "the average" : "it"}.{leftOut(data)}
         </p>
       )}
       <Breakdown
@@ -180,7 +180,7 @@ function TopOps({ data }: { data: OverviewPageResult }) {
         inTrace={(row) => ({ op: String(row.name) })}
         columns={[
           "rank", { name: "self_time_us", bar: true }, "self_time_percent", "name: Operation",
-          "category", "cumulative_percent", "occurrences", "tensor_core_eligible", "tensor_core_used",
+          ...(data.top_ops?.every((each) => each.category === each.name) ? [] : ["category"]), "cumulative_percent: Added up (%)", "occurrences: Runs", "tensor_core_eligible: Fits Tensor Cores", "tensor_core_used: On Tensor Cores",
         ]}
       />
       <a href={link({ page: "framework_op_stats" })}>All operations</a>

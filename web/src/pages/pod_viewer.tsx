@@ -23,7 +23,7 @@ export function PodViewer() {
           <OneStep data={data} />
           <section class="panel">
             <h2>{unstepped(data) ? "Workers over the whole recording" : "Workers over all steps"}</h2>
-            <DataTable tool="pod_viewer" table="workers" caption="workers" />
+            <DataTable tool="pod_viewer" table="workers" caption="workers" columns={WORKERS} />
           </section>
           <Clocks data={data} />
         </>
@@ -31,6 +31,12 @@ export function PodViewer() {
     </ToolPage>
   );
 }
+
+/** The parts of a worker's step are in the chart above, and among the further columns. */
+const WORKERS = [
+  "host", "device", "steps", "slowest_in: Slowest in (steps)", "total_ms: Step (ms)", "bottleneck: Largest part", "device_work_ms",
+  "waited_for_ms: Others waited for it (ms)", "collective_wait_ms: Waited for others (ms)", "collective_transfer_ms: Transferred (ms)",
+];
 
 /** Without steps the recording is the one that there is. */
 const unstepped = ({ workers }: PodViewerResult) => workers.every((each) => each.steps === 0);

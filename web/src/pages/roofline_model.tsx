@@ -64,7 +64,7 @@ function Model({ data }: { data: RooflineModelResult }) {
       tool="roofline_model"
       table={by}
       caption={TABLES[by]!}
-      columns={COLUMNS.map(toColumn).filter(({ name }) => rows[0] === undefined || name in rows[0])}
+      columns={COLUMNS.map(toColumn).filter(({ name }) => (rows[0] === undefined || name in rows[0]) && (name !== "total_us" || data.ops_on === "host"))}
       onChoose={choose}
     />
   );

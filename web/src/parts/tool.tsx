@@ -4,7 +4,7 @@ import { useContext, useEffect } from "preact/hooks";
 
 import { useTool, type Options, type ToolAnswer } from "../data/client";
 import type { Missing, Results } from "../data/made/types";
-import { absent } from "../data/runs";
+import { learn } from "../data/runs";
 import { Absent, MissingFields, Show } from "./unavailable";
 
 interface Around {
@@ -29,10 +29,10 @@ export function ToolPage<T extends keyof Results>(props: {
   const options = props.options ?? {};
   const answer = useTool(props.tool, options);
   const why = answer.state === "ready" && Object.keys(options).length === 0 ? answer.value.unavailable : null;
-  // The navigation marks a page without data from its first visit on.
+  // The navigation marks all pages without data, whichever is visited first.
   useEffect(() => {
-    if (why) absent.value = { ...absent.value, [props.tool]: why };
-  }, [why]);
+    if (answer.state === "ready") void learn(why && { [props.tool]: why });
+  }, [answer]);
   return (
     <Show answer={answer}>
       {(envelope) =>

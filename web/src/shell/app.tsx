@@ -2,7 +2,7 @@ import { useEffect } from "preact/hooks";
 
 import { address, useAnswer } from "../data/client";
 import type { Doubt, Profile } from "../data/made/types";
-import { absent, chosen, lost, notice, refresh, runs } from "../data/runs";
+import { chosen, forget, lost, notice, refresh, runs } from "../data/runs";
 import { PAGES } from "../pages";
 import { Quality } from "../parts/quality";
 import { Absent, Refused } from "../parts/unavailable";
@@ -66,9 +66,7 @@ function Content({ page }: { page: (typeof PAGES)[number] }) {
 function Run({ page }: { page: (typeof PAGES)[number] }) {
   const answer = useAnswer<{ profile: Profile; quality: Doubt[] }>(address("profile"));
   const View = page.view;
-  useEffect(() => {
-    absent.value = {};
-  }, [hosts.value.join()]);
+  useEffect(forget, [hosts.value.join()]);
   // A run that turns out to be unreadable is not the one that is shown first.
   useEffect(() => {
     if (answer.state === "refused") void refresh();
