@@ -53,13 +53,13 @@ def signals(lines: list[Any]) -> Signals:
     return signals_of(blueprint.profile(trace), THRESHOLDS)
 
 
-def test_a_tenth_of_the_time_may_come_on_top() -> None:
+def test_a_fifth_of_the_time_may_come_on_top() -> None:
     """The step waits 3 ms; the rest runs faster without the wait."""
     found = findings(starved(wait_us=3000.0), devices=None)["input.bound"]
     assert found.ms_per_step == pytest.approx(3.0)
     assert found.saving_ms is not None
-    assert found.saving_ms.high == pytest.approx(3.3)
-    assert found.saving_ms.low == pytest.approx(1.65)
+    assert found.saving_ms.high == pytest.approx(3.6)
+    assert found.saving_ms.low == pytest.approx(1.8)
 
 
 def test_the_rest_of_a_step_does_not_go() -> None:
@@ -70,9 +70,9 @@ def test_the_rest_of_a_step_does_not_go() -> None:
 
 
 def test_what_was_just_compiled_runs_for_the_first_time() -> None:
-    """Three tenths of 4 ms go besides; where less is left, nearly all of that."""
-    assert compiling(4000.0).high == pytest.approx(5.2)
-    assert compiling(4000.0).low == pytest.approx(2.6)
+    """Four tenths of 4 ms go besides; where less is left, nearly all of that."""
+    assert compiling(4000.0).high == pytest.approx(5.6)
+    assert compiling(4000.0).low == pytest.approx(2.8)
     assert compiling(9800.0).high == pytest.approx(9.8 + 0.95 * 0.2)
 
 
@@ -88,7 +88,7 @@ def test_what_is_gained_for_sure_stays() -> None:
     found = findings(starved(wait_us=3000.0), devices=None)["input.bound"]
     sure = msgspec.structs.replace(found, saving_ms=Saving(low=2.9, high=3.0))
     mended = with_rest_of_step(sure, signals(starved(wait_us=3000.0)))
-    assert mended.saving_ms == Saving(low=2.9, high=pytest.approx(3.3))
+    assert mended.saving_ms == Saving(low=2.9, high=pytest.approx(3.6))
 
 
 def test_input_threads_take_cores_from_the_steps_own_work() -> None:
@@ -97,7 +97,7 @@ def test_input_threads_take_cores_from_the_steps_own_work() -> None:
     assert signals(lines + cores(2)).of(slowed_by_input) == {"vm": pytest.approx(1.0)}
     found = findings(lines + cores(2), devices=None)["input.bound"]
     assert found.saving_ms is not None
-    assert found.saving_ms.high == pytest.approx(3.3 + 1.0)
+    assert found.saving_ms.high == pytest.approx(3.6 + 1.0)
     # How many cores there are must be known.
     assert signals(lines).of(slowed_by_input) == {}
 

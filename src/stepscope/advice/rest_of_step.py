@@ -23,9 +23,9 @@ __all__ = ["READS", "with_rest_of_step"]
 
 READS: Final = (account_signals, slowed_by_input)
 #: Ops that run on the cores of the cause are slower beside it: a wait leaves caches
-#: cold and threads asleep. Undoing faults gained by so much more than their own time
-#: at most, where the work of the steps was on the host (docs/findings.md).
-_MORE: Final = 0.1
+#: cold and threads asleep. Undoing faults gained by so much more than their own time,
+#: but for a few, where the work of the steps was on the host (docs/findings.md).
+_MORE: Final = 0.2
 #: The part of the rest of a step that goes at most: what it does is still done.
 _MOST: Final = 0.75
 #: What has just been compiled runs for the first time. That took 5 to 10 times as long
