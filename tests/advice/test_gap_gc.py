@@ -60,6 +60,7 @@ def test_a_collection_in_each_step_under_an_idle_device_is_found() -> None:
 def test_collections_that_nothing_waits_for_are_none(lines: list[Any]) -> None:
     found = findings(lines)["gap.gc"]
     assert (found.status, found.value) == ("pass", 0.0)
+    assert found.actions == ()
 
 
 def test_a_recording_that_keeps_no_collections_cannot_tell() -> None:

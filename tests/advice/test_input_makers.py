@@ -12,7 +12,7 @@ from stepscope.advice.engine import evaluate as all_rules
 from stepscope.advice.engine import signals_of as signals_of_profile
 from stepscope.advice.finding import Part
 from stepscope.advice.rules.loading.input_bound import evaluate
-from stepscope.advice.signals.input import InputSignals, input_signals
+from stepscope.advice.signals.input import input_signals
 from stepscope.advice.signals.loading.pipeline import (
     PipelineSignals,
     Stage,
@@ -40,16 +40,10 @@ def test_a_map_that_takes_turns_is_not_called_parallel_for_the_batch_around_it(
 
 
 def test_a_pipeline_that_transforms_nothing_is_not_told_to_do_it_in_parallel(
-    signals_of: Any, shares: Any
+    signals_of: Any, shares: Any, fetching_of: Any
 ) -> None:
     kinds = [("Prefetch", 2.0), ("ForeverRepeat", 1.0), ("MemoryCache", 90.0)]
-    found = InputSignals(
-        consumer_recorded=True,
-        parallel=False,
-        ahead=True,
-        mean_fetch_ps={},
-        hidden_fetch_ps={},
-    )
+    found = fetching_of(parallel=False, ahead=True)
     signals = signals_of(
         shares(input=3.0), {input_signals: found, pipeline_signals: stages_of(kinds)}
     )
@@ -76,15 +70,9 @@ def stages_of(kinds: list[tuple[str, float]], *, ready: float = 0.0) -> Pipeline
 
 
 def test_a_parallel_pipeline_without_a_cache_is_to_get_one_first(
-    signals_of: Any, shares: Any
+    signals_of: Any, shares: Any, fetching_of: Any
 ) -> None:
-    found = InputSignals(
-        consumer_recorded=True,
-        parallel=True,
-        ahead=True,
-        mean_fetch_ps={},
-        hidden_fetch_ps={},
-    )
+    found = fetching_of(parallel=True, ahead=True)
     signals = signals_of(
         shares(input=3.0),
         {
@@ -99,19 +87,13 @@ def test_a_parallel_pipeline_without_a_cache_is_to_get_one_first(
 
 
 def test_a_parallel_pipeline_without_a_prefetch_at_its_end_is_not_called_ahead(
-    signals_of: Any, shares: Any
+    signals_of: Any, shares: Any, fetching_of: Any
 ) -> None:
     """A prefetch far upstream counted as one, and input.stage said that there is none.
 
     Keras shuffles the places of samples ahead, and gathers the samples afterwards.
     """
-    found = InputSignals(
-        consumer_recorded=True,
-        parallel=True,
-        ahead=True,
-        mean_fetch_ps={},
-        hidden_fetch_ps={},
-    )
+    found = fetching_of(parallel=True, ahead=True)
     stages = stages_of([("ParallelMap", 95.0), ("Zip", 1.0), ("Prefetch", 1.0)])
     signals = signals_of(
         shares(input=3.0), {input_signals: found, pipeline_signals: stages}
@@ -184,15 +166,9 @@ def test_python_behind_ops_is_told_by_what_called_it() -> None:
 
 @pytest.mark.parametrize(("ready", "cheaper"), [(20.0, True), (80.0, False)])
 def test_batches_that_lay_ready_are_not_to_be_made_cheaper(
-    signals_of: Any, shares: Any, ready: float, *, cheaper: bool
+    signals_of: Any, shares: Any, fetching_of: Any, ready: float, *, cheaper: bool
 ) -> None:
-    found = InputSignals(
-        consumer_recorded=True,
-        parallel=True,
-        ahead=True,
-        mean_fetch_ps={},
-        hidden_fetch_ps={},
-    )
+    found = fetching_of(parallel=True, ahead=True)
     stages = stages_of([("Prefetch", 99.0), ("ParallelMap", 1.0)], ready=ready)
     signals = signals_of(
         shares(input=3.0), {input_signals: found, pipeline_signals: stages}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -94,9 +95,13 @@ else:
 
 
 @pytest.mark.slow
-def test_a_child_is_told_that_grpc_does_not_outlive_a_fork(tmp_path: Path) -> None:
+@pytest.mark.parametrize("set_by_user", [{}, {"GRPC_ENABLE_FORK_SUPPORT": "false"}])
+def test_a_child_is_told_that_grpc_does_not_outlive_a_fork(
+    tmp_path: Path, set_by_user: dict[str, str]
+) -> None:
     done = subprocess.run(
         [sys.executable, "-c", CHILD],
+        env={**os.environ, **set_by_user},
         cwd=tmp_path,
         capture_output=True,
         text=True,

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 __all__ = ["ForkedSince", "import_grpc"]
 
+_FORKS: Final = "GRPC_ENABLE_FORK_SUPPORT"
 #: What gRPC's own code reads when it is imported, unless the user has set it.
 #:
 #: It logs errors alone. At its usual level it writes a line to standard error for each
@@ -17,8 +18,10 @@ __all__ = ["ForkedSince", "import_grpc"]
 #: It does nothing at a fork. What it usually does there lets a child go on with gRPC.
 #: But one child in 25 died of SIGSEGV, and some hung, where their parent was being
 #: recorded meanwhile.
-_SETTINGS: Final = {"GRPC_VERBOSITY": "ERROR", "GRPC_ENABLE_FORK_SUPPORT": "0"}
-#: The process that imported it with these settings.
+_SETTINGS: Final = {"GRPC_VERBOSITY": "ERROR", _FORKS: "0"}
+#: How gRPC reads that it is to do nothing at a fork.
+_OFF: Final = frozenset({"0", "f", "false", "n", "no"})
+#: The process that imported it so that it does nothing at a fork.
 _importers: Final[list[int]] = []
 
 
@@ -44,9 +47,9 @@ def import_grpc() -> Any:
     os.environ.update({name: _SETTINGS[name] for name in ours})
     try:
         grpc = importlib.import_module("grpc")
+        if os.environ[_FORKS].lower() in _OFF:
+            _importers.append(os.getpid())
+        return grpc
     finally:
         for name in ours:
             os.environ.pop(name, None)
-    if "GRPC_ENABLE_FORK_SUPPORT" in ours:
-        _importers.append(os.getpid())
-    return grpc

@@ -218,6 +218,5 @@ FEW_WORKERS: Final = (
         "store.",
     ),
 )
-#: Stages that work on elements; others read them, keep them or hand them over.
 FETCH: Final = tuple(action for action in ACTIONS if action.cause == "fetch")
 ANY_FETCH: Final = tuple(one for one in FETCH if one.framework == "any")

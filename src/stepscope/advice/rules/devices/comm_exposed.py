@@ -138,7 +138,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         ),
         evidence=_evidence(shares, exchanged),
         inputs=("account", "collectives"),
-        **({"actions": _actions(kinds)} if verdict.status == "fail" else {}),
+        actions=_actions(kinds) if verdict.status == "fail" else (),
     )
 
 

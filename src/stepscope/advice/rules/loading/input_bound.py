@@ -58,6 +58,7 @@ __all__ = ["RULE", "evaluate"]
 
 #: With so many groups of copies in a step, divided by kernels, they are no batch's.
 _MANY_PIECES: Final = 3
+#: Stages that work on elements; others read them, keep them or hand them over.
 _WORKS: Final = Pattern(r"Map|Interleave|Filter|Generator|Scan|Zip|Shuffle")
 _NO_FETCH: Final = (
     "No fetch of a batch was recorded, and a typical step is almost wholly accounted "
@@ -329,7 +330,7 @@ def _missing_actions(
     if "ready" in lacks:
         return (*native, *WERE_READY)
     cache = CACHE if "cache" in lacks else ()
-    rest = tuple(one for one in FETCH if one.framework == "any" and not cache)
+    rest = () if cache else ANY_FETCH
     workers = None if stages else signals.of(loader_workers).get(shares.host)
     few = workers is not None and workers.workers < workers.cores
     remaining = FEW_WORKERS if few else REMAINING

@@ -86,9 +86,6 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     verdict = judge_shares(
         _OWNED, shares, thresholds, warn=warn, critical=thresholds.collections_critical
     )
-    by_hand = verdict.status == "fail" and signals.of(collected_by_hand).get(
-        shares.host
-    )
     return owned_finding(
         _ITEM,
         _OWNED,
@@ -98,8 +95,13 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         thresholds=thresholds,
         warn=warn,
         parts=_parts(signals, shares, verdict),
-        actions=(BY_HAND, *_ACTIONS) if by_hand else _ACTIONS,
+        actions=_actions(signals, shares) if verdict.status == "fail" else (),
     )
+
+
+def _actions(signals: Signals, shares: StepShares) -> tuple[Action, ...]:
+    by_hand = signals.of(collected_by_hand).get(shares.host)
+    return (BY_HAND, *_ACTIONS) if by_hand else _ACTIONS
 
 
 def _parts(signals: Signals, shares: StepShares, verdict: Verdict) -> tuple[Part, ...]:

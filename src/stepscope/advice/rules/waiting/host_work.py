@@ -470,12 +470,8 @@ def _named(
         around = signals.of(enclosing_functions).get(shares.label)
         if around is None:
             return parts
-        place = (around.function, around.file, around.line)
         # What it does itself is a part of what it holds.
-        return (
-            around,
-            *(it for it in parts if (it.function, it.file, it.line) != place),
-        )
+        return (around, *(it for it in parts if _key(it) != _key(around)))
     called = tuple(one.part for one in functions if one is not fault)
     told = {_key(one) for one in (*called, *((fault.part,) if fault else ()))}
     rest = tuple(
