@@ -13,7 +13,8 @@ ends on the stack fall strictly from the bottom to the top, each event is pushed
 popped at most once, and the work is linear whatever the overlaps.
 
 `inherit` hands labels down from a row to everything nested in it: parents come before
-their children, so one pass over the rows in order reaches all of them.
+their children, so one pass over the rows in order reaches all of them. `running` finds
+what runs at moments in ascending order, in one pass over rows and moments.
 
 Definition: docs/definitions/names-and-events.md#nesting-and-self-time.
 """
@@ -35,11 +36,13 @@ __all__ = [
     "flatten",
     "inherit",
     "nest",
+    "running",
 ]
 
 #: A stack or an output array is too small: call again with more room.
 NO_ROOM = -1
-#: A row starts before its predecessor, or at the same time and lasts longer.
+#: A row starts before its predecessor, or at the same time and lasts longer; or a
+#: moment lies before its predecessor.
 OUT_OF_ORDER = -2
 #: The rows do not lie within every array, an array has the wrong length, or a parent
 #: does not come before its child.
@@ -456,4 +459,72 @@ def inherit(
         parent, label = memoryview(parent), memoryview(label)
     with cython.nogil:
         found: cython.longlong = _inherit(parent, label, begin, end)
+    return found
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _running(
+    start: cython.const[cython.longlong][::1],
+    dur: cython.const[cython.longlong][::1],
+    parent: cython.const[cython.int][::1],
+    begin: cython.longlong,
+    end: cython.longlong,
+    moment: cython.const[cython.longlong][::1],
+    out: cython.int[::1],
+) -> cython.longlong:
+    at: cython.longlong
+    row: cython.longlong
+    above: cython.longlong
+    after: cython.longlong = begin
+    found: cython.longlong = 0
+    for at in range(moment.shape[0]):
+        if at > 0 and moment[at] < moment[at - 1]:
+            return -2
+        while after < end and start[after] <= moment[at]:
+            after += 1
+        row = after - 1
+        while row >= begin and _end(start[row], dur[row]) <= moment[at]:
+            above = parent[row]
+            if above >= row:
+                return -3
+            row = above
+        out[at] = cython.cast(cython.int, row) if row >= begin else -1
+        found += row >= begin
+    return found
+
+
+def running(
+    start: cython.const[cython.longlong][::1],
+    dur: cython.const[cython.longlong][::1],
+    parent: cython.const[cython.int][::1],
+    begin: cython.longlong,
+    end: cython.longlong,
+    moment: cython.const[cython.longlong][::1],
+    out: cython.int[::1],
+) -> cython.longlong:
+    """Find the innermost row that runs at each moment, among [begin, end) of one track.
+
+    A row runs from its start until before its end, so an instant never does. `parent`
+    holds a smaller row number, or a negative one for none, and moments ascend. `out`
+    gets the row by moment, -1 for none.
+
+    Returns:
+        At how many moments a row runs, or `BAD_RANGE` or `OUT_OF_ORDER`.
+    """
+    if (
+        begin < 0
+        or begin > end
+        or end > start.shape[0]
+        or dur.shape[0] != start.shape[0]
+        or parent.shape[0] != start.shape[0]
+        or out.shape[0] != moment.shape[0]
+    ):
+        return BAD_RANGE
+    if not cython.compiled:
+        start, dur, parent = memoryview(start), memoryview(dur), memoryview(parent)
+        moment, out = memoryview(moment), memoryview(out)
+    with cython.nogil:
+        found: cython.longlong = _running(start, dur, parent, begin, end, moment, out)
     return found

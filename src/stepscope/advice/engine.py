@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
     from stepscope.advice.rule import Rule
     from stepscope.advice.signals.signal import Signal
-    from stepscope.derive.profile_data import ProfileData
+    from stepscope.derive.profile_data import ProfileData, Wanted
     from stepscope.thresholds import Thresholds
 
 __all__ = [
@@ -52,8 +52,8 @@ _SIGNALS: Final = tuple(
         )
     )
 )
-#: Derivations that the rules' signals ask for on each host; what those need in turn is
-#: not listed.
+#: Derivations and tables that the rules' signals ask for on each host; what those need
+#: in turn is not listed.
 DERIVATIONS: Final = tuple(
     dict.fromkeys(needed for signal in _SIGNALS for needed in signal.needs)
 )
@@ -85,7 +85,7 @@ def readers_of(signals: Signals) -> tuple[Reader, ...]:
     return tuple(reader(one) for one in _SIGNALS if not one.seldom)
 
 
-def _needs(wanted: Signal[Any]) -> tuple[Callable[..., object], ...]:
+def _needs(wanted: Signal[Any]) -> tuple[Wanted, ...]:
     read = (needed for one in wanted.reads for needed in _needs(one))
     return (*wanted.needs, *read)
 

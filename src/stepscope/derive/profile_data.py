@@ -53,7 +53,7 @@ class Reader(Frozen, frozen=True):
         run: Called once they are computed.
     """
 
-    needs: tuple[Callable[..., object], ...]
+    needs: tuple[Wanted, ...]
     run: Callable[[], None]
 
 

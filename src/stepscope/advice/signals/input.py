@@ -9,17 +9,20 @@ import polars as pl
 
 from stepscope.advice.signals.shares import account_signals
 from stepscope.advice.signals.signal import signal
-from stepscope.derive.columns.arrays import codes, handles, ints
+from stepscope.derive.columns.arrays import codes, handles, ints, of_kinds
 from stepscope.derive.device.timeline import device_timeline
 from stepscope.derive.step_time.device_sets import device_sets
 from stepscope.derive.step_time.host_classes import host_classes
 from stepscope.derive.step_windows.windows import windows
 from stepscope.frozen import Frozen
 from stepscope.trace.device_activity import ACTIVITY_KINDS
+from stepscope.trace.reading.nullable import is_true
 from stepscope.unavailable import Unavailable, present
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from numpy.typing import NDArray
 
     from stepscope.derive.intervals.spans import Spans
     from stepscope.derive.profile_data import ProfileData
@@ -110,13 +113,19 @@ def _pinned(profile: ProfileData, host: str) -> set[str]:
     types = profile.table(host, "event_types")
     if isinstance(activity, Unavailable) or isinstance(types, Unavailable):
         return set()
-    large = (activity["bytes"] >= _LARGE_BYTES).fill_null(value=False).to_numpy()
-    rows = np.flatnonzero(large & (codes(activity, "kind") == _H2D))
+    rows = _large_copies(activity)
     named = types["name"].str.contains(_FROM_PINNED).fill_null(value=False).to_numpy()
     of_pinned = named[handles(activity, "type")[rows]]
     devices = handles(activity, "device")[rows]
     unpinned = set(devices[~of_pinned].tolist())
     return {f"{host}:{one}" for one in set(devices.tolist()) - unpinned}
+
+
+def _large_copies(activity: pl.DataFrame) -> NDArray[np.int64]:
+    """Return the rows of large copies to a device."""
+    rows = of_kinds(activity, [_H2D])
+    large = activity["bytes"].gather(rows) >= _LARGE_BYTES
+    return rows[is_true(large)]
 
 
 def _pieces(profile: ProfileData, host: str) -> dict[str, float]:
@@ -128,9 +137,9 @@ def _pieces(profile: ProfileData, host: str) -> dict[str, float]:
     if isinstance(ordered, Unavailable):
         return {}
     rows = present(profile.derived(host, windows)).measured
-    kind = codes(activity, "kind")
-    large = (activity["bytes"] >= _LARGE_BYTES).fill_null(value=False).to_numpy()
-    copied, counts = large & (kind == _H2D), _DIVIDES[kind]
+    counts = _DIVIDES[codes(activity, "kind")]
+    copied = np.zeros(len(counts), np.bool_)
+    copied[_large_copies(activity)] = True
     counts |= copied
     found = {}
     for one in ordered.devices:

@@ -16,7 +16,7 @@ __all__ = ["record_grade"]
 _GRADES: Final = {"info": 1.0, "warning": 0.9, "error": 0.6}
 
 
-@signal()
+@signal("quality")
 def record_grade(profile: ProfileData, _: Thresholds) -> float:
     """Return 1 where the record shows no flaw, less where it does."""
     notes = (

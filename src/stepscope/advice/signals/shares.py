@@ -367,7 +367,7 @@ class AccountSignals(Frozen, frozen=True):
         return (first.label, *(one.label for one in others))
 
 
-@signal(account, idle_topics, account_parts)
+@signal(account, idle_topics, account_parts, launch_facts)
 def account_signals(
     profile: ProfileData, _: Thresholds
 ) -> AccountSignals | Unavailable:
@@ -432,10 +432,15 @@ def _shares(
     judged = Spans.from_events(starts, ends - starts)
     idle = {owner: spans & judged for owner, spans in instants.idle.items()}
     done = {topic: spans & judged for topic, spans in _done(topics, device).items()}
-    within = {
-        (topic, place): tuple(part.within(starts, ends).tolist())
-        for topic, spans in done.items()
+    placed = {
+        (name, place): part
+        for name, spans in (idle | done).items()
         for place, part in _placed(spans, instants)
+    }
+    within = {
+        (topic, place): tuple(placed[topic, place].within(starts, ends).tolist())
+        for topic in done
+        for place in PLACES
     }
     open_end = present(profile.derived(host, windows)).measured["open_end"]
     return StepShares(
@@ -467,20 +472,15 @@ def _shares(
         gaps=0 if calls is None else len(idle["launch"]),
         clock_error_ps=0 if calls is None else calls.clock_error_ps,
         lost_ps=0 if calls is None else calls.lost_ps,
-        ranges={
-            (owner, place): tuple(longest(spans))
-            for owner, whole in (idle | done).items()
-            for place, spans in _placed(whole, instants)
-            if len(spans)
-        },
+        ranges={key: tuple(longest(spans)) for key, spans in placed.items() if spans},
         numbers=_numbers(profile, host, rows["window"]),
         bounds=tuple(zip(starts.tolist(), ends.tolist(), strict=True)),
         held={
             (topic, owner, place): part.length_ps
-            for topic, spans in done.items()
-            for owner, whole in idle.items()
-            for place, part in _placed(spans & whole, instants)
-            if len(part)
+            for topic in done
+            for owner in idle
+            for place in PLACES
+            if (part := placed[topic, place] & placed[owner, place])
         },
     )
 

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from stepscope.derive.profile_data import Wanted
+
 __all__ = ["Signal", "Signals", "signal"]
 
 T = TypeVar("T")
@@ -24,25 +26,25 @@ class Signal(NamedTuple, Generic[T]):
 
     Attributes:
         compute: Computes the group.
-        needs: Derivations that `compute` asks for on each host; what those need in
-            turn is not listed.
+        needs: Derivations and tables that `compute` asks for on each host; what those
+            need in turn is not listed.
         reads: Signals whose values `compute` is given after profile and thresholds.
         seldom: Whether most verdicts are reached without it, so that it is not worked
             out before a rule asks.
     """
 
     compute: Callable[..., T]
-    needs: tuple[Callable[..., object], ...]
+    needs: tuple[Wanted, ...]
     reads: tuple[Signal[Any], ...] = ()
     seldom: bool = False
 
 
 def signal(
-    *needs: Callable[..., object],
+    *needs: Wanted,
     reads: tuple[Signal[Any], ...] = (),
     seldom: bool = False,
 ) -> Callable[[Callable[..., T]], Signal[T]]:
-    """Declare a function as a signal, with the derivations that it asks for."""
+    """Declare a function as a signal, with the derivations and tables it asks for."""
     return lambda compute: Signal(compute, needs, reads, seldom)
 
 

@@ -11,9 +11,11 @@ from stepscope._core import numbering
 from stepscope.trace.reading.nullable import filled, held, nullable
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
-__all__ = ["codes", "handles", "ints", "nullable", "picked", "present"]
+__all__ = ["codes", "handles", "ints", "nullable", "of_kinds", "picked", "present"]
 
 
 def ints(frame: pl.DataFrame, column: str) -> NDArray[np.int64]:
@@ -38,6 +40,13 @@ def codes(frame: pl.DataFrame, column: str) -> NDArray[np.uint8]:
 def present(frame: pl.DataFrame, column: str) -> NDArray[np.bool_]:
     """Return True where a column holds a value."""
     return held(frame[column])
+
+
+def of_kinds(activity: pl.DataFrame, kinds: Iterable[int]) -> NDArray[np.int64]:
+    """Return the rows of device_activity whose kind is one of some, by their codes."""
+    wanted = np.zeros(256, np.bool_)
+    wanted[list(kinds)] = True
+    return np.flatnonzero(wanted[codes(activity, "kind")])
 
 
 def picked(

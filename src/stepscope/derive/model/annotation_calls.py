@@ -216,7 +216,7 @@ def _rows(
     if guessed.any():
         # Frames and ranges hold the program's own code; anything else does not.
         through = kinds.has(EventFlag.ANNOTATION | EventFlag.PYTHON_FRAME)
-        inside = np.where(through[types], np.int32(-1), np.int32(0))
+        inside = np.where(through, np.int32(-1), np.int32(0))[types]
         answer = inherit(nesting.parent, inside, 0, len(inside))
         if answer < 0:
             raise ValueError(f"the kernel refused its arrays ({answer})")

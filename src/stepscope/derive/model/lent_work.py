@@ -12,16 +12,23 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from stepscope._core.nesting import running
 from stepscope.derive.columns.arrays import handles, ints
-from stepscope.derive.columns.dense_codes import combined
 from stepscope.derive.names.event_kinds import EventFlag
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import TypeAlias
+
     import polars as pl
     from numpy.typing import NDArray
 
     from stepscope.derive.intervals.nesting import Nesting
     from stepscope.derive.names.event_kinds import EventKinds
+
+    #: By moment: the innermost call of a range that a thread is in, -1 for none, and
+    #: whether no op and no call of a driver runs there.
+    _Waiting: TypeAlias = tuple[NDArray[np.int32], NDArray[np.bool_]]
 
 __all__ = ["with_lent_work"]
 
@@ -55,30 +62,34 @@ def with_lent_work(
         nesting: The event around each event.
         launches: The table.
     """
-    lone = np.flatnonzero(of_launch < 0)
     track = handles(events, "track")
-    types = handles(events, "type")
+    launching = handles(launches, "track")
+    lone = np.flatnonzero(of_launch < 0)
     if not len(lone):
         return of_launch
-    launching = handles(launches, "event")
-    telling = _some(len(tracks), track[launching], track[kinds.is_op()[types]])
+    ops = kinds.is_op()[handles(events, "type")]
+    telling = _some(len(tracks), launching, track[ops])
     holders = np.flatnonzero(telling & _some(len(tracks), track[of_event >= 0]))
-    rows = launching[lone]
-    at_ps, thread = ints(events, "start_ps")[rows], track[rows]
-    through = kinds.has(EventFlag.ANNOTATION | EventFlag.PYTHON_FRAME)
-    found = np.full(len(lone), -1, np.int32)
-    several = np.zeros(len(lone), np.bool_)
-    silent = np.zeros(len(lone), np.bool_)
-    for holder in holders.tolist():
-        theirs = np.flatnonzero(thread != holder)
-        around = _around(holder, at_ps[theirs], tracks, events, nesting)
-        here = np.flatnonzero((around >= 0) & (of_event[around] >= 0))
-        theirs, around = theirs[here], around[here]
-        several[theirs] |= found[theirs] >= 0
-        found[theirs] = of_event[around]
-        silent[theirs] = through[types[around]]
-    found[several] = -1
-    return _charged(of_launch, lone, found, thread, silent)
+    charged = of_launch.copy()
+    for several in np.split(lone, np.flatnonzero(np.diff(launching[lone])) + 1):
+        own = launching[several[0]]
+        at_ps = ints(launches, "start_ps")[several]
+        waiting = [
+            _waiting(
+                holder,
+                at_ps,
+                of_event,
+                tracks=tracks,
+                events=events,
+                kinds=kinds,
+                nesting=nesting,
+            )
+            for holder in holders.tolist()
+            if holder != own
+        ]
+        if waiting:
+            charged[several] = _charged(*_by_one(waiting))
+    return charged
 
 
 def _some(count: int, *several: NDArray[np.int32]) -> NDArray[np.bool_]:
@@ -89,41 +100,51 @@ def _some(count: int, *several: NDArray[np.int32]) -> NDArray[np.bool_]:
     return found
 
 
-def _charged(
-    of_launch: NDArray[np.int32],
-    lone: NDArray[np.int64],
-    found: NDArray[np.int32],
-    thread: NDArray[np.int32],
-    silent: NDArray[np.bool_],
-) -> NDArray[np.int32]:
-    """Keep what was found for pairs of a thread and a call that is silent meanwhile."""
-    lent = np.flatnonzero(found >= 0)
-    if not len(lent):
-        return of_launch
-    pair = combined([thread[lent], found[lent]]).code
-    share = np.bincount(pair, weights=silent[lent]) / np.bincount(pair)
-    kept = lent[share[pair] >= _SILENT]
-    charged = of_launch.copy()
-    charged[lone[kept]] = found[kept]
-    return charged
-
-
-def _around(
+def _waiting(
     holder: int,
     at_ps: NDArray[np.int64],
+    of_event: NDArray[np.int32],
+    *,
     tracks: pl.DataFrame,
     events: pl.DataFrame,
+    kinds: EventKinds,
     nesting: Nesting,
-) -> NDArray[np.int64]:
-    """Return the innermost event of a thread at some moments, -1 for none."""
-    begin, end = (int(tracks[name][holder]) for name in ("event_begin", "event_end"))
-    start_ps, dur_ps = ints(events, "start_ps"), ints(events, "dur_ps")
-    last = np.searchsorted(start_ps[begin:end], at_ps, side="right") - 1
-    at = np.where(last < 0, -1, begin + last).astype(np.int64)
-    # One round per level of nesting, over the moments that lie after the event's end.
-    over = np.flatnonzero(at >= 0)
-    while len(over):
-        over = over[start_ps[at[over]] + dur_ps[at[over]] <= at_ps[over]]
-        at[over] = nesting.parent[at[over]]
-        over = over[at[over] >= 0]
-    return at
+) -> _Waiting:
+    """Return by moment the call that a thread is in, and whether it is silent."""
+    around = np.empty(len(at_ps), np.int32)
+    answer = running(
+        ints(events, "start_ps"),
+        ints(events, "dur_ps"),
+        nesting.parent,
+        int(tracks["event_begin"][holder]),
+        int(tracks["event_end"][holder]),
+        at_ps,
+        around,
+    )
+    if answer < 0:
+        raise ValueError(f"the kernel refused its arrays ({answer})")
+    call = np.where(around >= 0, of_event[around], np.int32(-1))
+    through = kinds.has(EventFlag.ANNOTATION | EventFlag.PYTHON_FRAME)
+    return call, through[handles(events, "type")[around]]
+
+
+def _by_one(waiting: Sequence[_Waiting]) -> _Waiting:
+    """Keep the moments at which only one of several threads is in a call."""
+    call, silent = waiting[0]
+    count = (call >= 0).astype(np.int32)
+    for its_call, its_silence in waiting[1:]:
+        inside = its_call >= 0
+        count += inside
+        call = np.where(inside, its_call, call)
+        silent = np.where(inside, its_silence, silent)
+    return np.where(count == 1, call, np.int32(-1)), silent
+
+
+def _charged(call: NDArray[np.int32], silent: NDArray[np.bool_]) -> NDArray[np.int32]:
+    """Keep the calls that are silent at nearly all moments of one thread's launches."""
+    lent = np.flatnonzero(call >= 0)
+    count = np.bincount(call[lent])
+    quiet = np.bincount(call[lent], weights=silent[lent])
+    # The last one is that of -1.
+    kept = np.append(quiet >= _SILENT * count, [False])
+    return np.where(kept[call], call, np.int32(-1))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["finite_checks"]
 
 
-@signal()
+@signal("device_activity", "event_types")
 def finite_checks(profile: ProfileData, _: Thresholds) -> int | Unavailable | None:
     """Return how many kernels check, None where no op does either.
 

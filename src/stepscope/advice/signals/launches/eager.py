@@ -146,19 +146,21 @@ def _of_tensorflow(
     op_ps = int(ops.self_ps[rows].sum())
     track = handles(present(profile.table(host, "events")), "track")
     # Threads without eager ops have no ways between such.
-    threads = np.unique(track[ops.event[rows[ops.eager[rows] == 1]]])
     on_threads = track[ops.event[rows]]
-    rows = rows[np.isin(on_threads, threads)]
+    eager = ops.eager[rows] == 1
+    has_eager = np.bincount(on_threads[eager], minlength=int(on_threads.max()) + 1) > 0
+    kept = has_eager[on_threads]
+    rows, on_threads, eager = rows[kept], on_threads[kept], eager[kept]
     start = ops.start_ps[rows]
     return _summed(
         profile,
         host,
         _Runs(
-            track=track[ops.event[rows]],
+            track=on_threads,
             start_ps=start,
             end_ps=start + ops.dur_ps[rows],
             self_ps=ops.self_ps[rows],
-            eager=ops.eager[rows] == 1,
+            eager=eager,
             name=ops.op[rows],
             names=ops.ops.select(pl.coalesce("type", "name")).to_series(),
         ),

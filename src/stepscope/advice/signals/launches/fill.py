@@ -224,7 +224,7 @@ def _largest(rows: pl.DataFrame, cores: int) -> tuple[tuple[Unfilled, ...], int]
     )
 
 
-@signal()
+@signal("device_activity", "event_types", "launches")
 def compiled_percent(
     profile: ProfileData, _: Thresholds
 ) -> dict[str, float | None] | Unavailable:

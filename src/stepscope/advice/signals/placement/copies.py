@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.advice.signals.signal import signal
-from stepscope.derive.columns.arrays import codes, handles, ints
+from stepscope.derive.columns.arrays import handles, ints, of_kinds
 from stepscope.derive.costs.operands import from_text
 from stepscope.derive.device.activity_classes import activity_classes
 from stepscope.derive.device.attribution import OpEvidence, activity_ops
@@ -129,8 +129,7 @@ def _copies(
     """Return the copies that begin in judged steps, and the number of these steps."""
     measured = present(profile.derived(host, windows)).measured
     starts, ends = ints(measured, "start_ps"), ints(measured, "end_ps")
-    kinds = [ACTIVITY_KINDS.categories.to_list().index(kind) for kind in _OWNER]
-    at = np.flatnonzero(np.isin(codes(activity, "kind"), kinds))
+    at = of_kinds(activity, map(ACTIVITY_KINDS.categories.to_list().index, _OWNER))
     begin = ints(activity, "start_ps")[at]
     window = np.searchsorted(starts, begin, side="right") - 1
     at = at[(window >= 0) & (begin < ends[np.maximum(window, 0)])]

@@ -30,7 +30,7 @@ _FEW: Final = 3
 _YOUNGER: Final = 50
 
 
-@signal(seldom=True)
+@signal("events", "event_types", "stats", seldom=True)
 def collected_by_hand(profile: ProfileData, _: Thresholds) -> dict[str, bool]:
     """Return it of the hosts whose collections say which objects they looked at."""
     found = {}

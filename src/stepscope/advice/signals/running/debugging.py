@@ -43,12 +43,11 @@ def blocking_calls(profile: ProfileData, thresholds: Thresholds) -> dict[str, fl
             or isinstance(tied, Unavailable)
         ):
             continue
-        long = (
-            (codes(activity, "kind") == _KERNEL)
-            & (ints(activity, "dur_ps") >= thresholds.blocking_kernel.value)
-            & (tied.launch_of_activity >= 0)
+        rows = np.flatnonzero(
+            ints(activity, "dur_ps") >= thresholds.blocking_kernel.value
         )
-        rows = np.flatnonzero(long)
+        rows = rows[codes(activity, "kind")[rows] == _KERNEL]
+        rows = rows[tied.launch_of_activity[rows] >= 0]
         if len(rows) < thresholds.blocking_samples.value:
             continue
         call = tied.launch_of_activity[rows]

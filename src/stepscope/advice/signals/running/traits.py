@@ -47,7 +47,7 @@ class ProgramTraits(Frozen, frozen=True, eq=True):
     graphed: bool = False
 
 
-@signal(event_kinds)
+@signal(event_kinds, "events")
 def program_traits(profile: ProfileData, _: Thresholds) -> ProgramTraits:
     """Look at the names of what ran on any host."""
     compiled = updates = backward = told = engine = False

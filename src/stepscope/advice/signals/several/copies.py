@@ -9,7 +9,7 @@ import numpy as np
 from stepscope.advice.signals.clean_steps import step_basis
 from stepscope.advice.signals.signal import signal
 from stepscope.derive.account.owned_time import account
-from stepscope.derive.columns.arrays import codes, handles, ints
+from stepscope.derive.columns.arrays import codes, handles, ints, of_kinds
 from stepscope.derive.device.exposure import exposure
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.step_windows.windows import windows
@@ -151,22 +151,23 @@ def _rows(
     ends: NDArray[np.int64],
     thresholds: Thresholds,
 ) -> _Rows:
-    kind = codes(activity, "kind")
-    begin = ints(activity, "start_ps")
+    # Copies are few of all activities.
+    at = of_kinds(activity, (_FEED, _RESULT, _PEER))
+    begin = ints(activity, "start_ps")[at]
     window = np.searchsorted(starts, begin, side="right") - 1
     judged = (window >= 0) & (begin < ends[np.maximum(window, 0)])
-    at = np.flatnonzero(judged & np.isin(kind, (_FEED, _RESULT, _PEER)))
+    at, begin, window = at[judged], begin[judged], window[judged]
     size = activity["bytes"].to_numpy()[at]
     known = ~np.isnan(size) if size.dtype.kind == "f" else np.ones(len(at), np.bool_)
     whole = np.where(known, size, 0).astype(np.int64)
     return _Rows(
         handles(activity, "device")[at],
-        kind[at],
-        begin[at],
+        codes(activity, "kind")[at],
+        begin,
         ints(activity, "dur_ps")[at],
         alone_ps[at],
         whole,
-        window[at],
+        window,
         # Of unknown size a copy that lasts is one of data.
         ~known | (whole >= thresholds.small_copy.value),
     )

@@ -62,7 +62,14 @@ class CaptureSignals(Frozen, frozen=True):
     without_launch_percent: float | None
 
 
-@signal(activity_classes, correlation, function_frames)
+@signal(
+    activity_classes,
+    correlation,
+    function_frames,
+    "devices",
+    "environment",
+    "quality",
+)
 def capture_signals(profile: ProfileData, _: Thresholds) -> CaptureSignals:
     """Look at every recording; the one with most devices gives their numbers."""
     dropped = 0

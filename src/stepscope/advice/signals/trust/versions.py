@@ -37,7 +37,7 @@ class HostVersions(Frozen, frozen=True):
     vendors: frozenset[str]
 
 
-@signal()
+@signal("devices", "environment")
 def version_signals(
     profile: ProfileData, _: Thresholds
 ) -> dict[str, HostVersions] | Unavailable:
