@@ -69,6 +69,20 @@ del array
 print(held - resident() < 8 << 20)
 """
 
+MASKS = """
+import sys
+from stepscope.cli.light_start import light_start
+with light_start():
+    import numpy as np
+    import polars as pl
+column = pl.Series(np.array([3, 4])).to_list()
+print(np.unique([1, 2, 1]), np.median([1, 2]), column, "numpy.ma" in sys.modules)
+masked = np.ma.array([1, 2], mask=[False, True])
+print(masked.tolist(), np.ma.is_masked(masked))
+column = pl.Series(np.ma.array([4, 5], mask=[False, True])).to_list()
+print(np.ma.median(masked), column, "numpy.ma" in sys.modules)
+"""
+
 
 def started(
     prelude: str = "", program: str = PROGRAM, paths: Sequence[str] = ()
@@ -90,6 +104,14 @@ def test_numpy_starts_no_threads_and_the_environment_stays_as_it_was() -> None:
 def test_threads_hand_over_sooner_than_python_lets_them() -> None:
     assert started()[2] == "True"
     assert started("import numpy\n")[2] == "False"
+
+
+def test_masked_arrays_are_loaded_by_whoever_uses_them() -> None:
+    assert started(program=MASKS) == [
+        "[1 2] 1.5 [3, 4] False",
+        "[1, None] True",
+        "1.0 [4, None] True",
+    ]
 
 
 def test_what_the_user_has_set_stands() -> None:

@@ -1,7 +1,7 @@
 """What a command that answers and ends leaves out, since nobody gains by it.
 
-Threads for matrices and for small tables, searches for garbage, giving memory back
-before the end and at the end, and long waits of one thread for another.
+Threads for matrices and for small tables, masked arrays, searches for garbage, giving
+memory back before the end and at the end, and long waits of one thread for another.
 """
 
 from __future__ import annotations
@@ -13,9 +13,11 @@ import os
 import sys
 import threading
 from contextlib import contextmanager
+from importlib import import_module
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -119,8 +121,37 @@ def _with_one_thread(variable: str, start: Callable[[], None]) -> None:
         del os.environ[variable]
 
 
+class _UntilImported(ModuleType):
+    """Stands for `numpy.ma` until something imports that, which takes 10 ms.
+
+    numpy and polars ask it of arrays whether they are masked, and for data and mask.
+    Whoever masks an array has imported the module.
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        # The import puts the module in the place of this one.
+        return getattr(import_module(self.__name__), name)
+
+
+def _masks_when_asked_for() -> ModuleType:
+    import numpy as np  # noqa: PLC0415 - this module must not load it
+
+    found = _UntilImported("numpy.ma")
+    vars(found).update(
+        is_masked=lambda _: False,
+        isMaskedArray=lambda _: False,
+        nomask=np.False_,
+        getmask=lambda _: np.False_,
+        getdata=lambda array: array,
+    )
+    return found
+
+
 def _start_numpy() -> None:
-    import numpy as np  # noqa: F401, PLC0415 - its import reads the variable
+    import numpy as np  # noqa: PLC0415 - its import reads the variable
+
+    if "numpy.ma" not in sys.modules:
+        np.ma = _masks_when_asked_for()
 
 
 def _start_polars() -> None:

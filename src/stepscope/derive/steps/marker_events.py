@@ -44,11 +44,11 @@ _SURE_WITHOUT_ROOT: Final = "Profiled batch"
 #: A numbered range whose name says that it is a step.
 STEP_RANGE: Final = (
     r"^(?:NVTX:)?(ProfilerStep|(?i:(?:.*[^a-z])?(?:step|iter|iteration|batch)))"
-    r"(?:\s*#\s*|\s+)(\d{1,18})$"
+    r"(?:\s*#\s*|\s+)([0-9]{1,18})$"
 )
 
 #: How a producer names a step that it stored: a name, and the step's number.
-_STORED_NAME: Final = r"^(.*\S) (\d{1,18})$"
+_STORED_NAME: Final = r"^(.*\S) ([0-9]{1,18})$"
 
 
 class Marks(Frozen, frozen=True):

@@ -68,7 +68,7 @@ def stored_steps(
         if isinstance(event_types, pl.DataFrame)
         else pl.Series([None] * len(event), dtype=pl.String)
     )
-    in_name = recorded.str.extract(r"^(?:Step )?(\d{1,18})$", 1).cast(pl.Int64)
+    in_name = recorded.str.extract(r"^(?:Step )?([0-9]{1,18})$", 1).cast(pl.Int64)
     number = np.where(numbered, number, in_name.fill_null(-1).to_numpy())
     numbered |= in_name.is_not_null().to_numpy()
     track = handles(events, "track")[event]

@@ -160,8 +160,8 @@ def _ranges(
     return named.with_columns(
         name=names.of_texts(named.select(pl.coalesce("plain", "whole"))[:, 0]),
         said=_said_of_ranges(),
-        op_id=suffix.str.extract(r"\bop_id = (\d{1,18})").cast(pl.Int64),
-        seq=suffix.str.extract(r"\bseq = (\d{1,18})").cast(pl.Int64),
+        op_id=suffix.str.extract(r"\bop_id = ([0-9]{1,18})").cast(pl.Int64),
+        seq=suffix.str.extract(r"\bseq = ([0-9]{1,18})").cast(pl.Int64),
         sizes=suffix.str.extract(r"\bsizes = (\[.*?\])(?:, [a-z_]+ = |$)"),
     ).drop("whole", "plain", "suffix", "of_id")
 
