@@ -462,6 +462,9 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
     small_op: Threshold = _of(
         20_000_000, "ps", "ours", "own time below which an op of the host is brief"
     )
+    op_call: Threshold = _of(
+        1_500_000, "ps", "ours", "own time of an op of the host that is its call"
+    )
     small_kernel: Threshold = _of(
         10_000_000, "ps", "ours", "a brief kernel, where no launch latency is measured"
     )

@@ -283,7 +283,9 @@ def _of_host(signals: Signals, shares: StepShares, thresholds: Thresholds) -> Fi
     effect = verdict.effect_ms
     saving = None
     if failed and not eager:
-        least = ways.pattern.promise(ways.effect_ms).low
+        calls = {"dispatch": ops.dispatch_ps, "ops": ops.call_ps}
+        sure = _judged(shares, calls, thresholds)
+        least = sure.pattern.promise(sure.effect_ms).low
         saving = msgspec.structs.replace(verdict.pattern.promise(effect), low=least)
     return _ITEM.finding(
         verdict.status,

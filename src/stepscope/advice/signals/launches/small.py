@@ -154,6 +154,7 @@ class SmallOps(Frozen, frozen=True):
         dispatch_ps: Time from the end of one such op to the begin of the next on its
             thread, in each judged step.
         own_ps: Their self time in each judged step.
+        call_ps: The part of it that calling them takes, whatever they compute.
         per_step: Mean number of these ops in a step.
         mean_ps: Their mean self time; null where there are none.
         names: Type → its number in a step, most of that time first.
@@ -161,6 +162,7 @@ class SmallOps(Frozen, frozen=True):
 
     dispatch_ps: tuple[int, ...]
     own_ps: tuple[int, ...]
+    call_ps: tuple[int, ...]
     per_step: float
     mean_ps: float | None
     names: tuple[tuple[str, float], ...]
@@ -220,14 +222,22 @@ def _of_host(
     )
     if often.is_empty():
         nothing = (0,) * steps
-        return SmallOps(nothing, nothing, per_step=0.0, mean_ps=None, names=())
+        return SmallOps(nothing, nothing, nothing, per_step=0.0, mean_ps=None, names=())
     short = rows.with_columns(short=pl.col("type").is_in(often["type"].to_list()))
     gaps = _gaps(short)
     times = np.zeros(steps, np.int64)
     np.add.at(times, gaps["window"].to_numpy(), gaps["gap"].to_numpy())
-    own = np.zeros(steps, np.int64)
-    counted = short.filter(pl.col("short") & pl.col("program"))
-    np.add.at(own, counted["window"].to_numpy(), counted["self"].to_numpy())
+    most = thresholds.op_call.value * pl.col("count")
+    called = often.select("type", call=(most / pl.col("self")).clip(upper_bound=1))
+    counted = (
+        short.filter(pl.col("short") & pl.col("program"))
+        .join(called, on="type")
+        .with_columns(call=pl.col("call") * pl.col("self"))
+    )
+    own, call = (
+        np.bincount(counted["window"], counted[name], minlength=steps).astype(np.int64)
+        for name in ("self", "call")
+    )
     largest = (
         gaps.group_by("type")
         .agg(pl.col("gap").sum())
@@ -238,6 +248,7 @@ def _of_host(
     return SmallOps(
         dispatch_ps=tuple(times.tolist()),
         own_ps=tuple(own.tolist()),
+        call_ps=tuple(call.tolist()),
         per_step=count / steps,
         mean_ps=int(often["self"].sum()) / count,
         names=tuple(
