@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import stepscope
+from stepscope.advice.engine import signals_of
+from stepscope.advice.registry import RULES
 from stepscope.analysis.tools import TOOLS
 from stepscope.analysis.tools import answers as together
 from stepscope.cli.progress import progress
@@ -20,6 +22,7 @@ from stepscope.derive.profile_data import ProfileData
 from stepscope.report import to_json
 from stepscope.report.compose import STAGES, compose, describe, doubts
 from stepscope.report.plain import plain
+from stepscope.trace.model import TraceData
 from stepscope.trace.tables import TABLES
 
 if TYPE_CHECKING:
@@ -111,18 +114,24 @@ def report(path: Path) -> bytes:
         return to_json.render_document(compose(stepscope.open(path), shown), {})
 
 
+def with_inputs(names: set[str]) -> set[str]:
+    """Names of derivations and tables, and all that those need in turn."""
+    known, more = set(names), names
+    while (
+        more := {it for name in more & DECLARED.keys() for it in DECLARED[name].inputs}
+        - known
+    ):
+        known |= more
+    return known
+
+
 @pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
 def test_a_tool_declares_what_it_asks_for(
     tool: object, gpu_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert isinstance(tool, type(TOOLS[0]))
     listed = {it.__name__ for it in tool.needs}
-    known, more = set(listed), listed
-    while (
-        more := {it for name in more for it in DECLARED[name].inputs if it in DECLARED}
-        - known
-    ):
-        known |= more
+    known = with_inputs(listed)
     asked: set[str] = set()
     derived = ProfileData.derived
 
@@ -137,3 +146,47 @@ def test_a_tool_declares_what_it_asks_for(
     # What the remedies of an answer read is asked for where one is missing.
     assert asked - {tracers.__name__} <= known
     assert listed <= asked
+
+
+def test_signals_declare_what_they_ask_for(
+    gpu_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is not declared would be built while other derivations wait for it."""
+    profile = stepscope.open(gpu_file)
+    signals = signals_of(profile)
+    every = list(dict.fromkeys(it for rule in RULES for it in rule.reads))
+    derived, table = ProfileData.derived, TraceData.table
+    asked: set[str] = set()
+    deep: list[str] = []
+
+    def noted_derived(
+        profile: ProfileData, host: str, derivation: Callable[..., object]
+    ) -> object:
+        return noted(derivation.__name__, lambda: derived(profile, host, derivation))
+
+    def noted_table(trace: TraceData, name: str) -> object:
+        return noted(name, lambda: table(trace, name))
+
+    def noted(name: str, ask: Callable[[], object]) -> object:
+        if not deep:
+            asked.add(name)
+        deep.append(name)
+        try:
+            return ask()
+        finally:
+            deep.pop()
+
+    monkeypatch.setattr(ProfileData, "derived", noted_derived)
+    monkeypatch.setattr(TraceData, "table", noted_table)
+    undeclared = {}
+    for signal in every:
+        for read in signal.reads:
+            signals.of(read)
+        asked.clear()
+        signals.of(signal)
+        needs = {it if isinstance(it, str) else it.__name__ for it in signal.needs}
+        for read in signal.reads:
+            needs |= {it if isinstance(it, str) else it.__name__ for it in read.needs}
+        if more := asked - with_inputs(needs):
+            undeclared[signal.compute.__name__] = more
+    assert undeclared == {}

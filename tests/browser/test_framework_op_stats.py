@@ -154,7 +154,12 @@ def test_the_csv_is_that_of_the_command_line(view: View, server: Server) -> None
 
 def test_columns_can_be_chosen(view: View) -> None:
     view.go("framework_op_stats", run="vector")
+    headings = view.page.locator("thead th").all_inner_texts()
     view.page.get_by_text("Columns", exact=True).click()
+    # The menu has the words of the headings.
+    menu = view.page.get_by_role("group", name="Columns shown").locator("label")
+    offered = {text.strip() for text in menu.all_inner_texts()}
+    assert {text.rstrip(" ▾▴") for text in headings} < offered
     view.page.get_by_label("Rank", exact=True).uncheck()
     view.settle()
     row = view.page.locator("tbody tr").first.locator("td")

@@ -167,6 +167,6 @@ def test_columns_that_are_unknown_in_every_row_wait_to_be_asked_for(
     assert "Step (ms)" in heads
     assert "waited for it" not in heads
     table.locator("summary", has_text="Columns").click()
-    table.get_by_label("Waited for (ms)").check()
+    table.get_by_label("Others waited for it (ms)").check()
     view.settle()
     assert "waited for it" in table.locator("thead").inner_text()

@@ -54,6 +54,70 @@ def test_rows_outside_the_range_keep_what_they_have(
         assert label.tolist() == [5, 5, 5, -1]
 
 
+@st.composite
+def nested_rows(draw: st.DrawFn) -> tuple[list[tuple[int, int]], list[int]]:
+    """Rows of one track in order, each with its start and duration, and parents."""
+    rows = draw(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 12)), max_size=9))
+    rows.sort(key=lambda row: (row[0], -row[1]))
+    parents = [-1] * len(rows)
+    for at, (start, dur) in enumerate(rows):
+        for above in range(at):
+            begin, length = rows[above]
+            if begin <= start and start + dur <= begin + length:
+                parents[at] = above
+    return rows, parents
+
+
+@given(track=nested_rows(), moments=st.lists(st.integers(0, 55), max_size=9))
+def test_at_each_moment_the_innermost_row_that_runs_is_found(
+    kernel_forms: Callable[[str], Forms],
+    track: tuple[list[tuple[int, int]], list[int]],
+    moments: list[int],
+) -> None:
+    rows, parents = track
+    moments.sort()
+    expected = []
+    for moment in moments:
+        # The latest row, or else what is around it, and so on.
+        at = max((k for k, row in enumerate(rows) if row[0] <= moment), default=-1)
+        while at >= 0 and sum(rows[at]) <= moment:
+            at = parents[at]
+        expected.append(at)
+    # Rows of other tracks lie before and after.
+    start, dur = np.array([(0, 99), *rows, (0, 99)], np.int64).T.copy()
+    parent = np.array([-1, *(k + 1 if k >= 0 else -1 for k in parents), -1], np.int32)
+    for form in kernel_forms("nesting").values():
+        found = np.full(len(moments), 77, np.int32)
+        answer = form.running(
+            start, dur, parent, 1, len(rows) + 1, np.array(moments, np.int64), found
+        )
+        assert [k + 1 if k >= 0 else -1 for k in expected] == found.tolist()
+        assert sum(k >= 0 for k in expected) == answer
+
+
+def test_moments_without_order_and_rows_beyond_the_arrays_are_refused(
+    kernel_forms: Callable[[str], Forms],
+) -> None:
+    times, none = np.array([1, 2], np.int64), np.full(2, -1, np.int32)
+    itself = np.arange(2, dtype=np.int32)
+    for form in kernel_forms("nesting").values():
+        rows = (times, times, none)
+        late = np.array([9, 9], np.int64)
+        assert form.running(*rows, 0, 2, late[::-1].copy(), none.copy()) == 0
+        assert form.running(*rows, 0, 2, np.array([2, 1]), none.copy()) == (
+            form.OUT_OF_ORDER
+        )
+        bad = form.BAD_RANGE
+        assert form.running(*rows, 0, 3, late, none.copy()) == bad
+        assert form.running(*rows, -1, 2, late, none.copy()) == bad
+        assert form.running(*rows, 2, 1, late, none.copy()) == bad
+        assert form.running(*rows, 0, 2, late, none[:1].copy()) == bad
+        assert form.running(times, times[:1], none, 0, 2, late, none.copy()) == bad
+        assert form.running(times, times, none[:1], 0, 2, late, none.copy()) == bad
+        # A row around itself is no nesting.
+        assert form.running(times, times, itself, 0, 2, late, none.copy()) == bad
+
+
 @pytest.mark.parametrize(
     ("parent", "begin", "end"), [([0], 0, 1), ([1, -1], 0, 2), ([-1], 0, 2)]
 )

@@ -111,9 +111,9 @@ interface Shown extends Omit<Props, "sort"> {
 }
 
 /** Parts of a step have their own names. */
-function headingOf(name: string): string {
+function titleOf({ name, title }: Column): string {
   const part = /^breakdown_ms\.(.*)/.exec(name)?.[1];
-  return part === undefined ? heading(name) : `${categoryTitle(part)} (ms)`;
+  return title ?? (part === undefined ? heading(name) : `${categoryTitle(part)} (ms)`);
 }
 
 /** Columns that a table shows where its rows differ in them. */
@@ -155,7 +155,7 @@ function Filled(props: Shown) {
   if (value.total === 0) return <p>No {props.caption}.</p>;
   return (
     <section class="table" role="group" aria-label={props.caption}>
-      <Tools {...props} names={names} />
+      <Tools {...props} names={names} titled={(name) => titleOf(known.get(name) ?? { name })} />
       <div class="scroll" tabIndex={0} role="group" aria-label={`${props.caption}, scrolls`}>
         <table aria-rowcount={value.matching}>
           <caption>{rowCount(value, props.caption)}</caption>
@@ -197,8 +197,8 @@ function Rest({ value, onMore }: Pick<Shown, "value" | "onMore">) {
   return null;
 }
 
-function Tools(props: Shown & { names: string[] }) {
-  const { value, names } = props;
+function Tools(props: Shown & { names: string[]; titled: (name: string) => string }) {
+  const { value, names, titled } = props;
   const [copied, say] = useState("");
   const toggle = (name: string) =>
     props.onArrange({ columns: names.includes(name) ? names.filter((each) => each !== name) : [...names, name] });
@@ -214,7 +214,7 @@ function Tools(props: Shown & { names: string[] }) {
       <Checks
         title="Columns"
         legend="Columns shown"
-        of={value.columns.map(({ name }) => [name, headingOf(name), names.includes(name)])}
+        of={value.columns.map(({ name }) => [name, titled(name), names.includes(name)])}
         onToggle={toggle}
       />
       <button onClick={async () => say(await copy(value, names))}>Copy</button>
@@ -241,7 +241,7 @@ function Heading({ column, kept, tool, table, value, onArrange }: Shown & { colu
       title={about}
     >
       <button onClick={() => onArrange({ sort: column.name, descending })}>
-        {column.title ?? headingOf(column.name)}
+        {titleOf(column)}
         <span aria-hidden="true">{sorted ? (kept.descending ? " ▾" : " ▴") : ""}</span>
       </button>
     </th>
