@@ -31,7 +31,7 @@ from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -379,11 +379,7 @@ class HostStates(Frozen, frozen=True):
 
     def _only(self, track: int, within: Spans) -> _State:
         lines = (track, *self.notes) if track in self.programs() else (track,)
-        return cache(
-            lambda code: Spans.union_of(
-                self.classes.when(line, code, within) for line in lines
-            )
-        )
+        return _of_all([self.classes.when(line, within) for line in lines])
 
     def _any(self, within: Spans) -> _State:
         """Return where any thread has a code, while it drives a step."""
@@ -393,11 +389,7 @@ class HostStates(Frozen, frozen=True):
             track: within & classes.threads.when(track) if track in driving else within
             for track in self.threads
         }
-        return cache(
-            lambda code: Spans.union_of(
-                classes.when(track, code, mine) for track, mine in when.items()
-            )
-        )
+        return _of_all([classes.when(track, mine) for track, mine in when.items()])
 
 
 def host_states(
@@ -551,6 +543,11 @@ def _notes(
         and _NOTED.issuperset(classes.by_thread.get(track, {}))
         and track not in classes.threads.tracks()
     ]
+
+
+def _of_all(threads: Sequence[_State]) -> _State:
+    """Return where any of some threads has a code."""
+    return cache(lambda code: Spans.union_of(state(code) for state in threads))
 
 
 def _without(spans: Spans, state: _State, codes: Iterable[HostCode]) -> Spans:

@@ -253,9 +253,9 @@ class Naming(Frozen, frozen=True, dict=True):
 
         With it come the rows of these events, and how much is named by each.
         """
-        when, has = self.classes.when, self.classes.has
+        has = self.classes.has
         wanted = [code for code in _CODES[owner] if has(track, code)]
-        covered = Spans.union_of(when(track, code, spans) for code in wanted)
+        covered = Spans.union_of(map(self.classes.when(track, spans), wanted))
         if not len(covered):
             nothing = np.empty(0, np.int64)
             return covered, nothing, nothing
@@ -284,7 +284,7 @@ class Naming(Frozen, frozen=True, dict=True):
         self, track: int, spans: Spans, parts: list[tuple[Name, int]]
     ) -> list[tuple[Name, int]]:
         """Say beside waits for other threads what one of them did meanwhile."""
-        waits = self.classes.when(track, HostCode.SYSTEM_WAIT, spans)
+        waits = self.classes.when(track, spans)(HostCode.SYSTEM_WAIT)
         if not len(waits):
             return parts
         found = awaited(
@@ -307,7 +307,7 @@ class Naming(Frozen, frozen=True, dict=True):
         self, track: int, spans: Spans, outer: NDArray[np.int64]
     ) -> list[tuple[Name, int]]:
         """Name launching by the outermost op around it, calls apart."""
-        calls = self.classes.when(track, HostCode.LAUNCH, spans)
+        calls = self.classes.when(track, spans)(HostCode.LAUNCH)
         found = []
         for detail, part in (("launch call", calls), ("dispatch", spans - calls)):
             # A call outside of any op is named by itself.

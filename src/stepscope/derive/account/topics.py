@@ -254,7 +254,7 @@ class _Host(Frozen, frozen=True):
         near = Spans.from_events(times_ps - 1, np.full(len(times_ps), 2))
         while True:
             found = Spans.union_of(
-                classes.when(track, HostCode.LAUNCH, sets[_LAUNCHING].meeting(near))
+                classes.when(track, sets[_LAUNCHING].meeting(near))(HostCode.LAUNCH)
                 for track in threads
                 if _LAUNCHING in (sets := classes.by_thread.get(track, {}))
             ).meeting(near)

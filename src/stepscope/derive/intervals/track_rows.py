@@ -84,7 +84,11 @@ class TrackRows(Frozen, frozen=True):
             wanted: Codes of the rows to return.
             outermost: Leave out what begins while an earlier row with such a code runs.
         """
-        rows = self.rows(track)
+        begin, end = int(self.begins[track]), int(self.ends[track])
+        if len(spans):
+            # What begins later meets nothing.
+            end = begin + int(self.start_ps[begin:end].searchsorted(spans.end_ps[-1]))
+        rows = slice(begin, end)
         marked = np.zeros(256, np.uint8)
         marked[list(wanted)] = 1
         found = np.empty(rows.stop - rows.start, np.int64)

@@ -180,8 +180,8 @@ class _Look:
             for_device,
             for_thread,
             for_thread & self._of(sets, (HostCode.BLOCKED,)),
-            self._classes.when(
-                track, HostCode.DISPATCH, Spans.of([(self._from, self._to)])
+            self._classes.when(track, Spans.of([(self._from, self._to)]))(
+                HostCode.DISPATCH
             ),
             self._on_device and track in self._driving,
             np.sort(np.concatenate((start, start + dur))),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -25,7 +26,7 @@ from stepscope.remedies import COPY_AGAIN
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     import polars as pl
     from numpy.typing import NDArray
@@ -119,21 +120,31 @@ class HostClasses(Frozen, frozen=True):
         """Return whether a thread may have a code at some time."""
         return _AS_ONE.get(code, code) in self.by_thread.get(track, {})
 
-    def when(self, track: int, code: HostCode, within: Spans) -> Spans:
-        """Return where a thread has a code, within a set."""
+    def when(self, track: int, within: Spans) -> Callable[[HostCode], Spans]:
+        """Return what tells of each code where a thread has it, within a set."""
         sets = self.by_thread.get(track, {})
-        if code not in _AS_ONE:
+
+        @cache
+        def launching() -> Spans:
+            return within & sets.get(HostCode.LAUNCHING, Spans.empty())
+
+        @cache
+        def told_apart() -> Mapping[int, Spans]:
+            if not launching():
+                return {}
+            rows, every = self.rows, range(1, max(HostCode) + 1)
+            at = rows.meeting(track, launching(), code=self.code, wanted=every)
+            return flatten_rows(
+                rows.start_ps[at], rows.dur_ps[at], self.code[at], sticky=STICKY
+            )
+
+        @cache
+        def when(code: HostCode) -> Spans:
+            if code in _AS_ONE:
+                return launching() & told_apart().get(code, Spans.empty())
             return within & sets.get(code, Spans.empty())
-        launching = within & sets.get(HostCode.LAUNCHING, Spans.empty())
-        if not len(launching):
-            return launching
-        at = self.rows.meeting(
-            track, launching, code=self.code, wanted=range(1, max(HostCode) + 1)
-        )
-        found = flatten_rows(
-            self.rows.start_ps[at], self.rows.dur_ps[at], self.code[at], sticky=STICKY
-        )
-        return launching & found.get(code, Spans.empty())
+
+        return when
 
 
 def host_classes(
