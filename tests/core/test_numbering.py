@@ -91,7 +91,13 @@ def test_a_key_without_a_place_is_refused(kernel_forms: Callable[[str], Forms]) 
         for key in (2, -1):
             keys = np.array([key], np.int32)
             assert form.pick(keys, table, 0, 1, out) == form.BAD_RANGE
-        assert form.pick(keys, table, 0, 2, out) == form.BAD_RANGE
+            # Rows are looked at in eights: wherever in them, and after the last ones.
+            for at in range(19):
+                keys = np.zeros(19, np.int32)
+                assert form.pick(keys, table, 0, 19, out) == 0
+                keys[at] = key
+                assert form.pick(keys, table, 0, 19, out) == form.BAD_RANGE
+        assert form.pick(keys, table, 0, 20, out) == form.BAD_RANGE
 
 
 @given(
