@@ -19,7 +19,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from measured_process import Measurement, ProgramFailed, measure, warm_page_cache
+from measured_process import Measurement, ProgramFailed, make_ready, measure
 from pages import machine, replace_section
 from profiles import GPU_EVENTS, NoProfile, gpu_shaped
 
@@ -98,7 +98,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def measured(program: str, profile: Path) -> Measurement:
     """Run one of the programs in a process of its own."""
-    warm_page_cache(profile)
+    make_ready(profile)
     with tempfile.TemporaryDirectory() as folder:
         return measure(
             [sys.executable, "-c", program, str(profile)],
