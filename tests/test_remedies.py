@@ -321,3 +321,23 @@ def test_no_tool_asks_for_what_another_framework_has(
     said = set(re.findall(r"remedy='([^']*)'", str(found)))
     assert said
     assert [it for it in said if any(word in it for word in others)] == []
+
+
+@pytest.mark.parametrize(
+    ("looks", "said"),
+    [
+        (19, tracer_remedies.LONGER_FOR_LOOKS),
+        (20, tracer_remedies.ANNOTATE_UNKNOWN_TIME),
+    ],
+)
+def test_few_looks_at_the_program_ask_for_a_longer_recording(
+    looks: int, said: str
+) -> None:
+    """At 100 a second, each stands for 10 ms."""
+    name = "$/app/train.py:4 work"
+    samples = ("samples of main, 100 a second", name, 0, 10_000.0 * looks)
+    trace = blueprint.trace([("main", "a/MatMul:MatMul", 0, 5), samples])
+    why = Unavailable(
+        code="X", reason="none.", remedy=tracer_remedies.RECORD_UNKNOWN_TIME
+    )
+    assert remedied(blueprint.profile(trace), why).remedy == said

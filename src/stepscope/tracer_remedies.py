@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ANNOTATE_UNKNOWN_TIME",
+    "LONGER_FOR_LOOKS",
     "RECORD_ALLOCATIONS",
     "RECORD_CALLS",
     "RECORD_EXECUTIONS",
@@ -59,6 +60,13 @@ __all__ = [
 ANNOTATE_UNKNOWN_TIME: Final = (
     "Annotate what the program does in that time (`with ss.Trace('name'):`): its "
     "functions were recorded and do not say."
+)
+
+#: Of a recording in which the program's functions were looked at too seldom.
+LONGER_FOR_LOOKS: Final = (
+    "Record for a second or longer: the program's functions are known from looks at "
+    "its stack, some 100 a second, and this recording holds too few to say what the "
+    "time is spent on."
 )
 
 

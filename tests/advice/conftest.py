@@ -139,6 +139,7 @@ def capture_of(**fields: Any) -> CaptureSignals:
             "computing": 1,
             "copying": 0,
             "functions": False,
+            "few_looks": None,
             "replays": True,
             "without_launch_percent": 0.0,
             **fields,

@@ -5,9 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.support.traces import blueprint
 
+from stepscope.advice import engine
 from stepscope.advice.rules.trust.capture_quality import evaluate
 from stepscope.advice.signals.device import DeviceSignals
+from stepscope.advice.signals.trust.capture import capture_signals
+from stepscope.report.words.findings import headline
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 
@@ -239,6 +243,29 @@ def test_a_tracer_that_was_in_force_is_not_asked_for(
 
     assert advised(functions=False).startswith("Record the program's functions")
     assert advised(functions=True).startswith("Annotate")
+
+
+def test_a_recording_too_short_for_samples_says_how_many_there_were(
+    signals_of: Any, shares: Any, capture_of: Any
+) -> None:
+    """It said that functions were recorded and do not say, after 70 ms."""
+    capture = capture_of(functions=True, few_looks=7)
+    finding = evaluate(signals_of(shares(unexplained=5.0), capture=capture), THRESHOLDS)
+    assert [it.cause for it in finding.actions] == ["short"]
+    assert finding.actions[0].text.startswith("Record for a second or longer")
+    assert "the program's functions were looked at 7 times." in headline(finding)
+
+
+@pytest.mark.parametrize(("looks", "few"), [(7, 7), (19, 19), (20, None)])
+def test_looks_are_counted_in_the_samples(looks: int, few: int | None) -> None:
+    """At 100 a second, each stands for 10 ms."""
+    lines = [
+        ("main", "train", 0, 5_000.0),
+        ("samples of main, 100 a second", "$/app/t.py:4 work", 0, 10_000.0 * looks),
+    ]
+    profile = blueprint.profile(blueprint.trace(lines))
+    found = engine.signals_of(profile, THRESHOLDS).of(capture_signals)
+    assert found.few_looks == few
 
 
 def test_without_an_account_it_cannot_tell(signals_of: Any, shares: Any) -> None:

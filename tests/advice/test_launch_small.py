@@ -127,6 +127,27 @@ def test_ops_that_only_call_go_with_their_calls() -> None:
     assert found.saving_ms.high == pytest.approx(1.2 * (2.99 + 0.3), abs=0.02)
 
 
+def test_without_steps_the_whole_recording_is_judged_on_the_host() -> None:
+    """Inference without marks: 600 ops of 8 µs, 10 µs apart, then one of 9.21 ms.
+
+    Such a program was told to mark its steps, and nothing else.
+    """
+    lines = [("main", "aten::add", 18.0 * at, 8.0) for at in range(600)]
+    lines.append(("main", "aten::mm", 10_790.0, 9_210.0))
+    found = findings(lines, devices=None)[RULE]
+    assert (found.status, found.severity) == ("fail", "warn")
+    # 599 ways and 600 ops, of 20 ms.
+    assert found.value == pytest.approx((5.99 + 4.8) / 20 * 100, abs=0.1)
+    assert lead_sentence(found).startswith(
+        "600 tiny ops in the recording, most of them aten::add: they and getting from "
+        "one to the next take 54.0 % of the time."
+    )
+    assert (found.ms_per_step, found.saving_ms) == (None, None)
+    advised = [it.text for it in found.actions]
+    assert any(text.startswith("Give the model several inputs") for text in advised)
+    assert not any("one graph" in text for text in advised)
+
+
 def test_the_function_that_calls_tiny_ops_is_named_and_found_once() -> None:
     """All of its 5.4 ms is the ops and the ways between them."""
     lines = [

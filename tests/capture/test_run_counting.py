@@ -14,12 +14,14 @@ from hypothesis import strategies as st
 
 from stepscope.capture.launching.arriving import Arrivals
 from stepscope.capture.launching.command import resolve
+from stepscope.capture.launching.counting import StepCounter
 from stepscope.capture.launching.notes import Note, read_notes, write_note
 from stepscope.capture.launching.outcome import describe, keep_the_best
 from stepscope.capture.launching.plan import VARIABLE, RunPlan
 from stepscope.capture.launching.step_sources import jax as jax_calls
 from stepscope.capture.launching.step_sources import torch as torch_steps
 from stepscope.capture.launching.stepping.repeated_calls import RepeatedCalls
+from stepscope.capture.launching.window import Phase
 from stepscope.errors import BadUsage
 
 if TYPE_CHECKING:
@@ -397,3 +399,56 @@ def test_a_hook_that_ends_within_a_step_does_not_disturb_the_programs_own(
     # Between steps nothing of ours is left.
     undo[0]()
     assert len(module.hooks) == 1
+
+
+class Heard:
+    """A window that opens with a step, and notes what it is told."""
+
+    def __init__(self, opens_at: int) -> None:
+        self.opens_at = opens_at
+        self.phase = Phase.IDLE
+        self.counted: str | None = None
+        self.steps: list[tuple[str | None, int]] = []
+
+    def forget_steps(self) -> None:
+        self.steps.clear()
+
+    def step_begins(self, first: int, **_: Any) -> None:
+        self.steps.append((self.counted, first))
+        if first >= self.opens_at:
+            self.phase = Phase.STEPS
+
+
+def told(passes: int, *, steps_every: int | None, opens_at: int = 11) -> Heard:
+    """Run backward passes, some of which an optimizer's step follows."""
+    heard: Any = Heard(opens_at)
+    counter: StepCounter[Any] = StepCounter(heard)
+    for number in range(1, passes + 1):
+        counter.pass_ended("passes", "train.py:10")
+        if steps_every is not None and number % steps_every == 0:
+            counter.call_ended("optimizer", 7)
+    found: Heard = heard
+    return found
+
+
+def test_passes_are_steps_once_no_optimizer_can_be_meant() -> None:
+    """Gradients of up to 32 passes may be added up before an optimizer steps."""
+    assert told(32, steps_every=None).steps == []
+    heard = told(40, steps_every=None)
+    # The step that follows the 33rd pass is the second.
+    assert heard.steps == [("passes", number) for number in range(2, 10)]
+
+
+def test_the_first_step_of_an_optimizer_takes_over_from_passes() -> None:
+    assert told(40, steps_every=4).steps == [
+        ("optimizer", number) for number in range(2, 12)
+    ]
+    heard = told(80, steps_every=40, opens_at=99)
+    assert heard.steps == [("optimizer", 2), ("optimizer", 3)]
+
+
+def test_a_window_of_passes_stays_one() -> None:
+    """It opens after 42 passes; an optimizer that steps after the 50th is too late."""
+    heard = told(60, steps_every=50)
+    assert {what for what, _ in heard.steps} == {"passes"}
+    assert heard.steps[-1] == ("passes", 60 - 32 + 1)

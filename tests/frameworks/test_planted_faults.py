@@ -50,6 +50,7 @@ FAULTS: Final = {
         WORK,
         "`normalize_by_hand` (torch_program.py:",
     ),
+    ("torch", "tokenise"): (WORK, "`tokenise` (torch_program.py:"),
     ("torch", "slow_collate"): (INPUT, "`slow_collate` (torch_program.py:"),
     ("torch", "read_back"): (WORK, "`read_losses` (torch_program.py:"),
     ("torch", "callback"): (BETWEEN, "`log_metrics` (torch_program.py:"),

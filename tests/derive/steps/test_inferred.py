@@ -403,3 +403,35 @@ def test_requests_on_several_threads_form_one_sequence() -> None:
     assert len(steps.rows) == 30
     assert steps.rows["start_ps"].is_sorted()
     assert steps.rows["track"].n_unique() == 3
+
+
+def gradients(*, passes: int) -> list[tuple[Any, ...]]:
+    """Eight turns of equal work: an op, then a node of gradients or, in one pass, none.
+
+    With one pass all nodes follow each other: eight layers forward, eight backward.
+    """
+    lines: list[tuple[Any, ...]] = []
+    for turn in range(8):
+        forward = 1_000.0 * turn if passes > 1 else 400.0 * turn
+        backward = forward + 450.0 if passes > 1 else 3_300.0 + 400.0 * turn
+        node = "AddmmBackward0"
+        lines += [
+            ("main", "aten::addmm", forward, 390),
+            ("main", f"autograd::engine::evaluate_function: {node}", backward, 390),
+            ("main", node, backward + 5, 380),
+            ("main", "aten::mm", backward + 10, 370),
+        ]
+    return lines
+
+
+def test_a_pass_of_gradients_in_each_repetition_makes_steps() -> None:
+    """Weights that are updated by hand, or never: nothing else shows a step."""
+    found = derived(gradients(passes=8))[0]
+    assert isinstance(found, Steps), found
+    assert len(found.rows) == 8
+
+
+def test_the_layers_of_one_pass_of_gradients_are_no_steps() -> None:
+    found, candidates, _ = derived(gradients(passes=1))
+    assert isinstance(found, Unavailable)
+    assert not any(one.candidate.accepted for one in candidates.found)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import sys
 import tempfile
 import time
@@ -22,6 +23,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 ROWS, FEATURES = rows_or(128), 512
 FOLDER = Path(tempfile.mkdtemp())
+TEXT = "word " * FEATURES
 
 
 def slow_collate(examples: list[Any]) -> Any:
@@ -55,6 +57,13 @@ def scale_rows(rows: torch.Tensor) -> torch.Tensor:
     return rows
 
 
+def tokenise(rows: torch.Tensor) -> torch.Tensor:
+    """Takes a text apart for each row."""
+    for _ in range(4):
+        words = [re.findall(r"[a-z]+", TEXT) for _ in rows]
+    return torch.tensor([len(of) / FEATURES for of in words])[:, None] * rows
+
+
 def log_metrics() -> None:
     time.sleep(0.2)
 
@@ -74,8 +83,9 @@ LOSSES: list[torch.Tensor] = []
 
 
 class Model(nn.Module):
-    def __init__(self) -> None:
+    def __init__(self, fault: str) -> None:
         super().__init__()
+        self.tokenises = fault == "tokenise"
         self.layers = nn.Sequential(
             *(
                 nn.Sequential(nn.Linear(FEATURES, FEATURES), nn.ReLU())
@@ -85,6 +95,8 @@ class Model(nn.Module):
         self.head = nn.Linear(FEATURES, 1)
 
     def forward(self, rows: torch.Tensor) -> torch.Tensor:
+        if self.tokenises:
+            rows = tokenise(rows)
         return self.head(self.layers(rows))
 
 
@@ -111,7 +123,7 @@ def main(fault: str) -> None:
     torch.set_num_threads(1)
     rank = join_ranks() if fault in {"ranks", "straggler"} else 0
     torch.manual_seed(SEED)
-    model = Model()
+    model = Model(fault)
     network = model
     if fault in {"ranks", "straggler"}:
         # One exchange after the backward pass: both ranks meet once in a step.

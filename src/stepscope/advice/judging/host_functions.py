@@ -17,6 +17,7 @@ from stepscope.advice.signals.enclosing import FEW_LOOKS, function_runs
 from stepscope.advice.signals.running.callbacks import called_back
 from stepscope.advice.signals.vocabulary import PLAIN, frameworks_used
 from stepscope.derive.account.topics import COLLECTIONS
+from stepscope.derive.intervals.spans import Spans
 from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
@@ -56,6 +57,8 @@ class HostFunction(Frozen, frozen=True, eq=True):
         is_step: Whether the model is run by it, or while it waits.
         is_called_back: Whether an op of the compiled step calls it.
         is_seen: Whether calls, or looks enough, say how much of the steps it has.
+        alone: When it works while no op runs, where the model runs as well while it
+            does, or seems to: nothing else of it counts then. None for another one.
     """
 
     part: Part
@@ -65,6 +68,16 @@ class HostFunction(Frozen, frozen=True, eq=True):
     is_step: bool
     is_called_back: bool = False
     is_seen: bool = True
+    alone: Spans | None = None
+
+    def times_ps(self) -> tuple[int, ...]:
+        """Return what it takes in each judged step; nothing where that is not known."""
+        runs = self.runs
+        if runs is None:
+            return ()
+        if self.alone is None:
+            return runs.times_ps(self.part)
+        return tuple(self.alone.within(runs.starts_ps, runs.ends_ps).tolist())
 
 
 def host_functions(signals: Signals, shares: StepShares) -> tuple[HostFunction, ...]:
@@ -123,7 +136,7 @@ def _of_part(part: Part, runs: FunctionRuns | None, shares: StepShares) -> HostF
     # A model that is asked what to do next is not trained meanwhile.
     predicts = runs.mostly_predicts(part)
     looks = runs.looks_at(part)
-    return HostFunction(
+    found = HostFunction(
         msgspec.structs.replace(
             part, share_percent=max(own, whole), inclusive=whole > own
         ),
@@ -132,6 +145,23 @@ def _of_part(part: Part, runs: FunctionRuns | None, shares: StepShares) -> HostF
         is_model=not predicts and (runs.trains(part) or runs.calls_the_model(part)),
         is_step=not predicts and (runs.is_in_the_model(part) or runs.is_the_step(part)),
         is_seen=looks is None or looks >= FEW_LOOKS,
+    )
+    return _by_itself(found, shares) if found.is_model else found
+
+
+def _by_itself(one: HostFunction, shares: StepShares) -> HostFunction:
+    """Return what a function from which ops are called does alone, if that is most.
+
+    Looks that come late make a function seem to call what follows it, and one that does
+    call the model may do work of its own beside it.
+    """
+    alone = Spans.empty() if one.runs is None else one.runs.alone(one.part)
+    if not len(alone):
+        return one
+    share = 100 * alone.length_ps / max(shares.total_ps, 1)
+    part = msgspec.structs.replace(one.part, share_percent=share, inclusive=False)
+    return msgspec.structs.replace(
+        one, part=part, own_percent=share, is_model=False, is_step=True, alone=alone
     )
 
 

@@ -12,10 +12,13 @@ from stepscope.advice.finding import Part
 from stepscope.advice.signals.replaying.change import Quiet
 from stepscope.advice.signals.running.ran_ops import Looks, RanOps, ran_ops, rows_of
 from stepscope.advice.signals.signal import signal
+from stepscope.derive.account.function_parts import function_parts
 from stepscope.derive.account.host_states import host_states
+from stepscope.derive.account.naming import naming
 from stepscope.derive.account.owned_time import account
 from stepscope.derive.columns.arrays import ints
 from stepscope.derive.host.called_below import called_by
+from stepscope.derive.host.core_time import core_time, places_of
 from stepscope.derive.host.function_frames import function_frames
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.step_time.host_codes import HostCode
@@ -24,7 +27,7 @@ from stepscope.derive.step_windows.windows import windows
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
 from stepscope.unavailable import Unavailable, present
-from stepscope.units import PS_PER_S
+from stepscope.units import PS_PER_MS, PS_PER_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -59,6 +62,10 @@ _TRAIN: Final = Pattern(
 )
 #: Fewer looks at a stretch of time do not say what it was spent on.
 FEW_LOOKS: Final = 3
+#: From one op to the next a caller of ops needs far less. What takes this long is work.
+_SILENCE_PS: Final = PS_PER_MS
+#: A function with so much of such work does not only call ops.
+_ALONE: Final = 0.5
 #: What PyTorch and Keras call a part of a model by, with and without its class.
 _MODEL: Final = Pattern(r"^(?:Module\.)?_call_impl$|^Layer\.__call__$")
 
@@ -147,6 +154,7 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
         ran: The ops that any thread ran.
         exchanging: When the host waited for other workers, as the account has it.
         collecting: When garbage was collected.
+        awake: When the program's own thread wanted a core; None where nothing tells.
     """
 
     host: str
@@ -161,6 +169,7 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
     ran: RanOps
     exchanging: Spans
     collecting: Spans
+    awake: Spans | None = None
 
     def times_ps(self, part: Part) -> tuple[int, ...]:
         """Return what a function takes in each judged step, with all that it calls."""
@@ -185,7 +194,9 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
         """Return whether a function was seen to be called more than once."""
         return int(self._function(part).frames.sum()) > 1
 
-    def without(self, part: Part, *, effect_ms: float) -> Quiet:
+    def without(
+        self, part: Part, *, effect_ms: float, only: Spans | None = None
+    ) -> Quiet:
         """Return the change that a function goes with all that it calls.
 
         The threads that run the program then do nothing while it runs.
@@ -193,8 +204,58 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
         Args:
             part: The function.
             effect_ms: What it takes in a mean step.
+            only: When it runs, if not all of that goes.
         """
-        return Quiet(self._function(part).calls, self.threads, effect_ms)
+        calls = self._function(part).calls if only is None else only
+        return Quiet(calls, self.threads, effect_ms)
+
+    def alone(self, part: Part) -> Spans:
+        """Return when a function itself works while no op runs, if that is proven.
+
+        What it calls counts, but for functions that are told apart from it. Pauses
+        shorter than 1 ms prove nothing: whoever calls ops has them. Nor does silence in
+        which the thread may wait for ops that were not recorded: its clocks show that
+        it works, or most of the function is such silence.
+        """
+        mine = self._function(part)
+        told = self._told_in_silence
+        if not np.isin(told, mine.kinds).any():
+            return Spans.empty()
+        below = called_by(mine.frames, self.frames.parent)
+        called = set(self.frames.type[below].tolist()) - set(mine.kinds)
+        itself = mine.seen - self.of([kind for kind in told if kind in called])
+        quiet, silent = itself & self._quiet, itself & self._silence
+        least = _ALONE * sum(mine.times_ps)
+        if self.awake is not None:
+            awake_ps = (silent & self.awake).length_ps
+            least = 0.0 if awake_ps >= _MOST * silent.length_ps else least
+        proven = silent.length_ps >= max(_ALONE * quiet.length_ps, least)
+        return quiet if proven else Spans.empty()
+
+    @cached_property
+    def _quiet(self) -> Spans:
+        """When the host works and no thread runs an op."""
+        ops = self.ran
+        running = Spans.from_events(ops.start_ps, ops.end_ps - ops.start_ps)
+        return (self.working & self.inside) - running
+
+    @cached_property
+    def _silence(self) -> Spans:
+        """The long stretches of that."""
+        quiet = self._quiet
+        long = quiet.end_ps - quiet.start_ps >= _SILENCE_PS
+        return Spans(quiet.start_ps[long], quiet.end_ps[long])
+
+    @cached_property
+    def _told_in_silence(self) -> list[int]:
+        """The functions that these stretches are divided among."""
+        steps, silence = (self.starts_ps, self.ends_ps), self._silence
+        return [
+            part.type
+            for track in self.tracks
+            for part in function_parts(self.frames, silence, track=track, windows=steps)
+            if part.type >= 0 and not part.is_loop
+        ]
 
     def ops_percent(self, part: Part) -> float:
         """Return in how much of a function's time ops run, as far as it calls them."""
@@ -446,7 +507,7 @@ class _Function(Frozen, frozen=True, dict=True):
         return ran.are_partly_of(self.looks) or all_of_it
 
 
-@signal(account, host_states, function_frames, windows)
+@signal(account, host_states, function_frames, windows, naming, core_time)
 def function_runs(profile: ProfileData, _: Thresholds) -> dict[str, FunctionRuns]:
     """Return the functions of the hosts without devices of which any were recorded."""
     found: dict[str, FunctionRuns] = {}
@@ -493,7 +554,23 @@ def _runs(
         ran=ran_ops(profile, host, states, driving.tracks(), judged),
         exchanging=accounted.idle["peer"],
         collecting=_collections(profile, host, states),
+        awake=_awake(profile, host),
     )
+
+
+def _awake(profile: ProfileData, host: str) -> Spans | None:
+    """Return when the program's own thread wanted a core, where its clocks tell."""
+    named = profile.derived(host, naming)
+    clocks = profile.derived(host, core_time)
+    if (
+        isinstance(named, Unavailable)
+        or isinstance(clocks, Unavailable)
+        or not named.function_tracks
+    ):
+        return None
+    places = places_of(present(profile.table(host, "tracks")))
+    own = clocks.threads.get(places[named.function_tracks[0]])
+    return None if own is None else own.awake
 
 
 def _collections(profile: ProfileData, host: str, states: HostStates) -> Spans:

@@ -159,7 +159,7 @@ class OverviewPageResult(msgspec.Struct, frozen=True, kw_only=True):
         left_out: Flag → number of closed windows that are in no mean because of it:
             `unrecorded` (their device work was not recorded), `other_kind` (they do
             other work), `warm_up` (they used what was buffered while the recording
-            started).
+            started, or are a first one that took far longer than any other).
         step_time_ms: Wall time of a step, to the begin of the next one.
         host_period_ms: Time from a step's begin on the host to the next one's there,
             which differs where the host runs ahead; null where it is unknown.

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
 from stepscope.derive.frameworks import seen
-from stepscope.derive.host.function_frames import function_frames
+from stepscope.derive.host.function_frames import LEAST_LOOKS, function_frames
 from stepscope.derive.host.tracers import tracers
 from stepscope.derive.names.event_kinds import event_kinds
 from stepscope.nsight_remedies import NSIGHT
 from stepscope.remedies import OTHER_MACHINE, RECORD_WITH_STEPSCOPE
 from stepscope.tracer_remedies import (
     ANNOTATE_UNKNOWN_TIME,
+    LONGER_FOR_LOOKS,
     RECORD_UNKNOWN_TIME,
     Tracers,
     asks_for_tracers,
@@ -68,8 +70,12 @@ def _depends(profile: ProfileData, remedy: str) -> bool:
 def _remedy(profile: ProfileData, remedy: str) -> str:
     if remedy == RECORD_WITH_STEPSCOPE:
         return OTHER_MACHINE if _is_of_stepscope(profile) else remedy
-    if remedy == RECORD_UNKNOWN_TIME and _has_functions(profile):
-        return ANNOTATE_UNKNOWN_TIME
+    if remedy == RECORD_UNKNOWN_TIME:
+        looks = _looks(profile)
+        if looks and max(looks) < LEAST_LOOKS:
+            return LONGER_FOR_LOOKS
+        if looks:
+            return ANNOTATE_UNKNOWN_TIME
     return remedy_for(remedy_beside(remedy, _in_force(profile)), seen(profile))
 
 
@@ -82,10 +88,18 @@ def _is_of_stepscope(profile: ProfileData) -> bool:
     )
 
 
-def _has_functions(profile: ProfileData) -> bool:
-    """Return whether functions of the program were recorded: no tracer adds names."""
+def _looks(profile: ProfileData) -> list[float]:
+    """Return how often each host's functions were looked at; inf where each call was.
+
+    No tracer adds names where functions of the program were recorded.
+    """
     found = (profile.derived(host, function_frames) for host in profile.hosts)
-    return any(not isinstance(one, Unavailable) for one in found)
+    return [
+        math.inf if looks is None else looks
+        for one in found
+        if not isinstance(one, Unavailable)
+        for looks in (one.looks(),)
+    ]
 
 
 def _in_force(profile: ProfileData) -> Tracers:

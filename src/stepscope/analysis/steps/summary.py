@@ -126,7 +126,7 @@ class StepSummary(msgspec.Struct, frozen=True, kw_only=True):
         left_out: Flag → number of closed windows that are in no mean because of it:
             `unrecorded` (their device work was not recorded), `other_kind` (they do
             other work), `warm_up` (they used what was buffered while the recording
-            started).
+            started, or are a first one that took far longer than any other).
         step_time_ms: Wall time of the windows.
         host_period_ms: Time from a step's begin on the host to the next one's there,
             which differs where the host runs ahead; null where it is unknown.

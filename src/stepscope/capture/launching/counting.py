@@ -21,6 +21,9 @@ FIT: Final = "batches of Keras fit"
 CALLS: Final = "calls"
 #: A source takes over from those after it, until a window of steps is open.
 _SUREST_FIRST: Final = (MARKED, FIT, CALLS)
+#: A step may be so many parts, such as backward passes whose gradients are added up,
+#: before the first call that ends one.
+_PARTS: Final = 32
 
 
 class HearsSteps(Protocol):
@@ -71,6 +74,7 @@ class StepCounter(Generic[_Hearer_co]):
         self._lock = threading.RLock()
         self._source = CALLS
         self._calls = RepeatedCalls()
+        self._passes = RepeatedCalls()
         self._followed: tuple[str, Hashable] | None = None
         self._batches = 0
         self._muted = 0
@@ -97,15 +101,46 @@ class StepCounter(Generic[_Hearer_co]):
             if self._muted or not self._takes(CALLS):
                 return
             number = self._calls.ended((what, called), carries=carries)
-            if number is None:
+            if number is None or self._records_passes():
                 return
-            if (what, called) != self._followed:
-                self._followed = (what, called)
-                self.window.forget_steps()
-            self.window.counted = what
+            self._follow(what, called)
             self.window.step_begins(number + 1, settle=settle, forwarded=forwarded)
             if self.window.phase is Phase.STEPS:
                 self._calls.settle()
+
+    def pass_ended(self, what: str, called: Hashable) -> None:
+        """Something that is at least a part of a step is over.
+
+        It is the step where it comes again and again, and nothing that ends a step was
+        called. Steps are numbered from where that is taken for sure.
+
+        Args:
+            what: What is counted if this is it, for people.
+            called: What was called.
+        """
+        with self._lock:
+            if self._muted or not self._takes(CALLS):
+                return
+            if self._calls.leads is not None and not self._records_passes():
+                return
+            number = self._passes.ended((what, called))
+            if number is None or number <= _PARTS:
+                return
+            self._follow(what, called)
+            self.window.step_begins(number - _PARTS + 1)
+            if self.window.phase is Phase.STEPS:
+                self._passes.settle()
+
+    def _follow(self, what: str, called: Hashable) -> None:
+        if (what, called) != self._followed:
+            self._followed = (what, called)
+            self.window.forget_steps()
+        self.window.counted = what
+
+    def _records_passes(self) -> bool:
+        """Return whether a window of steps is open whose steps are passes."""
+        within = self.window.phase is Phase.STEPS
+        return within and self._followed == self._passes.leads
 
     def begins(self, source: str, *, batches: int = 1) -> int | None:
         """A step begins; its number from 1, None where another source is counted."""
@@ -148,6 +183,7 @@ class StepCounter(Generic[_Hearer_co]):
         """Count anew in a child."""
         self._lock = threading.RLock()
         self._calls = RepeatedCalls()
+        self._passes = RepeatedCalls()
         self._followed = None
         self._source = CALLS
         self._batches = 0

@@ -256,14 +256,15 @@ class HostStates(Frozen, frozen=True):
         told = self._told(within)
         state = self._any(within)
         work = self.classes.host_compute
+        # The library communicates on a thread of its own; what computes meanwhile does
+        # not wait for it, and of several workers in one process one waits for that.
         peers = _anywhere(self.classes, HostCode.PEER, within)
+        peers = peers - state(HostCode.HOST_COMPUTE)
         waits = self.classes.input_wait
         return (
             ("profiler", self.profiler),
             ("compile", state(HostCode.COMPILE) | state(HostCode.TRACING)),
-            # The library communicates on a thread of its own; what computes meanwhile
-            # does not wait for it.
-            ("peer", state(HostCode.PEER) | (peers - state(HostCode.HOST_COMPUTE))),
+            ("peer", (state(HostCode.PEER) - self.classes.computing) | peers),
             # Ops and collections were seen themselves; a look at a stack comes late
             # while a collection keeps the interpreter's lock, and on a busy machine.
             (

@@ -15,11 +15,11 @@ import numpy as np
 
 from stepscope.derive.account.function_parts import function_parts
 from stepscope.derive.columns.arrays import ints
+from stepscope.derive.host.core_time import places_of
 from stepscope.derive.intervals.spans import Spans
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
 from stepscope.unavailable import Unavailable
-from stepscope.xspace.samples_line import SamplesLine
 
 if TYPE_CHECKING:
     import polars as pl
@@ -136,7 +136,7 @@ def host_waits(
     ):
         return _NOTHING_SEEN
     main = naming.function_tracks[0]
-    place = _places(tracks)[main]
+    place = places_of(tracks)[main]
     own = core_time.threads.get(place)
     hosts = [one for one in account.devices if one.device is None]
     if own is None or not hosts:
@@ -189,17 +189,6 @@ def _waits_for_threads(frames: FunctionFrames, track: int) -> Spans:
     return Spans.from_events(start, frames.end_ps[mine] - start)
 
 
-def _places(tracks: pl.DataFrame) -> list[tuple[str, int | None, int]]:
-    """Return by row of tracks where its thread is: plane, process and system's id."""
-    found = []
-    for plane, process, line, name in tracks.select(
-        *("plane", "process", "id", "name")
-    ).rows():
-        samples = SamplesLine.of(line, name)
-        found.append((plane, process, line if samples is None else samples.thread))
-    return found
-
-
 def _others(
     core_time: CoreTime,
     own: tuple[str, int | None, int],
@@ -209,7 +198,7 @@ def _others(
     main: int,
 ) -> list[_Other]:
     """Return the other threads of the process whose clocks were read."""
-    places = _places(tracks)
+    places = places_of(tracks)
     framed: dict[tuple[str, int | None, int], tuple[FunctionFrames, int]] = {}
     for frames in recorded:
         if isinstance(frames, Unavailable):

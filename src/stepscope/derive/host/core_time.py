@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-__all__ = ["CoreTime", "ThreadTime", "core_time"]
+__all__ = ["CoreTime", "ThreadTime", "core_time", "places_of"]
 
 _NOT_READ: Final = Unavailable(
     code="NOT_RECORDED",
@@ -103,3 +103,17 @@ def core_time(
         else:
             threads[plane, process, samples.thread] = time
     return CoreTime(threads, rest) if threads else _NOT_READ
+
+
+def places_of(tracks: pl.DataFrame) -> list[tuple[str, int | None, int]]:
+    """Return by row of tracks where its thread is: plane, process and system's id.
+
+    These are the keys of `CoreTime.threads`.
+    """
+    found = []
+    for plane, process, line, name in tracks.select(
+        *("plane", "process", "id", "name")
+    ).rows():
+        samples = SamplesLine.of(line, name)
+        found.append((plane, process, line if samples is None else samples.thread))
+    return found

@@ -12,12 +12,14 @@ import numpy as np
 
 from stepscope.derive.columns.arrays import codes, handles, ints, picked
 from stepscope.derive.intervals.nesting import nest_subset
+from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.nullable import absent
 from stepscope.trace.tracks import TRACK_KINDS
 from stepscope.tracer_remedies import RECORD_CALLS
 from stepscope.unavailable import Unavailable
+from stepscope.units import PS_PER_S
 from stepscope.xspace.samples_line import SamplesLine
 
 if TYPE_CHECKING:
@@ -30,7 +32,16 @@ if TYPE_CHECKING:
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.xspace.samples_line import SamplesKind
 
-__all__ = ["FunctionFrames", "frames_beside", "function_frames", "sampled_threads"]
+__all__ = [
+    "LEAST_LOOKS",
+    "FunctionFrames",
+    "frames_beside",
+    "function_frames",
+    "sampled_threads",
+]
+
+#: A recording with fewer looks at the stack does not say what its time was spent on.
+LEAST_LOOKS: Final = 20
 
 _KINDS: Final = TRACK_KINDS.categories.to_list()
 _THREAD: Final = _KINDS.index("thread")
@@ -87,6 +98,18 @@ class FunctionFrames(Frozen, frozen=True):
     def of_python(self) -> bool:
         """Return whether Python's functions are among them, not compiled ones alone."""
         return any(it.file is None or it.line is not None for it in self.names.values())
+
+    def looks(self) -> int | None:
+        """Return how many looks the most looked-at thread had; None for exact calls."""
+        if self.hz is None or not len(self.track):
+            return None
+        most = 0
+        for track in np.unique(self.track).tolist():
+            mine = self.track == track
+            start = self.start_ps[mine]
+            seen = Spans.from_events(start, self.end_ps[mine] - start)
+            most = max(most, seen.length_ps)
+        return round(most * self.hz / PS_PER_S)
 
     def function(self, event_type: int) -> str:
         """Return the name of a function."""

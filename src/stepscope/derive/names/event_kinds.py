@@ -217,7 +217,8 @@ _CLASS_RULES: Final = (
     ),
     _ClassRule(
         HostClass.BLOCKING,
-        r"^(?:FunctionRun|SessionRun|RunGraph|KernelAndDeviceFunc::Run)$",
+        r"^(?:FunctionRun|SessionRun|RunGraph|KernelAndDeviceFunc::Run)$"
+        r"|^Wait for LaunchOnDevice completion$",
     ),
 )
 

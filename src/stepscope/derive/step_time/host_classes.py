@@ -13,6 +13,7 @@ from stepscope.derive.intervals.nesting import flatten_rows, flatten_tracks
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.intervals.track_rows import TrackRows
 from stepscope.derive.names.event_kinds import EventFlag
+from stepscope.derive.step_time.beside_exchanges import ops_beside_exchanges
 from stepscope.derive.step_time.host_codes import (
     STICKY,
     HostCode,
@@ -95,6 +96,8 @@ class HostClasses(Frozen, frozen=True):
         code: uint8 by row of events, a `HostCode`: what each event does.
         threads: Which thread drives which window, by evidence.
         rows: The rows of events of each track.
+        computing: When any thread runs an op, on a host without devices where threads
+            exchange something; else empty.
     """
 
     input_wait: Spans
@@ -108,6 +111,7 @@ class HostClasses(Frozen, frozen=True):
     code: NDArray[np.uint8]
     threads: StepThreads
     rows: TrackRows
+    computing: Spans = Spans.empty()
 
     @property
     def launch(self) -> Spans | Unavailable:
@@ -195,18 +199,20 @@ def host_classes(
         waits = np.flatnonzero(code == HostCode.INPUT_WAIT)
         code[np.setdiff1d(waits, groups.rows)] = HostCode.OWN_INPUT
     sets = flatten_tracks(tracks, events, code, sticky=STICKY, alike=_AS_ONE)
-    handed = Spans.empty()
+    handed = computing = Spans.empty()
+    rows = TrackRows.of(tracks, events)
     if launching.no_device:
         tasks = pool_tasks(
-            events,
-            event_kinds,
-            event_nesting,
+            *(events, event_kinds, event_nesting),
             stats=stats,
             strings=trace.strings,
             code=code,
         )
         blocked = np.flatnonzero(code == HostCode.BLOCKED)
         handed = _of_steps(tasks) | until_first_task(events, event_kinds, blocked)
+        computing = ops_beside_exchanges(
+            events, event_kinds, tasks, code=code, sets=sets, rows=rows
+        )
     busy = [track for track, found in sets.items() if _WORKING & found.keys()]
     if not busy and isinstance(steps, Unavailable):
         # In a program without ops, the Python functions do the work.
@@ -222,11 +228,16 @@ def host_classes(
         groups=groups,
         with_ops=busy if launching.no_device else (),
     )
-    rows = TrackRows.of(tracks, events)
     found = _collected(code, sets, threads, launching, rows)
-    if isinstance(found.host_compute, Unavailable) or not len(handed):
+    return _with_pools(found, handed, computing)
+
+
+def _with_pools(found: HostClasses, handed: Spans, computing: Spans) -> HostClasses:
+    """Add what threads of pools do for the ops."""
+    if isinstance(found.host_compute, Unavailable):
         return found
-    return msgspec.structs.replace(found, host_compute=found.host_compute | handed)
+    work = found.host_compute | handed if len(handed) else found.host_compute
+    return msgspec.structs.replace(found, host_compute=work, computing=computing)
 
 
 def _collected(

@@ -12,7 +12,7 @@ from stepscope.derive.host.values import text_codes
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import HostClass
 from stepscope.derive.step_windows.kinds import device_work, host_work, other_kinds
-from stepscope.derive.step_windows.warm_up import warm_up
+from stepscope.derive.step_windows.warm_up import cold_start, warm_up
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.nullable import is_true
 from stepscope.trace.reading.stat_keys import StatKey
@@ -98,11 +98,13 @@ def window_flags(
     other = _other_kinds(steps, facts, device_activity, activity_steps)[step]
     other &= ~unrecorded
     early = warm_up(steps, facts.events, facts.event_kinds)[step]
+    compiles = _compiling(facts).within(start, end) > 0
+    early |= cold_start(start, end, facts.events) & ~(compiles | unrecorded | other)
     marked = {
         "first": np.arange(n) == 0,
         "open_end": is_open,
         "cut": cut,
-        "compile": _compiling(facts).within(start, end) > 0,
+        "compile": compiles,
         "autotune": _autotuning(facts, device_activity).within(start, end) > 0,
         "dispatch_only": np.full(n, unseen),
         "unrecorded": unrecorded,

@@ -1,7 +1,8 @@
-"""Steps that found their batch ready only because the recording had just begun.
+"""Steps that show how a recording or a program begins, and not what its steps take.
 
 Starting a recording holds the program up, and meanwhile its prefetching fills every
-buffer. Steps that live on that are faster than the program is.
+buffer. Steps that live on that are faster than the program is. A first step may be far
+slower than all others: caches are cold, memory is taken, profilers are set up.
 
 Definition: docs/how-steps-are-found.md#windows.
 """
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.derive.steps.chosen import Steps
 
-__all__ = ["warm_up"]
+__all__ = ["cold_start", "warm_up"]
 
 #: So many steps must remain, …
 _REMAIN: Final = 8
@@ -34,6 +35,12 @@ _READY: Final = 0.5
 #: So many ready steps in a row must be less likely than this, by how often a later step
 #: finds its batch ready.
 _BY_CHANCE: Final = 0.05
+#: A first step is cold if it is longer than so many times the median of the others, …
+_USUAL: Final = 3
+#: … and than so many times the longest of them, …
+_LONGEST: Final = 2
+#: … and nothing that ran only in it is this share of what it takes too long.
+_EXPLAINED: Final = 0.5
 
 
 def warm_up(
@@ -57,6 +64,38 @@ def warm_up(
     first = int(np.flatnonzero(~ready)[0])
     if n - 1 - first >= _REMAIN and _chance(ready[first:]) ** first <= _BY_CHANCE:
         found[:first] = True
+    return found
+
+
+def cold_start(
+    start_ps: NDArray[np.int64], end_ps: NDArray[np.int64], events: pl.DataFrame
+) -> NDArray[np.bool_]:
+    """Return whether the first window is far outside the others, for no visible reason.
+
+    What is named in it and runs in no other, such as the loading of a checkpoint, is a
+    reason. The last window is not looked at.
+
+    Args:
+        start_ps: Begins of the windows, ascending.
+        end_ps: Their ends.
+        events: The table.
+    """
+    n = len(start_ps)
+    found = np.zeros(n, np.bool_)
+    if n - 2 < _REMAIN:
+        return found
+    length = (end_ps - start_ps)[:-1]
+    others = length[1:]
+    usual = float(np.median(others))
+    if length[0] <= _USUAL * usual or length[0] <= _LONGEST * int(others.max()):
+        return found
+    begin, dur = ints(events, "start_ps"), ints(events, "dur_ps")
+    most = _EXPLAINED * (length[0] - usual)
+    inside = (begin >= start_ps[0]) & (begin + dur <= end_ps[0]) & (dur >= most)
+    types = handles(events, "type")
+    reasons = np.unique(types[inside])
+    again = np.unique(types[np.isin(types, reasons) & (begin >= end_ps[0])])
+    found[0] = len(again) == len(reasons)
     return found
 
 

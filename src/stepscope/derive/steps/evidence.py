@@ -1,8 +1,8 @@
 """What tells a step from a layer: where a program begins or ends one, and calls around.
 
 Layers repeat as well as steps do. A step copies a batch, reads a result back, waits for
-the device, updates the weights, serves a request or runs a program of its own. Layers
-lie together inside one call of a module, an op or a program.
+the device, computes gradients, updates the weights, serves a request or runs a program
+of its own. Layers lie together inside one call of a module, an op or a program.
 
 Definition: docs/how-steps-are-found.md#steps-that-nobody-announced.
 """
@@ -16,6 +16,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.columns.arrays import codes, handles, ints
+from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import EventFlag, HostClass
 from stepscope.derive.repetition.sequences import program_threads
 from stepscope.derive.steps.launches import PROGRAM_CALLS, is_outermost
@@ -41,6 +42,8 @@ _LEAST_SERIES: Final = 3
 _INSTANCE: Final = r"^(.*?)[_.# ]*\d+$"
 #: A copy of so many bytes brings numbers to the device, not a batch.
 _SCALAR_BYTES: Final = 64
+#: Nodes of a graph of gradients, as they are worked off.
+_NODE: Final = r"^autograd::engine::evaluate_function: "
 #: What numbered ranges of parts of a model are called.
 _PART: Final = r"(?i)(?:^|[^a-z])(?:layers?|blocks?|stage|encoder|decoder)[_.# ]*\d+$"
 
@@ -154,6 +157,7 @@ class StepEvidence(Frozen, frozen=True, dict=True):
         rows = [self._rows_of(types) for types in named]
         rows[1] = rows[1][~self._of_scalars(rows[1])]
         found = [start[row] for row in rows]
+        found.append(self._backward_passes)
         for types in (kinds.has(PROGRAM_CALLS), kinds.has(EventFlag.MODULE_CALL)):
             begins = [calls.start_ps for calls in self._outermost(types).values()]
             found.append(np.concatenate([np.empty(0, np.int64), *begins]))
@@ -170,7 +174,40 @@ class StepEvidence(Frozen, frozen=True, dict=True):
         if self.device_activity is None:
             return ()
         start = ints(self.device_activity, "start_ps")
-        return tuple(start[row] for row in self._edges_on_device())
+        found = tuple(start[row] for row in self._edges_on_device())
+        if self.launches is None or self.launch_of_activity is None:
+            return found
+        # A backward pass begins there with the first work that it launches.
+        row = np.flatnonzero(self.launch_of_activity >= 0)
+        called = ints(self.launches, "start_ps")[self.launch_of_activity[row]]
+        order = np.argsort(called, kind="stable")
+        first = np.searchsorted(called[order], self._backward_passes)
+        return (*found, start[row[order[first[first < len(row)]]]])
+
+    @cached_property
+    def _backward_passes(self) -> NDArray[np.int64]:
+        """Host times at which gradients begin to be computed.
+
+        In the layers of one pass nodes follow nodes, and the program runs no op itself.
+        """
+        is_node = self.event_types["name"].str.contains(_NODE)
+        node = self._rows_of(is_node.fill_null(value=False).to_numpy())
+        if not len(node):
+            return np.empty(0, np.int64)
+        start, dur = (ints(self.events, name) for name in ("start_ps", "dur_ps"))
+        running = Spans.from_events(start[node], dur[node])
+        op = self._rows_of(self.event_kinds.is_op())
+        op = op[running.within(start[op], start[op] + 1) == 0]
+        thread = handles(self.events, "track")[op]
+        # Threads beside the program's own may run ops at any time.
+        busiest = np.bincount(thread).argmax() if len(op) else -1
+        op = op[thread == busiest]
+        at = np.concatenate([start[op], start[node]])
+        order = np.argsort(at, kind="stable")
+        of_node = order >= len(op)
+        of_op = np.append([True], ~of_node[:-1])
+        found: NDArray[np.int64] = at[order[of_node & of_op]]
+        return found
 
     def _edges_on_device(self) -> Iterator[NDArray[np.int64]]:
         """Yield what a step begins or ends with: copies, updates of weights."""

@@ -45,7 +45,8 @@ _LONGEST: Final = 60
 _FLAGS: Final = {
     "unrecorded": "have no records of what their calls put on the device",
     "other_kind": "do other work than the others",
-    "warm_up": "used what was buffered while the recording started",
+    "warm_up": "used what was buffered while the recording started, or were the "
+    "first and took far longer than any other",
 }
 
 

@@ -60,6 +60,12 @@ ACTIONS: Final = (
     ),
     Action(
         cause="inference",
+        framework="any",
+        text="Give the model several inputs at once: a batch takes as many ops as one "
+        "input does.",
+    ),
+    Action(
+        cause="inference",
         framework="PyTorch",
         text="Compile the model, and replay its kernels as one graph.",
         code="torch.compile(model, mode='reduce-overhead')",
@@ -70,6 +76,14 @@ ACTIONS: Final = (
         text="Update all weights with few kernels, and compile the rest.",
         code="torch.optim.AdamW(params, fused=True); torch.compile(model)",
     ),
+)
+#: Without a device no kernels are replayed as one graph.
+_OF_A_DEVICE: Final = "mode='reduce-overhead'"
+_COMPILED: Final = Action(
+    cause="inference",
+    framework="PyTorch",
+    text="Compile the model: fused ops are fewer, and are not called one by one.",
+    code="torch.compile(model)",
 )
 _WORDS: Final = Words(
     passed="no kind of tiny work fills the step",
@@ -88,6 +102,15 @@ _WORDS: Final = Words(
                 (
                     "{ops} tiny ops a step, most of them {named}: they and getting "
                     "from one to the next take {value} of the time."
+                ),
+                (
+                    "{recorded_ops} tiny ops in the recording, many of them called "
+                    "from {function}: they and getting from one to the next take "
+                    "{value} of the time."
+                ),
+                (
+                    "{recorded_ops} tiny ops in the recording, most of them {named}: "
+                    "they and getting from one to the next take {value} of the time."
                 ),
             ),
         ),
@@ -268,7 +291,8 @@ def _of_host(signals: Signals, shares: StepShares, thresholds: Thresholds) -> Fi
     hosts = signals.of(small_ops)
     if isinstance(hosts, Unavailable):
         return _ITEM.cannot_tell(hosts)
-    if shares.step_confidence < thresholds.medium_confidence.value:
+    stepped = shares.step_source is not None
+    if stepped and shares.step_confidence < thresholds.medium_confidence.value:
         return _ITEM.cannot_tell(_NO_STEPS)
     ops = hosts.get(shares.host)
     if ops is None:
@@ -282,7 +306,7 @@ def _of_host(signals: Signals, shares: StepShares, thresholds: Thresholds) -> Fi
     eager = _one_by_one(signals, shares, thresholds)
     effect = verdict.effect_ms
     saving = None
-    if failed and not eager:
+    if failed and stepped and not eager:
         calls = {"dispatch": ops.dispatch_ps, "ops": ops.call_ps}
         sure = _judged(shares, calls, thresholds)
         least = sure.pattern.promise(sure.effect_ms).low
@@ -296,16 +320,21 @@ def _of_host(signals: Signals, shares: StepShares, thresholds: Thresholds) -> Fi
         threshold=thresholds.launch_warn,
         devices=(shares.label,),
         pattern=verdict.pattern,
-        ms_per_step=effect,
-        steps_hit=verdict.pattern.steps_hit,
-        steps_clean=verdict.pattern.steps,
+        ms_per_step=effect if stepped else None,
+        steps_hit=verdict.pattern.steps_hit if stepped else None,
+        steps_clean=verdict.pattern.steps if stepped else None,
         causes=verdict.causes,
         parts=(
             *(_caller(shares, ways.share_percent) if failed else ()),
             *_parts_of_host(ops, verdict.share_percent),
         ),
         facts=(
-            Fact(name="ops", value=ops.per_step, unit="count"),
+            Fact(name="ops", value=ops.per_step if stepped else None, unit="count"),
+            Fact(
+                name="recorded_ops",
+                value=None if stepped else ops.per_step,
+                unit="count",
+            ),
             Fact(
                 name="mean_op",
                 value=None if ops.mean_ps is None else ops.mean_ps / PS_PER_US,
@@ -313,11 +342,16 @@ def _of_host(signals: Signals, shares: StepShares, thresholds: Thresholds) -> Fi
             ),
         ),
         inputs=("host_op_events", "account"),
-        actions=fitting(ACTIONS, signals) if failed else (),
+        actions=fitting(_on_host(), signals) if failed else (),
         explained_by=("launch.eager",) if failed and eager else (),
         saving_ms=saving,
         unavailable=verdict.unavailable,
     )
+
+
+def _on_host() -> tuple[Action, ...]:
+    """Return the actions for a host alone."""
+    return (*(it for it in ACTIONS if _OF_A_DEVICE not in (it.code or "")), _COMPILED)
 
 
 def _one_by_one(signals: Signals, shares: StepShares, thresholds: Thresholds) -> bool:

@@ -50,6 +50,13 @@ _ACTIONS: Final = (
     ),
     Action(
         cause="own",
+        framework="JAX",
+        text="Make no more devices of the host than it has cores: each computes on as "
+        "many of them as it gets, and the others wait for it at each exchange.",
+        env="XLA_FLAGS=--xla_force_host_platform_device_count=n",
+    ),
+    Action(
+        cause="own",
         framework="any",
         text="Load with fewer workers, and bind processes to cores of their own.",
         code="numactl --cpunodebind=0 --membind=0 python train.py",

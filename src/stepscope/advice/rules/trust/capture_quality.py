@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.finding import (
-    Action,
     CauseShare,
     Fact,
     Finding,
@@ -17,6 +16,7 @@ from stepscope.advice.finding import (
     Severity,
 )
 from stepscope.advice.item import Item
+from stepscope.advice.judging.quality_actions import ACTIONS
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.device import device_signals
 from stepscope.advice.signals.record import record_grade
@@ -26,7 +26,6 @@ from stepscope.advice.signals.trust.capture import capture_signals
 from stepscope.advice.signals.trust.outside import unexplained_outside
 from stepscope.advice.words import Words
 from stepscope.frozen import Frozen
-from stepscope.tracer_remedies import ANNOTATE_UNKNOWN_TIME
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS, PS_PER_US
 
@@ -38,165 +37,6 @@ if TYPE_CHECKING:
 
 __all__ = ["RULE", "evaluate"]
 
-
-_ACTIONS: Final = (
-    Action(
-        cause="queued_before",
-        framework="any",
-        text="Wait for the device before the recording begins: it may still have "
-        "worked on what was launched earlier. Else record with the nodes of replayed "
-        "graphs traced one by one.",
-    ),
-    Action(
-        cause="launched_before",
-        framework="any",
-        text="Wait for the device before the recording begins: it may still have "
-        "worked on what was launched earlier.",
-    ),
-    Action(
-        cause="waiting",
-        framework="any",
-        text="No graph was replayed, whose nodes could be missing. See whether other "
-        "programs use the device, which then takes turns (`nvidia-smi`, `rocm-smi "
-        "--showpids`); on Windows, the driver hands launches over in batches.",
-    ),
-    Action(
-        cause="queued",
-        framework="any",
-        text="Record with the nodes of replayed graphs traced one by one, or once "
-        "without graph replay.",
-    ),
-    Action(
-        cause="queued",
-        framework="any",
-        text="Nsight Systems traces them where it is told to.",
-        code="nsys profile --cuda-graph-trace=node …",
-        recorder="nsight",
-    ),
-    Action(
-        cause="outside",
-        framework="any",
-        text="Record while the device works: begin when the program has started its "
-        "work, and stop before it ends.",
-    ),
-    Action(
-        cause="outside",
-        framework="any",
-        text="Nsight Systems is told so by a time or by a range of the program.",
-        code="stepscope nsys --delay-s 20 --duration-s 10 -- python train.py",
-        recorder="nsight",
-    ),
-    Action(
-        cause="unexplained",
-        framework="any",
-        text="Record the program's functions too, or annotate what the step does.",
-        code="stepscope run -- python …",
-        recorder="framework",
-    ),
-    Action(
-        cause="unexplained",
-        framework="any",
-        text="Put NVTX ranges around what the step does, and record with `nsys profile "
-        "--trace=cuda,nvtx,osrt`.",
-        code="with nvtx.annotate('load'): …  # pip install nvtx",
-        recorder="nsight",
-    ),
-    Action(
-        cause="unexplained",
-        framework="any",
-        text="Of a program that is compiled, samples say which function runs; of a "
-        "Python program `stepscope run -- python …` says it.",
-        code="nsys profile --trace=cuda,nvtx,osrt --sample=process-tree …",
-        recorder="nsight",
-    ),
-    Action(
-        cause="unexplained",
-        framework="PyTorch",
-        text="With PyTorch's own profiler, record stacks.",
-        code="torch.profiler.profile(with_stack=True)",
-        recorder="framework",
-    ),
-    Action(
-        cause="unexplained",
-        framework="JAX",
-        text="With JAX's own profiler, trace Python.",
-        code="options.python_tracer_level = 1; jax.profiler.start_trace(LOGDIR, "
-        "profiler_options=options)",
-        recorder="framework",
-    ),
-    Action(
-        cause="eager",
-        framework="TensorFlow",
-        text="Put a step that runs op by op into one graph: what lies between its ops "
-        "is then no Python.",
-        code="@tf.function",
-    ),
-    Action(
-        cause="damaged",
-        framework="any",
-        text="Copy the whole file again in binary, or record again.",
-    ),
-    Action(
-        cause="annotate",
-        framework="any",
-        text=ANNOTATE_UNKNOWN_TIME,
-        recorder="framework",
-    ),
-    Action(
-        cause="annotate",
-        framework="any",
-        text="Put NVTX ranges around what the program does in that time: its functions "
-        "were recorded and do not say.",
-        code="with nvtx.annotate('load'): …  # pip install nvtx",
-        recorder="nsight",
-    ),
-    Action(
-        cause="devices",
-        framework="any",
-        text="Record a shorter window, so that the records of all devices fit.",
-    ),
-    Action(
-        cause="silent",
-        framework="any",
-        recorder="nsight",
-        text="Record with calls of CUDA traced, and let the program run to its end.",
-        code="nsys profile --trace=cuda,nvtx …",
-    ),
-    Action(
-        cause="silent",
-        framework="any",
-        recorder="framework",
-        text="Let the device tracer run, and record again.",
-    ),
-    Action(
-        cause="unread",
-        framework="any",
-        text="Judge the device's own work with the profiler of its vendor, and report "
-        "the file's kind.",
-    ),
-    Action(
-        cause="clocks",
-        framework="any",
-        text="Record host and device with one profiler in one recording, and leave the "
-        "times in its file as they are.",
-    ),
-    Action(
-        cause="lost",
-        framework="any",
-        text="Record a shorter window, so that no record is dropped.",
-    ),
-    Action(
-        cause="ranks",
-        framework="any",
-        text="Record the other ranks over the same steps and open them together.",
-    ),
-    Action(
-        cause="no_launch",
-        framework="any",
-        text="Begin the recording a step earlier, so that the calls that launch its "
-        "first work are in it.",
-    ),
-)
 _WORDS: Final = Words(
     texts={
         ("fail", None): (("The recording is not complete.",),),
@@ -230,6 +70,12 @@ _WORDS: Final = Words(
                 (
                     "{share_percent} of the step is unexplained: nothing that was "
                     "recorded says what it is spent on."
+                ),
+            ),
+            (
+                (
+                    "The recording is too short for samples: the program's functions "
+                    "were looked at {looks:nothing} times."
                 ),
             ),
         ),
@@ -527,7 +373,7 @@ def _finding(
         actions=tuple(
             action
             for flaw in flaws
-            for action in _ACTIONS
+            for action in ACTIONS
             if action.cause == _remedy(flaw.word, capture, shares)
             or (flaw.word == "unexplained" and action.cause in extra)
         ),
@@ -555,6 +401,8 @@ def _remedy(word: str, capture: CaptureSignals, shares: StepShares) -> str:
     """Return the cause whose action removes a flaw, given what was in force."""
     if word == "queued" and _is_at_the_begin(shares):
         return "queued_before" if capture.replays else "launched_before"
+    if word == "unexplained" and capture.few_looks is not None:
+        return "short"
     if word == "unexplained" and capture.functions:
         return "annotate"
     same = {"dropped": "lost", "in_doubt": "silent"}
@@ -568,6 +416,7 @@ def _facts(capture: CaptureSignals, found: AccountSignals) -> tuple[Fact, ...]:
         ("dropped", capture.dropped),
         ("recorded", capture.hosts),
         ("ranks", capture.ranks),
+        ("looks", capture.few_looks),
     )
     shares = (
         ("lost", _lost_percent(found)),

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from stepscope.advice.finding import (
-    Action,
     CauseShare,
     Fact,
     Finding,
@@ -35,6 +34,20 @@ from stepscope.advice.judging.owned import (
     owned_finding,
     shares_of,
 )
+from stepscope.advice.judging.work_actions import (
+    ACTIONS,
+    ASKS,
+    CALLED_BACK,
+    EXCHANGES,
+    ONCE,
+    PIPELINE,
+    PREDICTS,
+    RARELY,
+    RUNS_OPS,
+    WAITS,
+    WAITS_FOR_PROCESSES,
+    WAITS_FOR_THREAD,
+)
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.enclosing import enclosing_functions
 from stepscope.advice.signals.running.asleep import asleep
@@ -44,6 +57,7 @@ from stepscope.advice.words import WAITING, Words
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
+    from stepscope.advice.finding import Action
     from stepscope.advice.judging.host_functions import HostFunction
     from stepscope.advice.signals.enclosing import FunctionRuns
     from stepscope.advice.signals.replaying.change import Change
@@ -60,196 +74,6 @@ _MOSTLY: Final = 50.0
 _LEADS: Final = 0.5
 _OWNED: Final = Owned(
     parts={"functions": (OWNER,)}, place="inside", host=True, seen=(OWNER,)
-)
-_PIPELINE: Final = Action(
-    cause="any",
-    framework="TensorFlow",
-    text="Where it makes the batch, move it into the input pipeline, which runs ahead "
-    "on other threads.",
-    code="dataset.map(work, num_parallel_calls=tf.data.AUTOTUNE)"
-    ".prefetch(tf.data.AUTOTUNE)",
-)
-_RARELY: Final = Action(
-    cause="any",
-    framework="any",
-    text="Do it more rarely or on less data, or on another thread, while the next "
-    "steps run.",
-)
-_ACTIONS: Final = (
-    Action(
-        cause="any",
-        framework="any",
-        text="Vectorise it: work on whole arrays in place of loops over elements, with "
-        "fewer and narrower copies.",
-        recorder="framework",
-    ),
-    # Nsight Systems names functions of compiled files, and ranges, of which it does not
-    # tell what they do.
-    Action(
-        cause="any",
-        framework="any",
-        text="Make it cheaper: a profiler of processors shows its lines. Do it once, "
-        "on several threads or ahead of the step, or on the device.",
-        code="perf record -g -- ./program; perf report",
-        recorder="nsight",
-    ),
-    _PIPELINE,
-    Action(
-        cause="any",
-        framework="PyTorch",
-        text="Where it makes the batch, move it into the dataset: the loader's workers "
-        "do it ahead.",
-        code="DataLoader(Dataset(work), num_workers=8, persistent_workers=True)",
-    ),
-    Action(
-        cause="any",
-        framework="JAX",
-        text="Where it makes the batch, move it into the loader's workers, which do it "
-        "ahead.",
-        code="grain.DataLoader(…, operations=[Work()], worker_count=8)",
-    ),
-    _RARELY,
-    Action(
-        cause="any",
-        framework="any",
-        text="Cache its results, or do it once, where it gives the same in each epoch.",
-    ),
-)
-#: A function whose time is ops of the framework.
-_RUNS_OPS: Final = (
-    Action(
-        cause="any",
-        framework="PyTorch",
-        text="Run its ops on all tensors at once, in place and without gradients, in "
-        "place of one tensor after the other; copy nothing that is only read, and read "
-        "results back once.",
-        code="torch._foreach_lerp_(averages, weights, 1 - decay)  # one call",
-    ),
-    Action(
-        cause="any",
-        framework="TensorFlow",
-        text="Compile it, so that its ops run as one graph.",
-        code="@tf.function",
-    ),
-    Action(
-        cause="any",
-        framework="JAX",
-        text="Compile it, so that its ops run as one program.",
-        code="work = jax.jit(work)",
-    ),
-)
-#: A function that runs the model and trains nothing: validation, or an agent that acts.
-_ASKS: Final = (
-    Action(
-        cause="any",
-        framework="any",
-        text="Ask the model every n steps, or on less data; where each step needs its "
-        "answer, ask for many at once, compiled and without gradients.",
-    ),
-    Action(
-        cause="any",
-        framework="PyTorch",
-        text="Keep no graph of gradients for it.",
-        code="with torch.inference_mode(): model(x)",
-    ),
-    Action(
-        cause="any",
-        framework="TensorFlow",
-        text="Compile it, so that its ops run as one graph.",
-        code="answer = tf.function(model)",
-    ),
-)
-_CALLED_BACK: Final = (
-    Action(
-        cause="any",
-        framework="JAX",
-        text="Write in `jax.numpy` what the callback computes, so that it is compiled "
-        "with the step, or compute it before the step and pass it: the compiled step "
-        "waits for Python.",
-    ),
-)
-_PREDICTS: Final = (
-    Action(
-        cause="any",
-        framework="any",
-        text="Call the model itself: each `predict` builds an input pipeline and "
-        "traces functions anew, which pays for many batches and not for one.",
-        code="model(x, training=False)",
-    ),
-    Action(
-        cause="any",
-        framework="any",
-        text="Predict for many inputs at once, where they are known.",
-    ),
-)
-_EXCHANGES: Final = (
-    Action(
-        cause="any",
-        framework="any",
-        text="Exchange few large tensors in place of many small ones: put the "
-        "gradients into one buffer, and exchange it while the backward pass runs.",
-    ),
-    Action(
-        cause="any",
-        framework="PyTorch",
-        text="Let `DistributedDataParallel` do it: it fills buckets and exchanges them "
-        "during the backward pass.",
-        code="model = DistributedDataParallel(model, bucket_cap_mb=25)",
-    ),
-)
-_ONCE: Final = Action(
-    cause="any",
-    framework="any",
-    text="Find what asks the operating system for it, and do that once, before the "
-    "steps: take memory and open files there, and keep both.",
-)
-_WAITS: Final = (
-    Action(
-        cause="any",
-        framework="any",
-        text="Do not wait on the thread that runs the steps: read, fetch or sleep on "
-        "another one while the steps before run, and take the result when it is "
-        "there. What waits is not made faster by computing faster.",
-    ),
-    Action(
-        cause="any",
-        framework="any",
-        text="Where it waits for a lock or for another process, look at what its "
-        "holder does meanwhile.",
-    ),
-)
-_WAITS_FOR_THREAD: Final = (
-    Action(
-        cause="any",
-        framework="any",
-        text="Where it waits for another thread, make that one's function cheaper, or "
-        "let several threads run it; processes, where it is Python code: that runs on "
-        "one thread at a time.",
-    ),
-    Action(
-        cause="any",
-        framework="any",
-        text="Let the other thread begin earlier, a step ahead and more, so that its "
-        "result is there when the step asks for it. Where it holds a lock, let it hold "
-        "it for less.",
-    ),
-)
-_WAITS_FOR_PROCESSES: Final = (
-    Action(
-        cause="any",
-        framework="any",
-        text="Make what the worker processes do cheaper, or let as many of them run as "
-        "there are cores; hand them few large tasks, and have them return small "
-        "results: each one's data is copied.",
-        code="pool.imap_unordered(work, items, chunksize=100)",
-    ),
-    Action(
-        cause="any",
-        framework="any",
-        text="Begin the next tasks before the results of these are used, so that the "
-        "steps and the workers run at the same time.",
-        code="ahead = pool.map_async(work, items)",
-    ),
 )
 #: Known only where waiting is what a finding is about.
 _WAITING_LEAD: Final = (
@@ -277,6 +101,7 @@ _NAMED: Final = (
         "{named} holds {named_share} of the step; work on the host takes "
         "{beside_device} in all, {ms_per_step} a step."
     ),
+    "{named} takes {alone_share} of the step, in which no op of a model runs.",
     "{named} holds {leading_share} of the step, with all that it calls.",
     "{title}: {share_percent} of the time, {ms_per_step} a step.",
     "{title}: {share_percent} of the time.",
@@ -285,6 +110,10 @@ _WORDS: Final = Words(
     passed="no work of the program itself holds the step up",
     lead=(
         *_WAITING_LEAD,
+        (
+            "Work on the host: {function} takes {alone_share} of the step, in which no "
+            "op of a model runs."
+        ),
         (
             "Work on the host: {function} holds {leading_share} of the step, with all "
             "that it calls."
@@ -332,7 +161,7 @@ _ITEM: Final = Item(
     confirm="Look at the ranges: the named function runs, and nothing else does.",
     refute="Replace the named function by a stored result: if the step takes as long, "
     "it is not what it waits for.",
-    actions=_ACTIONS,
+    actions=ACTIONS,
 )
 
 
@@ -370,12 +199,12 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         thresholds=thresholds,
         warn=warn,
         parts=named,
-        facts=_share_facts(named, shares, whole=verdict.share_percent),
+        facts=_share_facts(named, shares, fault, whole=verdict.share_percent),
     )
     if waits is not None and found.status == "fail":
         return _of_waiting(found, waits, shares, thresholds)
     if found.status == "fail" and shares.system_calls_lead():
-        return msgspec.structs.replace(found, actions=(_ONCE,))
+        return msgspec.structs.replace(found, actions=(ONCE,))
     if fault is None or found.status != "fail":
         return found
     if found.saving_ms is None:
@@ -385,7 +214,11 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
 
 
 def _share_facts(
-    named: tuple[Part, ...], shares: StepShares, *, whole: float | None
+    named: tuple[Part, ...],
+    shares: StepShares,
+    fault: HostFunction | None,
+    *,
+    whole: float | None,
 ) -> tuple[Fact, ...]:
     """Return the share of the largest part, and whether it speaks for all of them.
 
@@ -394,10 +227,12 @@ def _share_facts(
     share = named[0].share_percent if named else None
     leads = shares.device is None or (share or 0.0) >= _LEADS * (whole or 0.0)
     beside = None if shares.device is None else whole
+    alone = share if fault is not None and fault.alone is not None else None
     return (
         Fact(name="named_share", value=share, unit="percent"),
         Fact(name="leading_share", value=share if leads else None, unit="percent"),
         Fact(name="beside_device", value=beside, unit="percent"),
+        Fact(name="alone_share", value=alone, unit="percent"),
     )
 
 
@@ -419,11 +254,11 @@ def _of_waiting(
     found: Finding, waits: Asleep, shares: StepShares, thresholds: Thresholds
 ) -> Finding:
     """Speak of what the step waits for: to work faster gains nothing."""
-    kind, actions = "waits_for_nothing", _WAITS
+    kind, actions = "waits_for_nothing", WAITS
     if waits.workers is not None:
-        kind, actions = "waits_for_processes", _WAITS_FOR_PROCESSES
+        kind, actions = "waits_for_processes", WAITS_FOR_PROCESSES
     elif waits.works:
-        kind, actions = "waits_for_thread", _WAITS_FOR_THREAD
+        kind, actions = "waits_for_thread", WAITS_FOR_THREAD
     other = None if waits.workers is not None else waits.other
     told = (waits.function, *((other,) if other else ()))
     same = {_key(one) for one in told}
@@ -500,7 +335,7 @@ def _of_one_function(
     """
     whole = _step_ms(shares) * work.part.share_percent / 100
     saving = Saving(low=whole / 2, high=whole)
-    times = () if work.runs is None else work.runs.times_ps(work.part)
+    times = work.times_ps()
     if sum(times) and len(times) == len(shares.window_ps):
         saving = promise_of(times, shares.window_ps)
     # What most steps do without, such as a validation, is not to be made faster first.
@@ -510,7 +345,9 @@ def _of_one_function(
     return msgspec.structs.replace(
         found,
         saving_ms=saving,
-        explained_by=rule_of_ops(signals, shares, whole, thresholds),
+        explained_by=()
+        if work.alone is not None
+        else rule_of_ops(signals, shares, whole, thresholds),
         actions=_actions_for(work, found.actions, signals, rare=rare),
     )
 
@@ -520,26 +357,32 @@ def _actions_for(
 ) -> tuple[Action, ...]:
     """Return what to do about a function: by what it does, and how often."""
     if work.is_called_back:
-        return (*_CALLED_BACK, *others)
+        return (*CALLED_BACK, *others)
     runs = work.runs
-    fitting = None if runs is None else _fitting(runs, work.part, signals)
+    fitting = None if runs is None else _fitting(runs, work, signals)
     if fitting is not None:
         return fitting
-    if runs is not None and runs.ops_percent(work.part) >= _MOSTLY:
-        return (_RARELY, *_RUNS_OPS) if rare else (*_RUNS_OPS, _PIPELINE, _RARELY)
-    return tuple(dict.fromkeys((_RARELY, *others))) if rare else others
+    if (
+        work.alone is None
+        and runs is not None
+        and runs.ops_percent(work.part) >= _MOSTLY
+    ):
+        return (RARELY, *RUNS_OPS) if rare else (*RUNS_OPS, PIPELINE, RARELY)
+    return tuple(dict.fromkeys((RARELY, *others))) if rare else others
 
 
 def _fitting(
-    runs: FunctionRuns, part: Part, signals: Signals
+    runs: FunctionRuns, work: HostFunction, signals: Signals
 ) -> tuple[Action, ...] | None:
     """Return what fits what half of a function's time goes to; None for nothing known.
 
-    The order is that of certainty: a validation also runs ops.
+    The order is that of certainty: a validation also runs ops. What a function does
+    beside the model is no question to the model.
     """
+    part = work.part
     for does_it, actions in (
-        (runs.mostly_predicts, _PREDICTS),
-        (runs.mostly_exchanges, _EXCHANGES),
+        (runs.mostly_predicts, PREDICTS),
+        (runs.mostly_exchanges, EXCHANGES),
     ):
         if does_it(part):
             return actions
@@ -549,7 +392,7 @@ def _fitting(
     for kind in LIBRARY_KINDS:
         if runs.mostly_in(part, kind.is_done_by):
             return kind.actions
-    return _ASKS if runs.asks_the_model(part) else None
+    return ASKS if work.alone is None and runs.asks_the_model(part) else None
 
 
 def changes(signals: Signals, thresholds: Thresholds) -> tuple[Change, ...]:
@@ -565,7 +408,7 @@ def changes(signals: Signals, thresholds: Thresholds) -> tuple[Change, ...]:
     if fault is None or fault.runs is None:
         return ()
     whole = _step_ms(shares) * fault.part.share_percent / 100
-    return (fault.runs.without(fault.part, effect_ms=whole),)
+    return (fault.runs.without(fault.part, effect_ms=whole, only=fault.alone),)
 
 
 def _step_ms(shares: StepShares) -> float:

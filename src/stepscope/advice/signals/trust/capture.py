@@ -10,7 +10,7 @@ from stepscope.advice.signals.signal import signal
 from stepscope.derive.columns.arrays import ints
 from stepscope.derive.device.activity_classes import activity_classes
 from stepscope.derive.device.correlation import correlation
-from stepscope.derive.host.function_frames import function_frames
+from stepscope.derive.host.function_frames import LEAST_LOOKS, function_frames
 from stepscope.frozen import Frozen
 from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.unavailable import Unavailable, present
@@ -45,6 +45,8 @@ class CaptureSignals(Frozen, frozen=True):
         copying: How many of these copied within or between devices, and ran no kernel:
             a program sends data only where it is computed on.
         functions: Whether the program's functions were recorded.
+        few_looks: How many looks at the program's stack a recording holds that knows
+            functions from these alone, where they are too few; else None.
         replays: Whether a call that replays a graph was recorded.
         without_launch_percent: Share of the device work of which no launch call was
             recorded; None where either side was not recorded.
@@ -58,6 +60,7 @@ class CaptureSignals(Frozen, frozen=True):
     computing: int
     copying: int
     functions: bool
+    few_looks: int | None
     replays: bool
     without_launch_percent: float | None
 
@@ -78,6 +81,7 @@ def capture_signals(profile: ProfileData, _: Thresholds) -> CaptureSignals:
     most = (0, 0, 0)
     alone = work = 0
     functions = replays = False
+    looks: list[int | None] = []
     for host in profile.hosts:
         for note in profile.trace(host).quality_notes():
             damaged |= note.kind in _DAMAGED
@@ -89,7 +93,9 @@ def capture_signals(profile: ProfileData, _: Thresholds) -> CaptureSignals:
             ranks = max([ranks or 0, *jobs]) or None
         most = max(most, _devices(profile, host))
         frames = profile.derived(host, function_frames)
-        functions |= not isinstance(frames, Unavailable)
+        if not isinstance(frames, Unavailable):
+            functions = True
+            looks.append(frames.looks())
         types = profile.table(host, "event_types")
         if not isinstance(types, Unavailable):
             replays |= bool(types["name"].str.contains(_REPLAY).any())
@@ -104,9 +110,22 @@ def capture_signals(profile: ProfileData, _: Thresholds) -> CaptureSignals:
         computing=most[1],
         copying=most[2],
         functions=functions,
+        few_looks=_too_few_looks(looks),
         replays=replays,
         without_launch_percent=100 * alone / work if work else None,
     )
+
+
+def _too_few_looks(looks: list[int | None]) -> int | None:
+    """Return the most looks of any host, where they tell too little.
+
+    Args:
+        looks: Of each host with functions; None where its functions are exact.
+    """
+    if not looks or None in looks:
+        return None
+    most = max(one for one in looks if one is not None)
+    return most if most < LEAST_LOOKS else None
 
 
 def _devices(profile: ProfileData, host: str) -> tuple[int, int, int]:

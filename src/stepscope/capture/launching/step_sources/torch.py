@@ -1,10 +1,18 @@
-"""PyTorch: a step ends when an optimizer has stepped."""
+"""PyTorch: a step ends when an optimizer has stepped.
+
+Where none ever does, as where weights are updated by hand, it ends with the backward
+pass.
+"""
 
 from __future__ import annotations
 
+import functools
 import sys
+import threading
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 
+from stepscope.capture.ground.tracebacks import NO_FRAME
 from stepscope.capture.launching.harmless import harmless
 
 if TYPE_CHECKING:
@@ -16,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["listen"]
 
 _WHAT: Final = "steps of the optimizer (PyTorch)"
+_PASSES: Final = "backward passes (PyTorch)"
 
 
 def listen(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
@@ -43,14 +52,65 @@ def listen(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
         counter.call_ended(_WHAT, id(optimizer), forwarded=False)
 
     handle = register_optimizer_step_post_hook(stepped)
+    no_passes = _hear_of_passes(counter)
 
     def undo() -> None:
         nonlocal is_over
         is_over = True
+        no_passes()
         if not _is_within_a_step():
             handle.remove()
 
     return undo
+
+
+def _hear_of_passes(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
+    """Count the calls that compute gradients; what ends it.
+
+    A version that keeps the function elsewhere is not heard: then time counts.
+    """
+    autograd: Any = sys.modules.get("torch.autograd")
+    run = getattr(autograd, "_engine_run_backward", None)
+    if run is None:
+        return lambda: None
+    folder = str(PurePath(str(autograd.__file__)).parent.parent)
+    within = threading.local()
+
+    @harmless(counter.window.abandon)
+    def ended(place: object) -> None:
+        counter.pass_ended(_PASSES, place)
+
+    @functools.wraps(run)
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        # A pass may run another one, for what it computes anew.
+        if getattr(within, "a_pass", False):
+            with NO_FRAME:
+                return run(*args, **kwargs)
+        within.a_pass = True
+        try:
+            with NO_FRAME:
+                result = run(*args, **kwargs)
+        finally:
+            within.a_pass = False
+        ended(_called_from(folder))
+        return result
+
+    autograd._engine_run_backward = counted  # noqa: SLF001 - nothing public is called by all
+
+    def undo() -> None:
+        # Somebody may have wrapped it once more.
+        if getattr(autograd, "_engine_run_backward", None) is counted:
+            autograd._engine_run_backward = run  # noqa: SLF001 - as above
+
+    return undo
+
+
+def _called_from(folder: str) -> tuple[str, int] | None:
+    """Return the place in the program that asked PyTorch for gradients."""
+    frame: FrameType | None = sys._getframe(2)  # noqa: SLF001 - cheaper than `inspect`
+    while frame is not None and frame.f_code.co_filename.startswith(folder):
+        frame = frame.f_back
+    return None if frame is None else (frame.f_code.co_filename, frame.f_lineno)
 
 
 def _is_within_a_step() -> bool:

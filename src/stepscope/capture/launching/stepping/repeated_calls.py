@@ -59,6 +59,11 @@ class RepeatedCalls:
                 self._follow(called)
         return calls[called] if called == self._leader else None
 
+    @property
+    def leads(self) -> Hashable | None:
+        """What is followed; None before the first call."""
+        return self._leader
+
     def settle(self) -> None:
         """From now on the leader stays: its steps are being recorded."""
         self._settled = True

@@ -1,0 +1,155 @@
+"""Loops of PyTorch that compute gradients and step no optimizer of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.support.programs.frameworks import interpreter
+
+import stepscope as ss
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.framework
+
+LOOPS = """
+import sys, torch
+from torch.profiler import ProfilerActivity, profile
+kind, count, stored = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
+torch.manual_seed(0)
+torch.set_num_threads(1)
+layers = [torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU())]
+layers += [torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU())] * 11
+model = torch.nn.Sequential(*layers, torch.nn.Linear(64, 4))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+rows, labels = torch.randn(32, 64), torch.zeros(32, dtype=torch.long)
+def loss_of(rows):
+    return torch.nn.functional.cross_entropy(model(rows), labels)
+def take(number):
+    if kind == "inference":
+        with torch.no_grad():
+            model(rows)
+    elif kind == "adversarial":
+        fooled = rows.clone().requires_grad_(True)
+        slope, = torch.autograd.grad(loss_of(fooled), fooled)
+        fooled = (fooled + 0.1 * slope.sign()).detach()
+    else:
+        loss_of(rows).backward()
+        if kind == "by_hand":
+            for weight in model.parameters():
+                weight.data -= 0.01 * weight.grad
+                weight.grad = None
+        elif kind == "optimizer" and number % 4 == 3:
+            optimizer.step()
+            optimizer.zero_grad()
+        elif kind == "fails" and number == 45:
+            loss = loss_of(rows)
+            loss.backward()
+            loss.backward()
+def loop():
+    for number in range(count):
+        take(number)
+if stored:
+    take(0)
+    with profile(activities=[ProfilerActivity.CPU]) as profiled:
+        loop()
+    profiled.export_chrome_trace(stored[0])
+else:
+    loop()
+print(f"{float(loss_of(rows)):.9e}")
+"""
+WITHOUT = ("accumulated", "by_hand", "adversarial")
+
+
+def run(folder: Path, *command: object) -> subprocess.CompletedProcess[str]:
+    (folder / "loops.py").write_text(LOOPS)
+    return subprocess.run(
+        [interpreter("torch"), "loops.py", *map(str, command)]
+        if command[0] != "run"
+        else [sys.executable, "-m", "stepscope", *map(str, command)],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+        env={**os.environ, "CUDA_VISIBLE_DEVICES": "-1"},
+    )
+
+
+def recorded(folder: Path, kind: str) -> tuple[subprocess.CompletedProcess[str], Any]:
+    """Run a loop of 120 turns under the profiler; its end, and the steps' numbers."""
+    asked = ("--no-report", "--max-slowdown", 1000, "--steps", 10, "--logdir", "log")
+    done = run(folder, "run", *asked, "--", interpreter("torch"), "loops.py", kind, 120)
+    return done, [one.step for one in ss.open(folder / "log").tool("overview").steps]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(kind, marks=[pytest.mark.thorough] * (kind != "by_hand"))
+        for kind in WITHOUT
+    ],
+)
+def test_steps_end_with_the_backward_pass_where_no_optimizer_steps(
+    kind: str, tmp_path: Path
+) -> None:
+    """An optimizer might step after up to 32 passes: steps count from there on."""
+    done, steps = recorded(tmp_path, kind)
+    assert done.stdout == run(tmp_path, kind, 120).stdout
+    assert "counted: backward passes (PyTorch)" in done.stderr
+    assert steps == list(range(11, 21))
+
+
+@pytest.mark.parametrize(
+    ("kind", "steps"), [("optimizer", list(range(11, 21))), ("inference", [])]
+)
+def test_passes_are_no_steps_where_an_optimizer_steps_or_none_are_run(
+    kind: str, steps: list[int], tmp_path: Path
+) -> None:
+    """Of 120 passes each fourth is followed by a step; of inference none is one."""
+    done, found = recorded(tmp_path, kind)
+    assert done.returncode == 0
+    assert found == steps
+    assert "backward passes" not in done.stderr
+
+
+def test_an_error_in_a_pass_shows_the_programs_frames_alone(tmp_path: Path) -> None:
+    """The 46th turn fails: its pass would end step 13, of 11 to 20."""
+    alone = run(tmp_path, "fails", 120).stderr
+    done, _ = recorded(tmp_path, "fails")
+    assert done.returncode == 1
+
+    def frames(text: str) -> list[str]:
+        lines = text[text.index("Traceback") :].splitlines()
+        return [line for line in lines if line.startswith("  File ")]
+
+    assert frames(alone)
+    assert frames(done.stderr) == frames(alone)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(kind, marks=[pytest.mark.thorough] * (kind != "by_hand"))
+        for kind in WITHOUT
+    ],
+)
+def test_a_trace_of_pytorch_alone_shows_a_step_for_each_pass(
+    kind: str, tmp_path: Path
+) -> None:
+    assert run(tmp_path, kind, 20, "alone.pt.trace.json").returncode == 0
+    page = ss.open(tmp_path / "alone.pt.trace.json").tool("overview")
+    assert len(page.steps) == 20
+    assert page.step_detection.confidence >= 0.6
+
+
+def test_the_layers_of_one_pass_are_no_steps(tmp_path: Path) -> None:
+    """Twelve equal layers, run forward and backward once."""
+    assert run(tmp_path, "accumulated", 1, "alone.pt.trace.json").returncode == 0
+    page = ss.open(tmp_path / "alone.pt.trace.json").tool("overview")
+    assert page.step_detection.source in (None, "none")
