@@ -148,7 +148,7 @@ ROOMS = {
         "engine": "",
         "host": "columns intervals names",
         "inference": "columns device host intervals names step_time steps",
-        "input_pipeline": "columns device host intervals names",
+        "input_pipeline": ("account columns device host intervals names step_windows"),
         "intervals": "columns",
         "measured": "columns device",
         "memory": "columns step_windows steps",

@@ -64,4 +64,4 @@ UNSEEN: Final = {
 
 def unseen_of(warning: str) -> Unseen | None:
     """Return the reason that a warning of a file says; None for any other warning."""
-    return next((it for it in UNSEEN.values() if it.warning == warning), None)
+    return next((it for it in UNSEEN.values() if warning.endswith(it.warning)), None)

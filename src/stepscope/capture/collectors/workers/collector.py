@@ -1,7 +1,7 @@
 """Which functions the program's worker processes are in, by looks at their memory.
 
 A thread of ours looks at the first thread of each process that multiprocessing started,
-up to 50 times a second. Nothing is changed in a worker, and nothing runs in it for us:
+25 times a second. Nothing is changed in a worker, and nothing runs in it for us:
 its memory is read as a file. A look costs some microseconds, in which other threads of
 the program may run.
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 import platform
 import threading
 from collections import deque
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -41,6 +41,8 @@ from stepscope.xspace.writing.write import XSpaceBuilder
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
     from stepscope.capture.collectors.sampled_frames import Frame
     from stepscope.capture.collectors.workers.layout import Layout
     from stepscope.capture.collectors.workers.memory import Place
@@ -58,12 +60,12 @@ __all__ = ["WorkersCollector"]
 
 #: Workers make a batch in tens of milliseconds: what takes most of it is found by far
 #: fewer looks than the steps need.
-_MOST_HZ: Final = 50.0
+_MOST_HZ: Final = 25.0
 #: Of more workers each is looked at in turn.
-_AT_ONCE: Final = 4
+_AT_ONCE: Final = 8
 _MOST_WORKERS: Final = 64
 #: New workers are looked for at every so many turns.
-_TURNS: Final = 5
+_TURNS: Final = 3
 #: More looks than this do not wait for a flush.
 _RING_LOOKS: Final = 4_096
 _STORE_NS: Final = 1_000_000_000
@@ -77,6 +79,39 @@ class _Place(NamedTuple):
 
     layout: Layout
     own: Place
+
+
+class _Room(NamedTuple):
+    """What looks at some workers are given and write into, made once for these.
+
+    Attributes:
+        processes: Their ids.
+        out: Addresses of codes and instructions, by worker.
+        counts: Frames by worker.
+        arrays: All that `remote_stacks.look` takes.
+    """
+
+    processes: list[int]
+    out: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    arrays: tuple[NDArray[Any], ...]
+
+    @classmethod
+    def of(
+        cls, processes: list[int], workers: Sequence[Worker], layout: Layout
+    ) -> _Room:
+        count = len(workers)
+        out = np.zeros((count, 2, MOST_FRAMES), np.int64)
+        counts = np.zeros(count, np.int64)
+        arrays = (
+            np.array([worker.memory.file for worker in workers], np.int64),
+            np.array([worker.state for worker in workers], np.int64),
+            np.array(processes, np.int64),
+            layout.row(),
+            np.zeros(remote_stacks.MEMORY_BYTES, np.uint8),
+            *(out, counts),
+        )
+        return cls(processes, out, counts, arrays)
 
 
 class WorkersCollector:
@@ -96,6 +131,7 @@ class WorkersCollector:
         #: Only the thread that looks uses these: it opens and closes their memory.
         self._workers: dict[int, Worker] = {}
         self._unseen: dict[int, Unseen] = {}
+        self._room: _Room | None = None
         self._turn = 0
         self._begun = 0
         self._lost = 0
@@ -229,28 +265,20 @@ class WorkersCollector:
         chosen = self._next()
         if not chosen:
             return
-        count = len(chosen)
         workers = [self._workers[process] for process in chosen]
-        out = np.empty((count, 2, MOST_FRAMES), np.int64)
-        counts = np.zeros(count, np.int64)
-        remote_stacks.look(
-            np.array([worker.memory.file for worker in workers], np.int64),
-            np.array([worker.state for worker in workers], np.int64),
-            np.array(chosen, np.int64),
-            layout.row(),
-            np.empty(remote_stacks.MEMORY_BYTES, np.uint8),
-            out,
-            counts,
-        )
+        room = self._room
+        if room is None or room.processes != chosen:
+            room = self._room = _Room.of(chosen, workers, layout)
+        remote_stacks.look(*room.arrays)
         at_ns = recorder.now()
         due_ns = min(due_ns, at_ns)
         for row, (process, worker) in enumerate(zip(chosen, workers, strict=True)):
-            depth = int(counts[row])
+            depth = int(room.counts[row])
             if depth in _GONE:
                 self._let_go(process, at_ns)
                 continue
             self._begun += 1
-            codes, instructions = out[row, :, : max(depth, 0)].tolist()
+            codes, instructions = room.out[row, :, : max(depth, 0)].tolist()
             stack = worker.stack(codes, instructions, at_ns) if depth > 0 else None
             if stack is None:
                 self._lost += 1
@@ -268,6 +296,8 @@ class WorkersCollector:
     def _let_go(self, process: int, at_ns: int) -> None:
         """Look no more at a process that has ended, or runs something else."""
         self._workers.pop(process).close()
+        # Another one may get its id, and its place.
+        self._room = None
         self._looks.append(Look(process, at_ns, at_ns, []))
 
     def _taken(

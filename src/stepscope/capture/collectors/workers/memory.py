@@ -169,7 +169,7 @@ class Memory:
         return head if head is not None and _address_in(head, TYPE) == kind else None
 
     def text(self, address: int) -> str | None:
-        """Return a text of the program; None where there is none, or a very long one."""
+        """Return a text; None where there is none, or a very long one."""
         layout = self._layout
         head = self.read(address, layout.wide)
         if head is None or _address_in(head, TYPE) != id(str) + self._shift:
