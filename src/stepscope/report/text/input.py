@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 
-from stepscope.derive.input_pipeline.input_ops import WAITING_FOR_WORKERS
 from stepscope.report.page import Piece, bar, line, more, wrapped
 from stepscope.report.words.names import (
     INPUT_CATEGORY_NAMES,
@@ -23,6 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["input_pipeline"]
 
+#: Category of a call that waits for worker processes.
+_WAITED_FOR: Final = "waiting_for_workers"
 #: So many functions of worker processes are told here.
 _MOST_FUNCTIONS: Final = 8
 _NAME_WIDTH: Final = 24
@@ -77,7 +78,7 @@ def _workers(result: InputPipelineResult, width: int) -> list[Line]:
     """Write what worker processes do; why nobody knows, where steps wait for them."""
     rows = result.worker_functions
     if not len(rows):
-        waited_for = (result.input_ops["category"] == WAITING_FOR_WORKERS).any()
+        waited_for = (result.input_ops["category"] == _WAITED_FOR).any()
         why = (one for one in result.missing if one.field == "worker_functions")
         texts = (f"{one.reason} {one.remedy}" for one in why if waited_for)
         return [it for text in texts for it in wrapped(text, width, indent=2)]
