@@ -18,6 +18,7 @@ from stepscope.derive.host.function_frames import FunctionFrames
 from stepscope.derive.intervals.spans import Spans
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
+from stepscope.remedies import RECORD_WITH_STEPSCOPE
 from stepscope.unavailable import Unavailable
 from stepscope.xspace.unseen_workers import unseen_of
 
@@ -110,6 +111,7 @@ def worker_functions(
     *,
     event_types: pl.DataFrame,
     quality: pl.DataFrame,
+    environment: pl.DataFrame,
     worker_frames: FunctionFrames | Unavailable,
     worker_lines: FunctionLines | Unavailable,
     windows: Windows | Unavailable,
@@ -120,7 +122,7 @@ def worker_functions(
     Definition: docs/definitions/host-time.md#worker-processes.
     """
     if isinstance(worker_frames, Unavailable):
-        return _why_not(event_types, quality)
+        return _why_not(event_types, quality, environment)
     if isinstance(windows, Unavailable):
         return windows
     starts = ints(windows.measured, "start_ps")
@@ -298,8 +300,12 @@ def _hot_line(lines: FunctionLines, kind: int, steps: Spans) -> int | None:
     return int(number[int(total.argmax())])
 
 
-def _why_not(event_types: pl.DataFrame, quality: pl.DataFrame) -> Unavailable:
+def _why_not(
+    event_types: pl.DataFrame, quality: pl.DataFrame, environment: pl.DataFrame
+) -> Unavailable:
     """Say why no functions of worker processes were recorded."""
+    if environment["collectors"].is_null().all():
+        return _OTHERS
     if not (event_types["name"] == _COUNTED).any():
         return _NO_WORKERS
     told = (unseen_of(message) for message in quality["message"])
@@ -313,6 +319,11 @@ def _why_not(event_types: pl.DataFrame, quality: pl.DataFrame) -> Unavailable:
     )
 
 
+_OTHERS: Final = Unavailable(
+    code="NOT_RECORDED",
+    reason="What worker processes do was not recorded: another profiler recorded.",
+    remedy=RECORD_WITH_STEPSCOPE,
+)
 _NO_WORKERS: Final = Unavailable(
     code="NO_SAMPLES",
     reason="The recording counted no worker processes.",
