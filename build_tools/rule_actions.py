@@ -27,7 +27,7 @@ _BEFORE = "## How to doubt it\n"
 
 def actions_of(rule: Rule) -> list[Action]:
     """Return all actions that a rule can advise, in the order of its module."""
-    found: dict[Action, None] = dict.fromkeys(rule.item.actions)
+    found: dict[Action, None] = dict.fromkeys((*rule.item.actions, *rule.advises))
     for value in vars(sys.modules[rule.evaluate.__module__]).values():
         found |= dict.fromkeys(_actions(value))
     return list(found)

@@ -98,6 +98,7 @@ ROOMS = {
             "collectors.contract collectors.giving_way collectors.left_over "
             "collectors.levels ground"
         ),
+        "collectors.looking": "collectors.sampled_frames ground",
         "collectors.memory": "collectors.contract collectors.process ground",
         "collectors.tensorflow": (
             "collectors.contract collectors.giving_way collectors.left_over "
@@ -106,6 +107,10 @@ ROOMS = {
         "collectors.torch": (
             "collectors.contract collectors.giving_way collectors.left_over "
             "collectors.levels ground"
+        ),
+        "collectors.workers": (
+            "collectors.contract collectors.looking collectors.process "
+            "collectors.sampled_frames ground"
         ),
         "flight": (
             "collectors.compilations collectors.contract collectors.host "
@@ -143,7 +148,7 @@ ROOMS = {
         "engine": "",
         "host": "columns intervals names",
         "inference": "columns device host intervals names step_time steps",
-        "input_pipeline": "columns device host intervals names",
+        "input_pipeline": ("account columns device host intervals names step_windows"),
         "intervals": "columns",
         "measured": "columns device",
         "memory": "columns step_windows steps",

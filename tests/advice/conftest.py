@@ -12,10 +12,14 @@ from stepscope.advice.signals.input import InputSignals, input_signals
 from stepscope.advice.signals.launch import LaunchSignals, launch_signals
 from stepscope.advice.signals.launches.set_up import set_up_signals
 from stepscope.advice.signals.loading.loader_calls import loader_calls
-from stepscope.advice.signals.loading.loader_workers import loader_workers
+from stepscope.advice.signals.loading.loader_workers import (
+    loader_workers,
+    machine_cores,
+)
 from stepscope.advice.signals.loading.own_threads import made_in_own_threads
 from stepscope.advice.signals.loading.pipeline import PipelineSignals, pipeline_signals
 from stepscope.advice.signals.loading.python_elements import python_elements
+from stepscope.advice.signals.loading.worker_time import worker_time
 from stepscope.advice.signals.precision import PrecisionSignals, precision_signals
 from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.replay import ReplaySignals, replay_signals
@@ -200,6 +204,8 @@ def signals_of(
         set_up_signals: {},
         loader_calls: {},
         loader_workers: {},
+        machine_cores: {},
+        worker_time: {},
         made_in_own_threads: frozenset(),
         pipeline_signals: PipelineSignals(None, (), own_process=False, absent=None),
         python_elements: {},

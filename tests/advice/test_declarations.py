@@ -47,7 +47,7 @@ ROOT = Path(__file__).resolve().parents[2]
 #: Names that stand for something in the texts of every rule.
 NAMES = {"passed", "named", "detail", "function", "bursts", *Finding.__struct_fields__}
 #: Of a part that waits, and of what another thread is in meanwhile.
-NAMES |= {"sleeper", "elsewhere"}
+NAMES |= {"sleeper", "elsewhere", "worker_function"}
 #: PyTorch's allocator takes memory.
 TAKEN = ("main", "[memory]", 5.0, 0.0, {"Bytes": 8, "Addr": 1, "Device Type": 0})
 #: A pipeline makes a batch for each step.

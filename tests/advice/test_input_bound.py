@@ -153,7 +153,7 @@ def test_workers_are_counted_while_the_steps_run() -> None:
     lines = [*on_host(), *cores(2, **{"worker processes": 3.0})]
     profile = blueprint.profile(blueprint.trace(lines))
     assert loader_workers.compute(profile, THRESHOLDS) == {
-        "vm": LoaderWorkers(workers=3, cores=2)
+        "vm": LoaderWorkers(workers=3, cores=2, full=False)
     }
 
 

@@ -92,3 +92,19 @@ def test_the_page_says_where_other_numbers_come_from(view: View) -> None:
     view.page.get_by_text("TensorFlow's own page says another share").click()
     said = view.page.get_by_role("region", name="Summary").inner_text()
     assert "A step lasts until the next one begins" in said
+
+
+def test_what_worker_processes_do_has_a_table_of_its_own(
+    view: View, server: Server
+) -> None:
+    view.go("input_pipeline_analyzer", run="workers")
+    told = server.show("workers", TOOL)["data"]["worker_functions"]
+    panel = view.page.get_by_role("region", name="Worker processes")
+    table = panel.get_by_role("group", name="functions of worker processes")
+    rows = table.locator("tbody tr")
+    assert rows.count() == len(told) == 2
+    assert "augment" in rows.first.inner_text()
+    assert "data.py" in rows.first.inner_text()
+    view.go("input_pipeline_analyzer", run="keras")
+    assert view.page.get_by_role("region", name="Host side").is_visible()
+    assert panel.count() == 0

@@ -64,12 +64,12 @@ def swept_slowly(rows: Rows) -> tuple[int, list[int], list[int]]:
 def test_every_instant_goes_to_who_has_it_alone(
     kernel_forms: Callable[[str], Forms], rows: Rows
 ) -> None:
-    for form in kernel_forms("exposure").values():
+    for form in kernel_forms("sweeps").values():
         assert swept_slowly(rows) == swept(form, rows)
 
 
 def test_a_full_heap_asks_for_more_room(kernel_forms: Callable[[str], Forms]) -> None:
-    for form in kernel_forms("exposure").values():
+    for form in kernel_forms("sweeps").values():
         rows = [(0, 10, 0), (1, 10, 1), (2, 10, 0)]
         assert swept(form, rows, room=2)[0] == form.NO_ROOM
         assert swept(form, rows, room=3)[0] == 12
@@ -78,7 +78,7 @@ def test_a_full_heap_asks_for_more_room(kernel_forms: Callable[[str], Forms]) ->
 def test_disorder_and_strange_keys_are_refused(
     kernel_forms: Callable[[str], Forms],
 ) -> None:
-    for form in kernel_forms("exposure").values():
+    for form in kernel_forms("sweeps").values():
         assert swept(form, [(5, 1, 0), (4, 1, 0)])[0] == form.OUT_OF_ORDER
         assert swept(form, [(5, 1, KEYS)])[0] == form.BAD_RANGE
         assert swept(form, [(5, 1, -1)])[0] == form.BAD_RANGE
@@ -96,7 +96,7 @@ def test_busy_before_is_the_latest_end_of_what_started_earlier(
         )
         for start, _, _ in rows
     ]
-    for form in kernel_forms("exposure").values():
+    for form in kernel_forms("sweeps").values():
         starts, durs, _ = columns(rows)
         out = np.zeros(len(rows), np.int64)
         assert form.busy_before(starts, durs, out) == len(rows)
@@ -104,7 +104,7 @@ def test_busy_before_is_the_latest_end_of_what_started_earlier(
 
 
 def test_busy_before_refuses_disorder(kernel_forms: Callable[[str], Forms]) -> None:
-    for form in kernel_forms("exposure").values():
+    for form in kernel_forms("sweeps").values():
         starts, durs = np.array([1, 0], np.int64), np.ones(2, np.int64)
         out = np.zeros(2, np.int64)
         assert form.busy_before(starts, durs, out) == form.OUT_OF_ORDER

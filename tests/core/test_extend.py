@@ -173,7 +173,7 @@ def test_pieces_extend_a_span_or_open_one(
         (start, -dur, span.level)
         for (start, dur), span in zip(shown, spans, strict=True)
     ]
-    for form in kernel_forms("extend").values():
+    for form in kernel_forms("sweeps").values():
         expected = (spans, happened, shown, int(order == sorted(order)))
         assert expected == run(form, rows, bounded=bounded)
 
@@ -184,7 +184,7 @@ def test_without_a_step_only_what_is_near_is_the_same_execution(
     near = [Piece(3, -1, 0, 10, 0), Piece(3, -1, 30, 5, 0)]
     far = [Piece(3, -1, 0, 10, 0), Piece(3, -1, 31, 5, 0)]
     in_step = [Piece(3, 4, 0, 10, 0), Piece(3, 4, 31, 5, 0)]
-    for form in kernel_forms("extend").values():
+    for form in kernel_forms("sweeps").values():
         assert run(form, near, bounded=True)[2] == [(0, 35)]
         assert run(form, far, bounded=True)[2] == [(0, 10), (31, 5)]
         assert run(form, in_step, bounded=True)[2] == [(0, 36)]
@@ -195,7 +195,7 @@ def test_levels_of_equal_length_are_told_apart(
     kernel_forms: Callable[[str], Forms],
 ) -> None:
     rows = [Piece(0, 0, 0, 10, 0), Piece(0, 0, 20, 1, 1)]
-    for form in kernel_forms("extend").values():
+    for form in kernel_forms("sweeps").values():
         shown = run(form, rows, bounded=False)[2]
         assert shown == [(0, 10), (0, 8), (0, 6), (20, 1), (20, 1), (20, 1)]
 
@@ -205,7 +205,7 @@ def test_arrays_that_do_not_fit_are_refused(
 ) -> None:
     narrow, wide = np.zeros(2, np.int32), np.zeros(2, np.int64)
     marks, room = np.zeros(2, np.uint8), np.zeros((5, 1), np.int64)
-    for form in kernel_forms("extend").values():
+    for form in kernel_forms("sweeps").values():
         within, one = np.ones(1, np.uint8), narrow[:1]
         full = [narrow, narrow, narrow, wide, wide, within, one, one, marks, 0]
         into = [room, marks, np.zeros((4, 2), np.int32), np.zeros((2, 2), np.int64)]

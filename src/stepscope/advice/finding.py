@@ -244,6 +244,9 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         devices: Affected devices as `host:device`, most affected first.
         causes: The effect by cause, largest first.
         parts: The largest named parts of the effect, largest first.
+        workers: Functions that worker processes of the program are in meanwhile, the
+            one with most of it first; shares are of the time for which these were
+            looked at, and none of a step's.
         because: The rule's stable words for why the effect arises, such as
             "small_work".
         facts: Other numbers worth showing.
@@ -288,6 +291,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     devices: tuple[str, ...] = ()
     causes: tuple[CauseShare, ...] = ()
     parts: tuple[Part, ...] = ()
+    workers: tuple[Part, ...] = ()
     because: tuple[str, ...] = ()
     facts: tuple[Fact, ...] = ()
     evidence: tuple[Evidence, ...] = ()

@@ -105,6 +105,13 @@ ENVIRONMENT: Final = TableSchema(
             "What of stepscope recorded, the names between commas: a framework has one "
             "where the program used it.",
         ),
+        Column(
+            "cores",
+            pl.Int32(),
+            "",
+            "another profiler recorded",
+            "How many cores of its machine the program may use.",
+        ),
         Column("begin_ps", pl.Int64(), "ps", "no events", "Start of the first event."),
         Column("end_ps", pl.Int64(), "ps", "no events", "End of the last event."),
     ),

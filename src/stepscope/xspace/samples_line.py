@@ -35,11 +35,25 @@ SAMPLES_BASE: Final = 2**30
 CORE_TIME_BASE: Final = 2**29
 #: Added to `SAMPLES_BASE` for the lines of the program in the functions of a thread.
 _LINES_BASE: Final = 2**28
+#: Added once more for worker processes: their first thread has the process's number,
+#: which no thread of the program has, and this tells them from threads so called.
+_WORKERS_BASE: Final = 2**27
 #: What a line holds: functions of a thread that drives steps; functions of another
 #: thread of the program; which line of each function of a thread ran; when a thread
-#: wanted a core.
-SamplesKind = Literal["functions", "functions_beside", "source_lines", "core_time"]
+#: wanted a core; functions of the first thread of a worker process, and their lines.
+SamplesKind = Literal[
+    "functions",
+    "functions_beside",
+    "source_lines",
+    "core_time",
+    "functions_of_worker",
+    "source_lines_of_worker",
+]
+#: Those that begin with another one's beginning come first. Who knows no workers takes
+#: theirs for threads beside the steps, which are no step's time either.
 _BEGINNINGS: Final[dict[SamplesKind, str]] = {
+    "functions_of_worker": "samples beside the steps of worker process",
+    "source_lines_of_worker": "source lines of worker process",
     "functions": "samples of",
     "functions_beside": "samples beside the steps of",
     "source_lines": "source lines of",
@@ -51,6 +65,8 @@ _BASES: Final[dict[SamplesKind, int]] = {
     "functions_beside": SAMPLES_BASE,
     "source_lines": SAMPLES_BASE + _LINES_BASE,
     "core_time": SAMPLES_BASE + CORE_TIME_BASE,
+    "functions_of_worker": SAMPLES_BASE + _WORKERS_BASE,
+    "source_lines_of_worker": SAMPLES_BASE + _LINES_BASE + _WORKERS_BASE,
 }
 _NAMES: Final = {
     kind: Pattern(
@@ -76,8 +92,9 @@ class SamplesLine(Frozen, frozen=True, eq=True):
     """A line of samples.
 
     Attributes:
-        thread: The system's id of the thread that was looked at, as on its own line.
-        thread_name: Its name.
+        thread: The system's id of the thread that was looked at, as on its own line;
+            of a worker process, the process's.
+        thread_name: Its name; of a worker process, the process's.
         hz: How often it was to be looked at in a second.
         kind: What the line holds.
     """
@@ -108,7 +125,7 @@ class SamplesLine(Frozen, frozen=True, eq=True):
             return None
         for kind, pattern in _NAMES.items():
             found = pattern.match(name)
-            if found is None:
+            if found is None or line < _BASES[kind]:
                 continue
             try:
                 hz = float(found["hz"])

@@ -81,3 +81,5 @@ class EnvironmentStat:
     #: How much further the wall clock went than the monotonic one, nanoseconds.
     DRIFT_NS: Final = "clock_drift_ns"
     PROCESS: Final = "process_id"
+    #: How many cores of the machine the process may use.
+    CORES: Final = "stepscope_usable_cores"

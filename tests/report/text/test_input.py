@@ -7,6 +7,7 @@ import pytest
 from tests.support.results.pages import document_of, host_loop, page, section
 from tests.support.traces import blueprint
 from tests.support.traces.pipelines import steps_with_call
+from tests.support.traces.waiting import for_workers
 
 from stepscope.report.page import plain_text
 from stepscope.report.text.input import input_pipeline
@@ -82,3 +83,28 @@ def test_work_that_nobody_looked_at_is_named_and_not_zero(share: float | None) -
     else:
         assert "  Not looked at: Reading on demand, Reading ahead" in text
     assert "  Sending to the device  " not in text
+
+
+def test_what_worker_processes_do_is_told_in_a_short_table() -> None:
+    lines = section(page(for_workers(), width=100), "Input")
+    assert lines is not None
+    at = lines.index(
+        "  What the worker processes (1 looked at) do while steps run, of their own "
+        "time:"
+    )
+    assert lines[at + 1 : at + 3] == [
+        "     90.0 %  augment (data.py:41)",
+        "     10.0 %  Waiting for work",
+    ]
+
+
+def test_where_steps_wait_for_workers_it_says_why_nobody_looked_at_them() -> None:
+    lines = section(page(for_workers(looked_at=False), width=100), "Input")
+    assert lines is not None
+    told = " ".join(one.strip() for one in lines)
+    assert "What worker processes do was not recorded" in told
+    assert "What the worker processes" not in told
+    # A program that waits for no workers lacks nothing.
+    others = section(page(SLOW, width=100), "Input")
+    assert others is not None
+    assert not any("worker processes" in one for one in others)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from click.testing import CliRunner
 from tests.conftest import DATA, PROFILES, ROOT
-from tests.support.traces import blueprint
+from tests.support.traces import blueprint, waiting
 from tests.support.traces import memory as memory_traces
 from tests.support.xspace.literal import event, line, plane, space
 
@@ -118,6 +118,7 @@ def fill(folder: Path) -> None:
         "vm.xplane.pb": bytes(blueprint.a1().data),
         "b.xplane.pb": bytes(blueprint.a5_host_b().data),
     }
+    runs["workers"] = {"vm.xplane.pb": bytes(waiting.for_workers().data)}
     runs["allocator"] = {"vm.xplane.pb": bytes(memory_traces.a3().data)}
     runs[HOSTILE_RUN] = {f"{HOSTILE_HOST}.xplane.pb": hostile()}
     runs["vector"] = {"vm.xplane.pb": bytes(blueprint.a1().data)}

@@ -21,7 +21,7 @@ times are microseconds (fractions are allowed). A track is
   lines come before;
 * `"samples beside the steps of name, …"`, `"source lines of name, …"`, `"core time of
   name, …"`: what else looks at that thread found; `"core time of other threads, …"`: of
-  all threads without a line;
+  all threads without a line; where the name begins with `worker process`, of a process;
 * `"gpu:0/7(Compute)"`: stream 7 of GPU 0, named `Stream #7(Compute)`;
 * `"gpu:0/Steps"`, `"tpu:1/XLA Modules"`: any other line of a device, by its name;
 * `"/plane/name|line name"`: anything else, spelled out.
@@ -283,6 +283,7 @@ def _place(track: str, opened: Sequence[str]) -> tuple[str, str, int]:
         )
         of_thread = 0 if thread == "other threads" else of_thread
         base = {"core time of": 2**29, "source lines of": 2**28}.get(samples[1], 0)
+        base += 2**27 if thread.startswith("worker process ") else 0
         return "/host:CPU", track, 2**30 + base + of_thread
     if "|" in track:
         plane, line = track.split("|", 1)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tests.support.traces import blueprint
 from tests.support.traces.training import cores, on_host
 
 from stepscope.xspace.samples_line import AWAKE, READ, SYSTEM
@@ -14,9 +15,12 @@ from stepscope.xspace.samples_line import AWAKE, READ, SYSTEM
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from stepscope.trace.model import TraceData
+
 STEPS = [10_000.0 * number for number in range(20)]
 AT_THE_TIME = [(begin + 50.0, begin + 3_850.0) for begin in STEPS]
 GET = "$/usr/lib/python3.12/queue.py:154 Queue.get"
+_NEXT = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
 LOADER = "samples beside the steps of loader, 100 a second"
 
 
@@ -83,3 +87,29 @@ def decoding(awake: list[tuple[float, float]]) -> list[Any]:
         for begin, end in AT_THE_TIME
     ]
     return frames + core_time("loader", awake)
+
+
+#: Where looks at a worker process are.
+WORKER = "samples beside the steps of worker process Process-1, 50 a second"
+
+
+def for_workers(*, looked_at: bool = True) -> TraceData:
+    """Of each step of 10 ms 6 wait for a loader whose workers make the batches.
+
+    Of the 110 ms of the closed steps the worker augments for 99, and has nothing to do
+    for 11.
+    """
+    lines: list[Any] = []
+    for begin in [10_000.0 * number for number in range(12)]:
+        number = round(begin / 10_000)
+        lines += [
+            ("main", "train", begin, 9_990.0, {"_r": 1, "step_num": number}),
+            ("main", _NEXT, begin + 10.0, 6_000.0),
+            ("main", "a/MatMul:MatMul", begin + 6_100.0, 3_800.0, {"is_eager": 0}),
+        ]
+    looks = [
+        (WORKER, "$/lib/python3.12/site-packages/torch/worker.py:9 loop", 0.0, 12e4),
+        (WORKER, "$/app/data.py:41 augment", 0.0, 99_000.0),
+        (WORKER, GET.replace("queue", "multiprocessing/queues"), 99_000.0, 21_000.0),
+    ]
+    return blueprint.trace([*lines, *(looks if looked_at else ())])

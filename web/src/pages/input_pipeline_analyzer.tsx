@@ -21,6 +21,7 @@ export function InputPipelineAnalyzer() {
           <Summary data={data} />
           <DeviceSide data={data} />
           <HostSide data={data} />
+          <Workers data={data} />
         </>
       )}
     </ToolPage>
@@ -194,6 +195,36 @@ function HostSide({ data }: { data: InputPipelineResult }) {
           ]}
         />
       </details>
+    </section>
+  );
+}
+
+/** What worker processes do: their time is none of a step's. */
+function Workers({ data }: { data: InputPipelineResult }) {
+  const { missing } = useAround();
+  const awaited = data.input_ops.some(({ category }) => category === "waiting_for_workers");
+  const why = data.worker_functions.length === 0 && reasonFor("worker_functions", missing);
+  // A program without worker processes lacks nothing.
+  if (data.worker_functions.length === 0 && !(why && awaited)) return null;
+  return (
+    <section class="panel" aria-label="Worker processes">
+      <h2>Worker processes: what makes the batches</h2>
+      {why ? (
+        <p><Prose text={`${why.reason} ${why.remedy}`} /></p>
+      ) : (
+        <>
+          <p>What they do while steps run, as shares of the time for which they were looked at; none of it is a step's own time.</p>
+          <DataTable
+            tool="input_pipeline_analyzer"
+            table="worker_functions"
+            caption="functions of worker processes"
+            columns={[
+              { name: "time_percent", bar: true },
+              "state", "function", "inside: Most of it in", "file", "line", "hot_line: Most of its time at line", "time_ms", "workers", "host",
+            ]}
+          />
+        </>
+      )}
     </section>
   );
 }

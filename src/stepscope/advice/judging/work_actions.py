@@ -1,4 +1,4 @@
-"""What to do about work, or waiting, of the program itself on the host.
+"""What to do about work of the program itself on the host.
 
 Definition: docs/advice/host_work.md.
 """
@@ -19,9 +19,6 @@ __all__ = [
     "PREDICTS",
     "RARELY",
     "RUNS_OPS",
-    "WAITS",
-    "WAITS_FOR_PROCESSES",
-    "WAITS_FOR_THREAD",
 ]
 
 PIPELINE: Final = Action(
@@ -165,52 +162,4 @@ ONCE: Final = Action(
     framework="any",
     text="Find what asks the operating system for it, and do that once, before the "
     "steps: take memory and open files there, and keep both.",
-)
-WAITS: Final = (
-    Action(
-        cause="any",
-        framework="any",
-        text="Do not wait on the thread that runs the steps: read, fetch or sleep on "
-        "another one while the steps before run, and take the result when it is "
-        "there. What waits is not made faster by computing faster.",
-    ),
-    Action(
-        cause="any",
-        framework="any",
-        text="Where it waits for a lock or for another process, look at what its "
-        "holder does meanwhile.",
-    ),
-)
-WAITS_FOR_THREAD: Final = (
-    Action(
-        cause="any",
-        framework="any",
-        text="Where it waits for another thread, make that one's function cheaper, or "
-        "let several threads run it; processes, where it is Python code: that runs on "
-        "one thread at a time.",
-    ),
-    Action(
-        cause="any",
-        framework="any",
-        text="Let the other thread begin earlier, a step ahead and more, so that its "
-        "result is there when the step asks for it. Where it holds a lock, let it hold "
-        "it for less.",
-    ),
-)
-WAITS_FOR_PROCESSES: Final = (
-    Action(
-        cause="any",
-        framework="any",
-        text="Make what the worker processes do cheaper, or let as many of them run as "
-        "there are cores; hand them few large tasks, and have them return small "
-        "results: each one's data is copied.",
-        code="pool.imap_unordered(work, items, chunksize=100)",
-    ),
-    Action(
-        cause="any",
-        framework="any",
-        text="Begin the next tasks before the results of these are used, so that the "
-        "steps and the workers run at the same time.",
-        code="ahead = pool.map_async(work, items)",
-    ),
 )

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = ["Readings", "cores_of", "counter"]
+__all__ = ["Readings", "cores_of", "counter", "usable_cores"]
 
 _OF_A_CORE: Final = r"^core \d+ CPU \(percent\)$"
 
@@ -35,6 +35,16 @@ def cores_of(profile: ProfileData, host: str) -> int | None:
     if isinstance(types, Unavailable):
         return None
     return int(types["name"].str.contains(_OF_A_CORE).sum()) or None
+
+
+def usable_cores(profile: ProfileData, host: str) -> int | None:
+    """Return how many cores the program may use; None where nothing says so.
+
+    Where that was not recorded they are all of the machine.
+    """
+    table = profile.table(host, "environment")
+    said = None if isinstance(table, Unavailable) else table["cores"].item()
+    return cores_of(profile, host) if said is None else int(said)
 
 
 def counter(profile: ProfileData, host: str, name: str) -> Readings | None:

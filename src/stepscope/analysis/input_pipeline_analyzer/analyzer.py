@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Final
 import msgspec
 import polars as pl
 
-from stepscope.analysis.input_pipeline_analyzer.columns import DEVICE_ROWS, INPUT_OPS
+from stepscope.analysis.input_pipeline_analyzer.columns import (
+    DEVICE_ROWS,
+    INPUT_OPS,
+    WORKER_FUNCTIONS,
+)
 from stepscope.analysis.input_pipeline_analyzer.device_side import device_side
 from stepscope.analysis.input_pipeline_analyzer.host_side import HostSide, host_side
 from stepscope.analysis.input_pipeline_analyzer.next_steps import (
@@ -21,6 +25,7 @@ from stepscope.analysis.input_pipeline_analyzer.steps import (
     InputStep,
     between_steps,
 )
+from stepscope.analysis.input_pipeline_analyzer.workers import worker_side
 from stepscope.analysis.options.input_pipeline_analyzer import Options
 from stepscope.analysis.results.statistics import Statistics
 from stepscope.analysis.steps.measured_hosts import (
@@ -31,6 +36,7 @@ from stepscope.analysis.steps.measured_hosts import (
 from stepscope.derive.account.owned_time import account
 from stepscope.derive.input_pipeline.calls import pipeline_calls
 from stepscope.derive.input_pipeline.input_ops import WAITING_FOR_WORKERS, input_ops
+from stepscope.derive.input_pipeline.worker_functions import worker_functions
 from stepscope.derive.step_time.input_between_steps import input_between_steps
 from stepscope.trace.quality import QualityNote
 from stepscope.unavailable import Missing, Unavailable
@@ -53,7 +59,9 @@ __all__ = [
 ]
 
 #: What is asked of each host for the options as they are.
-NEEDS: Final = (account, input_between_steps, input_ops, pipeline_calls)
+NEEDS: Final = (
+    *(account, input_between_steps, input_ops, pipeline_calls, worker_functions),
+)
 
 
 class HostInput(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,6 +140,9 @@ class InputPipelineResult(msgspec.Struct, frozen=True, kw_only=True):
         between_steps: Waiting for input that lies between the markers of the steps;
             null where the program does not mark its steps.
         input_ops: One row per host and input op.
+        worker_functions: One row per host and function that its worker processes are
+            in while steps run, and what else they do; empty where they were not looked
+            at.
         next_steps: What to try, the largest category first.
         hosts_matched_by: How the steps of several hosts were matched: `step_num`,
             `time` or `none`; `one_host` where there is nothing to match.
@@ -162,6 +173,7 @@ class InputPipelineResult(msgspec.Struct, frozen=True, kw_only=True):
     consumer_wait: ConsumerWait | None
     between_steps: BetweenSteps | None
     input_ops: Annotated[pl.DataFrame, INPUT_OPS]
+    worker_functions: Annotated[pl.DataFrame, WORKER_FUNCTIONS]
     next_steps: tuple[NextStep, ...]
     hosts_matched_by: str
     by_host: tuple[HostInput, ...]
@@ -202,6 +214,7 @@ def result_of(
         if blind is not None:
             return blind
     between = between_steps(run, found)
+    workers = worker_side(run)
     has_steps = all(host.windows.has_steps for host in found)
     known = None if isinstance(between, Unavailable) else between
     sending = work.input_ops.filter(pl.col("category") == "enqueue")
@@ -220,6 +233,7 @@ def result_of(
         compat_verdict=None,
         **{name: getattr(work, name) for name in _OF_WORK},
         between_steps=known,
+        worker_functions=workers.functions,
         next_steps=next_steps(
             work.host_breakdown_us
             | {WAITING_FOR_WORKERS: float(waiting["self_time_us"].sum())},
@@ -227,11 +241,15 @@ def result_of(
             sends=int(sending["count"].sum()),
             copy_us=_copy_us(run),
             slowest=work.bottleneck_iterator,
+            workers_idle=workers.idle,
         ),
         hosts_matched_by=measured.matching.by,
         by_host=by_host,
         quality=measured.matching.notes,
-        missing=_missing(measured, steps, work, between, by_host),
+        missing=(
+            *_missing(measured, steps, work, between, by_host),
+            *workers.missing,
+        ),
         inputs={host.host: _inputs(run, host, work) for host in found},
     )
 

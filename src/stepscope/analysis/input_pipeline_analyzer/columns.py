@@ -9,7 +9,7 @@ import polars as pl
 from stepscope.analysis.results.columns import HOST
 from stepscope.trace.schema import NEVER, Column, TableSchema
 
-__all__ = ["DEVICE_ROWS", "INPUT_OPS"]
+__all__ = ["DEVICE_ROWS", "INPUT_OPS", "WORKER_FUNCTIONS"]
 
 _UNSEEN: Final = "it could not be looked at"
 
@@ -112,6 +112,64 @@ INPUT_OPS: Final = TableSchema(
         Column(
             "threads", pl.Int64(), "", NEVER, "Number of threads on which the op ran."
         ),
+        HOST,
+    ),
+)
+_NO_FUNCTION: Final = "it is in no function that is told apart"
+#: Definition: docs/tools/input_pipeline_analyzer.md#worker-processes.
+WORKER_FUNCTIONS: Final = TableSchema(
+    "worker_functions",
+    "a function that worker processes of a host are in, or what else they do",
+    "by host; functions by time, then what else they do",
+    (
+        Column(
+            "state",
+            pl.String(),
+            "",
+            NEVER,
+            "works; hands_over where they hand over what they made; waits_for_work "
+            "where they have nothing to do.",
+        ),
+        Column(
+            "function",
+            pl.String(),
+            "",
+            _NO_FUNCTION,
+            "The program's own function, a library's where none of the program's ran.",
+        ),
+        Column(
+            "inside",
+            pl.String(),
+            "",
+            "most of it is the function's own",
+            "The function that it calls to which most of the time goes.",
+        ),
+        Column("file", pl.String(), "", _NO_FUNCTION, "The file that holds it."),
+        Column("line", pl.Int64(), "", _NO_FUNCTION, "Its first line there."),
+        Column(
+            "hot_line",
+            pl.Int64(),
+            "",
+            "not recorded",
+            "The line of the function that takes most of its time.",
+        ),
+        Column(
+            "time_ms",
+            pl.Float64(),
+            "ms",
+            NEVER,
+            "Its time within the steps, all workers added up, with all that it calls "
+            "as far as that has no row of its own.",
+        ),
+        Column(
+            "time_percent",
+            pl.Float64(),
+            "percent",
+            NEVER,
+            "The same as a share of the time for which the workers of the host were "
+            "looked at: the rows of a host add up to 100.",
+        ),
+        Column("workers", pl.Int64(), "", NEVER, "Workers that were looked at."),
         HOST,
     ),
 )

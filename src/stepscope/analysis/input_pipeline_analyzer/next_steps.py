@@ -33,7 +33,7 @@ _ADVICE: Final = {
     "files, or give the reader a buffer.",
     WAITING_FOR_WORKERS: "Worker processes make the batches already, and they come "
     "late: make each batch cheaper (fewer bytes, cheaper transformations, a faster "
-    "store), or give the making more workers and cores.",
+    "store), or, where cores are idle, give the making more workers.",
     "unclassified": "Move the work into an input pipeline that records its stages, so "
     "that its parts can be told apart.",
 }
@@ -43,6 +43,12 @@ _AHEAD: Final = (
     "The stage that a batch waits for has threads of its own already: the tf.data "
     "analysis (`tf_data_bottleneck_analysis`) says what holds it up. Less work for "
     "each element, or work done offline, before training, leaves cores free."
+)
+#: What is left to try where workers wait for work while steps wait for a batch.
+_READY: Final = (
+    "Worker processes make the batches already, and were idle while the steps waited: "
+    "more of them gain nothing. Hand over fewer and larger arrays, in narrower types, "
+    "and see which other work takes the host's cores."
 )
 #: What to try where copies are so short that most of each is its call.
 _SMALL: Final = (
@@ -84,6 +90,7 @@ def next_steps(
     sends: int = 1,
     copy_us: float = 0.0,
     slowest: str | None = None,
+    workers_idle: bool | None = None,
 ) -> tuple[NextStep, ...]:
     """Give advice for every category that took time, the largest first.
 
@@ -94,8 +101,12 @@ def next_steps(
         copy_us: Mean time of a copy to the device, on the device; 0 where unknown.
         slowest: Long name of the slowest stage on the critical path; None where none
             is known.
+        workers_idle: Whether no worker process works while steps wait for a batch; None
+            where that is not known.
     """
     advice = dict(_ADVICE)
+    if workers_idle:
+        advice[WAITING_FOR_WORKERS] = _READY
     if slowest is not None and read_name(slowest).asynchronous:
         advice["preprocessing"] = _AHEAD
     call_us = (spent_us.get("enqueue") or 0.0) / max(sends, 1)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from stepscope.capture.ground.clock import ClockPair
     from stepscope.capture.ground.options import ProfilerOptions
 
-__all__ = ["COUNTERS_LINE", "COUNTER_VALUE", "ProcessCollector"]
+__all__ = ["COUNTERS_LINE", "COUNTER_VALUE", "ProcessCollector", "children"]
 
 #: The line that viewers draw as curves: its id and name, and the name of its values.
 COUNTERS_LINE: Final = (2**63 - 1, "_counters_")
@@ -191,7 +191,7 @@ class _Workers:
         self._seen = False
 
     def __call__(self) -> tuple[Readings, Readings]:
-        workers = _children()
+        workers = children()
         self._seen |= bool(workers)
         if not self._seen:
             return {}, {}
@@ -215,11 +215,16 @@ class _Workers:
         """Nothing stays open."""
 
 
-def _children() -> list[int]:
-    """Return ids of processes that multiprocessing started and that nobody joined."""
+def children() -> dict[int, str]:
+    """Return processes that multiprocessing started and that nobody joined.
+
+    Returns:
+        Id of each → its name, in the order of the ids.
+    """
     # Its public function would join those that have ended, which is the program's part.
     started = getattr(sys.modules.get("multiprocessing.process"), "_children", ())
-    return [child.pid for child in list(started) if child.pid is not None]
+    found = {child.pid: child.name for child in list(started) if child.pid is not None}
+    return dict(sorted(found.items()))
 
 
 def _open_sources(proc: Path) -> list[_Source | _Workers]:

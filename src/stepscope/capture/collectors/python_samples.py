@@ -14,31 +14,34 @@ import platform
 import threading
 from collections import deque
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from stepscope._core import recorder
 from stepscope.capture.collectors.contract import Collected
 from stepscope.capture.collectors.core_time import CoreClocks, CoreTime
-from stepscope.capture.collectors.sampled_frames import Code, Look, SampledFrames
+from stepscope.capture.collectors.looking.turns import turns
+from stepscope.capture.collectors.looking.written import (
+    FunctionTypes,
+    add_frames,
+    by_thread,
+    line_numbers,
+)
+from stepscope.capture.collectors.sampled_frames import Look, SampledFrames
 from stepscope.capture.collectors.switching import switching
 from stepscope.capture.ground.annotating import annotating
 from stepscope.capture.ground.encoding import OWN_THREADS, ThreadNames, native_id
 from stepscope.capture.ground.functions import FunctionNames, LinesOfCode
 from stepscope.capture.ground.spool import Fragment
-from stepscope.xspace.fields import INT
 from stepscope.xspace.samples_line import (
     AWAKE,
-    FILE_PATH,
-    LINE,
     OTHER_THREADS,
     READ,
     SYSTEM,
     SamplesLine,
 )
 from stepscope.xspace.vocabulary import HOST_PLANE
-from stepscope.xspace.writing.encode import StatColumn
 from stepscope.xspace.writing.write import XSpaceBuilder
 
 if TYPE_CHECKING:
@@ -57,7 +60,6 @@ if TYPE_CHECKING:
 
 __all__ = ["PythonSamplesCollector"]
 
-_NS_PER_S: Final = 1_000_000_000
 _PS_PER_NS: Final = 1000
 #: More looks than this do not wait for a flush: it comes five times a second.
 _RING_LOOKS: Final = 4_096
@@ -71,10 +73,6 @@ _MOST_BESIDE: Final = 8
 _RECORDING: Final = str(Path(__file__).resolve().parents[1] / "recording")
 #: Threads that Python began begin with it, also before they are known.
 _PYTHONS_OWN: Final = threading.Thread._bootstrap.__code__  # type: ignore[attr-defined]  # noqa: SLF001 - no other name for it
-#: Looks come up to a quarter of a period early or late, so that they do not keep time
-#: with the program; by the golden ratio the shifts are spread evenly.
-_SHIFT: Final = 0.618_033_988_749_895
-_SHIFTED: Final = 0.5
 _NOTHING: Final[Stack] = ([], [])
 
 
@@ -130,7 +128,7 @@ class PythonSamplesCollector:
         self._names = ThreadNames()
         self._functions = FunctionNames()
         self._lines = LinesOfCode()
-        self._types: dict[tuple[str, str], int] = {}
+        self._types = FunctionTypes()
         self._ended: list[Frame[CodeType]] = []
         self._ended_lines: list[Frame[CodeLine]] = []
         self._stored_ns = 0
@@ -232,17 +230,8 @@ class PythonSamplesCollector:
             )
 
     def _look_until_stopped(self) -> None:
-        period_ns = int(_NS_PER_S / self._hz)
-        began_ns, turn, shift = recorder.now(), 0, 0.0
-        while True:
-            due_ns = began_ns + int((turn + _SHIFTED * shift) * period_ns)
-            left_s = max(due_ns - recorder.now(), 0) / _NS_PER_S
-            if self._stop.wait(left_s):
-                return
+        for due_ns in turns(self._hz, self._stop):
             self._look(due_ns)
-            # Turns that passed meanwhile are not made up for.
-            turn = max(turn + 1, (recorder.now() - began_ns) // period_ns + 1)
-            shift = (shift + _SHIFT) % 1.0
 
     def _look(self, due_ns: int) -> None:
         threads = self._threads
@@ -306,58 +295,34 @@ class PythonSamplesCollector:
             return Fragment(b"", 0)
         space = XSpaceBuilder(platform.node(), start_ns=None)
         plane = space.plane(HOST_PLANE)
-        for thread, rows in _by_thread(frames).items():
+        for thread, rows in by_thread(frames).items():
             beside = thread in self._beside
             kind: SamplesKind = "functions_beside" if beside else "functions"
             codes = [frame.code for frame in rows]
-            self._add_frames(plane, kind, rows, codes=codes, clock=clock)
-        for thread, runs in _by_thread(lines).items():
+            line = self._line(thread, kind)
+            types = self._declared(plane, codes)
+            add_frames(plane, line, rows, types=types, clock=clock)
+        for thread, runs in by_thread(lines).items():
             if thread not in self._beside:
-                self._add_lines(plane, runs, clock)
+                line = self._line(thread, "source_lines")
+                types = self._declared(plane, [run.code.code for run in runs])
+                numbers = line_numbers(plane, [run.code.line for run in runs])
+                add_frames(plane, line, runs, types=types, clock=clock, stats=[numbers])
         for one in seen:
             self._add_core_time(plane, one, clock)
         begins = [frame.begin_ns for frame in frames] + [one.begin_ns for one in seen]
         begins += [run.begin_ns for run in lines]
         return Fragment(space.to_bytes(), len(begins), min(begins))
 
-    def _add_frames(
-        self,
-        plane: PlaneBuilder,
-        kind: SamplesKind,
-        rows: Sequence[Frame[Any]],
-        *,
-        codes: Sequence[CodeType],
-        clock: ClockPair,
-        stats: Sequence[StatColumn] = (),
-    ) -> None:
-        """Write what was found of one thread, each named as its function is."""
-        thread = rows[0].thread
-        line = SamplesLine(thread, self._names.of(thread), self._hz, kind)
-        begin = np.array([frame.begin_ns for frame in rows], np.int64)
-        end = np.array([frame.end_ns for frame in rows], np.int64)
-        types = [self._type(plane, code) for code in codes]
-        plane.line(line.id, name=line.name).events(
-            np.array(types, np.int64),
-            (begin - clock.monotonic_ns) * _PS_PER_NS,
-            (end - begin) * _PS_PER_NS,
-            stats=stats,
-        )
+    def _line(self, thread: int, kind: SamplesKind) -> SamplesLine:
+        return SamplesLine(thread, self._names.of(thread), self._hz, kind)
 
-    def _add_lines(
-        self, plane: PlaneBuilder, runs: Sequence[Frame[CodeLine]], clock: ClockPair
-    ) -> None:
-        """Write which line of each function on one thread ran when."""
-        lines = [run.code.line or 0 for run in runs]
-        number = StatColumn(
-            plane.stat_id(LINE),
-            INT,
-            np.array(lines, np.int64),
-            present=np.array(lines) > 0,
-        )
-        codes = [run.code.code for run in runs]
-        self._add_frames(
-            plane, "source_lines", runs, codes=codes, clock=clock, stats=[number]
-        )
+    def _declared(self, plane: PlaneBuilder, codes: Sequence[CodeType]) -> list[int]:
+        """Declare functions, and return the kinds of events that they are."""
+        return [
+            self._types.declare(plane, self._functions.of(code), code.co_filename)
+            for code in codes
+        ]
 
     def _add_core_time(self, plane: PlaneBuilder, seen: Seen, clock: ClockPair) -> None:
         """Write when a thread wanted a core, within the time of all its readings."""
@@ -372,7 +337,8 @@ class PythonSamplesCollector:
             ]
         )
         types = [
-            plane.event_type(name, type_id=self._number(name)) for _, _, name in found
+            plane.event_type(name, type_id=self._types.number(name))
+            for _, _, name in found
         ]
         ranges = np.array([(begin, -end) for begin, end, _ in found], np.int64)
         plane.line(line.id, name=line.name).events(
@@ -380,22 +346,3 @@ class PythonSamplesCollector:
             (ranges[:, 0] - clock.monotonic_ns) * _PS_PER_NS,
             (ranges[:, 1] - ranges[:, 0]) * _PS_PER_NS,
         )
-
-    def _type(self, plane: PlaneBuilder, code: CodeType) -> int:
-        """Declare a function; those of one name in several files are several."""
-        name, path = self._functions.of(code), code.co_filename
-        known = self._number(name, path)
-        return plane.event_type(name, type_id=known, stats={FILE_PATH: path})
-
-    def _number(self, name: str, path: str = "") -> int:
-        return self._types.setdefault((name, path), len(self._types) + 1)
-
-
-def _by_thread(frames: Sequence[Frame[Code]]) -> dict[int, list[Frame[Code]]]:
-    """Return frames by the system's id of their thread, in their order."""
-    found: dict[int, list[Frame[Code]]] = {
-        thread: [] for thread in sorted({frame.thread for frame in frames})
-    }
-    for frame in frames:
-        found[frame.thread].append(frame)
-    return found

@@ -35,6 +35,10 @@ COLLECTORS: Final[dict[str, tuple[str, str]]] = {
         "stepscope.capture.collectors.python_samples",
         "PythonSamplesCollector",
     ),
+    "workers": (
+        "stepscope.capture.collectors.workers.collector",
+        "WorkersCollector",
+    ),
     "python_calls": (
         "stepscope.capture.collectors.python_calls",
         "PythonCallsCollector",

@@ -9,13 +9,29 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 if TYPE_CHECKING:
     from types import CodeType
 
-__all__ = ["CodeLine", "FunctionNames", "LinesOfCode"]
+__all__ = ["CodeLine", "FunctionNames", "LinesOfCode", "function_name"]
 
 #: A program that makes functions as it runs would fill the memory with them.
 _MOST_KEPT: Final = 65_536
 
 #: Our own functions are no part of the program.
 _OURS: Final = str(Path(__file__).resolve().parents[2])
+
+
+def function_name(file: str, first_line: int, name: str) -> str:
+    """Return `$file.py:LINE function`, as frameworks name them; empty for our own.
+
+    The line is the function's first, so that a function has one name.
+
+    Args:
+        file: The file, with its folder.
+        first_line: The function's first line in it.
+        name: Its name, with its class.
+    """
+    if file.startswith(_OURS):
+        return ""
+    base = file.rpartition("/")[2]
+    return f"${base}:{first_line} {name}"
 
 
 class FunctionNames:
@@ -26,16 +42,12 @@ class FunctionNames:
         self._names: dict[int, tuple[CodeType, str]] = {}
 
     def of(self, code: CodeType) -> str:
-        """`$file.py:LINE function`, as frameworks name them; empty for our own.
-
-        The line is the function's first, so that a function has one name.
-        """
+        """Return what `function_name` calls it."""
         known = self._names.get(id(code))
         if known is None:
-            file = code.co_filename
-            base = file.rpartition("/")[2]
-            ours = file.startswith(_OURS)
-            name = "" if ours else f"${base}:{code.co_firstlineno} {code.co_qualname}"
+            name = function_name(
+                code.co_filename, code.co_firstlineno, code.co_qualname
+            )
             if len(self._names) >= _MOST_KEPT:
                 self._names.clear()
             # The object is kept, so that no other one gets its identity.

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from stepscope import __version__
 from stepscope.capture.ground.clock import drift_ns
+from stepscope.cores import core_count
 from stepscope.xspace.fields import UINT, PlaneTag, SpaceTag
 from stepscope.xspace.merging.merge import Part, merge
 from stepscope.xspace.reading.decode import decode_bytes
@@ -175,6 +176,7 @@ def _describe(
         (EnvironmentStat.COLLECTORS, ",".join(recording.collectors)),
         (EnvironmentStat.VERSION, __version__),
         (EnvironmentStat.PROCESS, os.getpid()),
+        (EnvironmentStat.CORES, core_count()),
     ):
         environment.set_stat(name, value)
 

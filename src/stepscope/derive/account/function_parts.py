@@ -95,7 +95,7 @@ def function_parts(
         spans: The instants to divide.
         track: Row of tracks of the thread.
         windows: Starts and ends of the steps, in order: a run around several is that
-            of their loop.
+            of their loop; none for a thread that takes no steps.
 
     Returns:
         Parts that add up to the length of `spans`, most time first.
@@ -355,6 +355,8 @@ def _loops(
     inside: events of the recording's own begin lie before the first look.
     """
     starts, ends = windows
+    if not len(starts):
+        return np.zeros(count, np.bool_)
     if len(starts) == 1:
         margin = (_MARGIN * (ends - starts)).astype(np.int64)
         starts, ends = starts + margin, ends - margin

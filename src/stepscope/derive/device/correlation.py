@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stepscope._core import launches as kernels
-from stepscope._core.exposure import busy_before
+from stepscope._core.sweeps import busy_before
 from stepscope.derive.columns.arrays import ints
 from stepscope.derive.columns.dense_codes import dense
 from stepscope.frozen import Frozen

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope._core import exposure as kernels
+from stepscope._core import sweeps as kernels
 from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:

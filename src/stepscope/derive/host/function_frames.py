@@ -38,6 +38,7 @@ __all__ = [
     "frames_beside",
     "function_frames",
     "sampled_threads",
+    "worker_frames",
 ]
 
 #: A recording with fewer looks at the stack does not say what its time was spent on.
@@ -51,6 +52,11 @@ _NO_FRAMES: Final = Unavailable(
     reason="No Python function was recorded.",
     remedy=RECORD_CALLS,
 )
+#: Lines of the program → the functions that they are lines of.
+_LINES_OF: Final[dict[SamplesKind, SamplesKind]] = {
+    "source_lines": "functions",
+    "source_lines_of_worker": "functions_of_worker",
+}
 #: What Python calls the code of a whole file.
 _MODULE: Final = "<module>"
 
@@ -166,6 +172,28 @@ def frames_beside(
     )
 
 
+def worker_frames(
+    *,
+    tracks: pl.DataFrame,
+    events: pl.DataFrame,
+    event_kinds: EventKinds,
+    function_names: FunctionNames,
+) -> FunctionFrames | Unavailable:
+    """Collect the frames of the first thread of each worker process.
+
+    They are no time of the program's own process, and so of no step.
+
+    Definition: docs/definitions/host-time.md#worker-processes.
+    """
+    return _collected(
+        tracks,
+        events,
+        wanted="functions_of_worker",
+        event_kinds=event_kinds,
+        function_names=function_names,
+    )
+
+
 def _collected(
     tracks: pl.DataFrame,
     events: pl.DataFrame,
@@ -257,10 +285,9 @@ def sampled_threads(
         samples = SamplesLine.of(line, name)
         if samples is not None:
             sampled.append((track, (plane, process, samples.thread), samples))
-    if wanted == "source_lines":
-        for track, place, samples in sampled:
-            if samples.kind == "functions":
-                at.setdefault(place, track)
+    for track, place, samples in sampled:
+        if samples.kind == _LINES_OF.get(wanted):
+            at.setdefault(place, track)
     hz = {}
     for track, place, samples in sampled:
         if samples.kind == wanted:

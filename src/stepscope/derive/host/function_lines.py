@@ -32,8 +32,9 @@ if TYPE_CHECKING:
     from stepscope.derive.host.function_frames import FunctionFrames
     from stepscope.derive.host.function_names import FunctionName, FunctionNames
     from stepscope.trace.model import TraceData
+    from stepscope.xspace.samples_line import SamplesKind
 
-__all__ = ["FunctionLines", "function_lines"]
+__all__ = ["FunctionLines", "function_lines", "worker_lines"]
 
 _LAST: Final = np.iinfo(np.int64).max
 _NONE: Final = np.int32(-1)
@@ -95,10 +96,40 @@ def function_lines(
 
     Definition: docs/definitions/host-time.md#functions.
     """
+    found = _line_runs(
+        trace, tracks, events, stats, function_names, wanted="source_lines"
+    )
+    return _cut(function_frames, found, tracks)
+
+
+def worker_lines(
+    *,
+    trace: TraceData,
+    tracks: pl.DataFrame,
+    events: pl.DataFrame,
+    stats: pl.DataFrame | Unavailable,
+    worker_frames: FunctionFrames | Unavailable,
+    function_names: FunctionNames,
+) -> FunctionLines | Unavailable:
+    """Cut the frames of worker processes where another line of the function ran.
+
+    Definition: docs/definitions/host-time.md#worker-processes.
+    """
+    found = _line_runs(
+        trace, tracks, events, stats, function_names, wanted="source_lines_of_worker"
+    )
+    return _cut(worker_frames, found, tracks)
+
+
+def _cut(
+    function_frames: FunctionFrames | Unavailable,
+    found: _Runs | None,
+    tracks: pl.DataFrame,
+) -> FunctionLines | Unavailable:
+    """Cut frames where recorded lines say so."""
     if isinstance(function_frames, Unavailable):
         return function_frames
     frames = _frames(function_frames)
-    found = _line_runs(trace, tracks, events, stats, function_names)
     # Where the lines of a thread begin to be known, and they are from there on.
     since = np.full(len(tracks), _LAST)
     if found is not None:
@@ -129,9 +160,11 @@ def _line_runs(
     events: pl.DataFrame,
     stats: pl.DataFrame | Unavailable,
     names: FunctionNames,
+    *,
+    wanted: SamplesKind,
 ) -> _Runs | None:
     """Return the runs of lines that were recorded; None where none were."""
-    thread, hz = sampled_threads(tracks, "source_lines")
+    thread, hz = sampled_threads(tracks, wanted)
     if not hz or isinstance(stats, Unavailable):
         return None
     begins, ends = ints(tracks, "event_begin"), ints(tracks, "event_end")

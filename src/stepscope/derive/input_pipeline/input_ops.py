@@ -110,10 +110,10 @@ _NONE: Final = Unavailable(
 )
 _IN_WORKERS: Final = Unavailable(
     code="NOT_RECORDED",
-    reason="The loader makes its batches in worker processes, and only the process "
-    "that waits for them was recorded.",
+    reason="The loader makes its batches in worker processes, whose work is told by "
+    "function (`worker_functions`), and not divided into reading and transforming.",
     remedy="Record one epoch with `num_workers=0`: then the process of the steps makes "
-    "the batches, and its functions are named.",
+    "the batches, and its stages and functions are told.",
 )
 _ONE_CALL: Final = Unavailable(
     code="NOT_RECORDED",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope._core import extend as kernels
+from stepscope._core import sweeps as kernels
 from stepscope.derive.columns.dense_codes import dense
 from stepscope.derive.device.attribution import OpEvidence
 from stepscope.derive.timeline.derived_lines import DerivedLine, LineSpans, no_spans

@@ -161,7 +161,8 @@ def _of_source_lines(tracks: pl.DataFrame) -> list[int]:
         row: SamplesLine.of(line, name)
         for row, line, name in sampled.select("index", "id", "name").iter_rows()
     }
-    return [row for row, it in read.items() if it and it.kind == "source_lines"]
+    lines = {"source_lines", "source_lines_of_worker"}
+    return [row for row, it in read.items() if it and it.kind in lines]
 
 
 def _recorded(

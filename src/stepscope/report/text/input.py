@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, Final
 
 from stepscope.report.page import Piece, bar, line, more, wrapped
-from stepscope.report.words.names import INPUT_CATEGORY_NAMES, listed, percent, us
+from stepscope.report.words.names import (
+    INPUT_CATEGORY_NAMES,
+    WORKER_STATES,
+    listed,
+    percent,
+    us,
+)
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -15,6 +22,10 @@ if TYPE_CHECKING:
 
 __all__ = ["input_pipeline"]
 
+#: Category of a call that waits for worker processes.
+_WAITED_FOR: Final = "waiting_for_workers"
+#: So many functions of worker processes are told here.
+_MOST_FUNCTIONS: Final = 8
 _NAME_WIDTH: Final = 24
 _NUMBERS_WIDTH: Final = 22
 #: Verdicts that this section reports; the findings report the others.
@@ -30,6 +41,7 @@ def input_pipeline(document: Document, width: int) -> list[Line]:
     text = f"All {hosts} hosts together: {result.text}" if hosts > 1 else result.text
     lines = wrapped(text, width, indent=2)
     lines += _work(result, width)
+    lines += _workers(result, width)
     stage = _stage(document, width)
     if not stage and result.next_steps:
         lines += wrapped(result.next_steps[0].advice, width, indent=2)
@@ -60,6 +72,39 @@ def _work(result: InputPipelineResult, width: int) -> list[Line]:
         text = f"Not looked at: {listed(unseen)}."
         lines += wrapped(text, width, indent=2, role="dim")
     return lines
+
+
+def _workers(result: InputPipelineResult, width: int) -> list[Line]:
+    """Write what worker processes do; why nobody knows, where steps wait for them."""
+    rows = result.worker_functions
+    if not len(rows):
+        waited_for = (result.input_ops["category"] == _WAITED_FOR).any()
+        why = (one for one in result.missing if one.field == "worker_functions")
+        texts = (f"{one.reason} {one.remedy}" for one in why if waited_for)
+        return [it for text in texts for it in wrapped(text, width, indent=2)]
+    several = rows["host"].n_unique() > 1
+    workers = int(rows.unique("host")["workers"].sum())
+    label = (
+        f"What the worker processes ({workers} looked at) do while steps run, of their "
+        "own time:"
+    )
+    lines = wrapped(label, width, indent=2, role="dim")
+    for row in rows.head(_MOST_FUNCTIONS).iter_rows(named=True):
+        where = f" on {row['host']}" if several else ""
+        text = f"{percent(row['time_percent']):>7}  {_done_by_worker(row)}{where}"
+        lines += wrapped(text, width, indent=4)
+    return lines
+
+
+def _done_by_worker(row: dict[str, Any]) -> str:
+    if row["function"] is None:
+        return WORKER_STATES[row["state"]]
+    file = PurePath((row["file"] or "").replace("\\", "/")).name
+    place = f" ({file}:{row['line']})" if file and row["line"] is not None else ""
+    inside = f", most of it in {row['inside']}" if row["inside"] else ""
+    hot = row["hot_line"]
+    line_ = "" if hot is None or inside or hot == row["line"] else f", line {hot}"
+    return f"{row['function']}{place}{line_}{inside}"
 
 
 def _stage(document: Document, width: int) -> list[Line]:

@@ -222,6 +222,7 @@ def _known(finding: Finding, words: Words) -> dict[str, _Told]:
         "named": part_words(finding.parts[0]) if finding.parts else None,
         "detail": finding.parts[0].detail if finding.parts else None,
         "function": _function(finding.parts),
+        "worker_function": _function(finding.workers),
         "sleeper": _sleeper(finding.parts[0]) if finding.parts else None,
         "elsewhere": next(
             (_elsewhere(one) for one in finding.parts if one.thread is not None), None

@@ -25,6 +25,7 @@ __all__ = [
     "SOURCE_WORDS",
     "STEP_TIME",
     "UNIT_NAMES",
+    "WORKER_STATES",
     "listed",
     "ms",
     "percent",
@@ -82,6 +83,12 @@ _INPUT_CODES: Final = INPUT_CATEGORY_NAMES | {
 INPUT_STEP_NAMES: Final = _INPUT_CODES | {
     "outside_markers": "Iterator outside the markers"
 }
+#: What worker processes do → what is said of it.
+WORKER_STATES: Final = {
+    "works": "Other work",
+    "hands_over": "Handing over what was made",
+    "waits_for_work": "Waiting for work",
+}
 #: Kind of a part of the account → what is written before its name.
 PART_WORDS: Final = {"dispatch": "dispatch of", "launch call": "launch calls of"}
 SOURCE_WORDS: Final = {
@@ -134,6 +141,7 @@ CODE_WORDS: Final = {
         "step_time": "its step took longest",
     },
     "source": {"data_sheet": "data sheet", "given": "given as an option"},
+    "state": WORKER_STATES | {"works": "Working"},
     "speedup_kind": {"global": "of the kernel", "local": "of a part of it"},
     "tensor_core_evidence": {
         "name": "name of the kernel",

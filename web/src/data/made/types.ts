@@ -308,6 +308,7 @@ export interface Finding {
   devices: string[];
   causes: CauseShare[];
   parts: Part[];
+  workers: Part[];
   because: string[];
   facts: Fact[];
   evidence: Evidence[];
@@ -453,6 +454,7 @@ export interface InputPipelineResult {
   consumer_wait: ConsumerWait | null;
   between_steps: BetweenSteps | null;
   input_ops: Row[];
+  worker_functions: Row[];
   next_steps: NextStep[];
   hosts_matched_by: string;
   by_host: HostInput[];

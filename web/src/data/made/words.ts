@@ -130,6 +130,11 @@ export const CODES: Record<string, Record<string, string>> = {
     "data_sheet": "data sheet",
     "given": "given as an option",
   },
+  "state": {
+    "works": "Working",
+    "hands_over": "Handing over what was made",
+    "waits_for_work": "Waiting for work",
+  },
   "speedup_kind": {
     "global": "of the kernel",
     "local": "of a part of it",

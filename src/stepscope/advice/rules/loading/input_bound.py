@@ -18,7 +18,6 @@ from stepscope.advice.judging.input_actions import (
     BESIDE,
     CACHE,
     FETCH,
-    FEW_WORKERS,
     HANDED_OVER,
     IN_OWN_THREADS,
     KERAS_WORKERS,
@@ -31,11 +30,17 @@ from stepscope.advice.judging.input_actions import (
     WHOLE_BATCHES,
 )
 from stepscope.advice.judging.owned import OWNED_READS, Owned, owned_finding, shares_of
+from stepscope.advice.judging.worker_processes import (
+    NO_WORKERS,
+    WORKER_ACTIONS,
+    WORKER_READS,
+    sized,
+    worker_processes,
+)
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.device import device_signals
 from stepscope.advice.signals.input import input_signals
 from stepscope.advice.signals.loading.loader_calls import loader_calls
-from stepscope.advice.signals.loading.loader_workers import loader_workers
 from stepscope.advice.signals.loading.own_threads import made_in_own_threads
 from stepscope.advice.signals.loading.pipeline import pipeline_signals
 from stepscope.advice.signals.loading.practices import missing_practices
@@ -48,6 +53,7 @@ from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
+    from stepscope.advice.judging.worker_processes import WorkerProcesses
     from stepscope.advice.signals.input import InputSignals
     from stepscope.advice.signals.shares import StepShares
     from stepscope.advice.signals.signal import Signals
@@ -68,7 +74,18 @@ _HIDDEN: Final = (
     "But fetches find no batch ready ({mean_fetch} each): they stay hidden only as "
     "long as the device is the slower one."
 )
-_WORKERS: Final = "Worker processes that make batches: {workers}, on {cores} cores."
+_COUNTED: Final = "Worker processes that make batches: {workers}, on {cores} cores."
+_WORKERS: Final = (
+    (
+        f"{_COUNTED} While the step waits, none of them works in {{workers_idle}} of "
+        "the time: the batches were ready, and were handed over late."
+    ),
+    (
+        f"{_COUNTED} Of their time {{worker_share}} is spent in {{worker_function}}, "
+        "and {worker_waits:nothing} waiting for work."
+    ),
+    _COUNTED,
+)
 _WORDS: Final = Words(
     passed="data arrives in time",
     lead=(
@@ -89,6 +106,11 @@ _WORDS: Final = Words(
         ),
         (
             "Input-bound, in bursts: {bursts} for a batch ({share_percent} of the "
+            "time); worker processes spend {worker_share} of theirs in "
+            "{worker_function}."
+        ),
+        (
+            "Input-bound, in bursts: {bursts} for a batch ({share_percent} of the "
             "time), most of it in {function}."
         ),
         "Input-bound, in bursts: {bursts} for a batch ({share_percent} of the time).",
@@ -100,6 +122,11 @@ _WORDS: Final = Words(
         "Copies of the batch hold the step up: {mostly_transfer} of the time.",
         (
             "Input-bound: waiting for data takes {share_percent} of the time, "
+            "{ms_per_step} a step; worker processes spend {worker_share} of theirs in "
+            "{worker_function}."
+        ),
+        (
+            "Input-bound: waiting for data takes {share_percent} of the time, "
             "{ms_per_step} a step, most of it in {function}."
         ),
         (
@@ -109,7 +136,7 @@ _WORDS: Final = Words(
     ),
     texts={
         **WAITING,
-        ("fail", None): (*WAITING["fail", None], (_WORKERS,)),
+        ("fail", None): (*WAITING["fail", None], _WORKERS),
         ("pass", "no_fetch"): ((_NO_FETCH,),),
         ("pass", "hidden"): (*WAITING["pass", None], (_HIDDEN,)),
     },
@@ -165,6 +192,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     if signals.of(device_signals).recorded == "silent" and failed:
         return _ITEM.cannot_tell(_device_unseen(signals, verdict))
     hidden = _hidden(fetching, shares, verdict, thresholds)
+    workers = _makers(fetching, shares, signals) if failed else None
     return owned_finding(
         _ITEM,
         owned,
@@ -176,8 +204,9 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         note=_note(fetching, verdict, hidden=hidden),
         facts=(
             *_facts(fetching, shares, verdict, thresholds),
-            *_of_workers(fetching, shares, signals, failed=failed),
+            *(NO_WORKERS if workers is None else workers).facts(),
         ),
+        workers=() if workers is None else workers.functions,
         parts=_parts(owned, shares, signals),
         inputs=("account", "host_classes"),
         actions=_actions(
@@ -185,7 +214,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
             verdict,
             least=thresholds.input_warn.value,
             pieces=_in_pieces(fetching, shares) is not None,
-            usual=_usual(shares, signals),
+            usual=sized(_usual(shares, signals), signals),
             pinned=shares.label in fetching.pinned,
         )
         if failed
@@ -313,30 +342,44 @@ def _missing_actions(
     """Return what a pipeline does not do yet; where it does all, what remains."""
     usual = _usual(shares, signals)
     if usual is not FETCH:
-        return usual
+        return sized(usual, signals)
     python = signals.of(python_elements).get(shares.host)
     pipeline = signals.of(pipeline_signals)
     lacks = missing_practices(pipeline, python)
     native = NATIVE if "native_code" in lacks else ()
     if native and python is not None and python.of_keras:
-        return (*KERAS_WORKERS, *native, *ANY_FETCH)
+        keras = sized(KERAS_WORKERS, signals)
+        return (*keras, *native, *ANY_FETCH)
+    makers = _makers(fetching, shares, signals)
+    if makers is not None and makers.time is not None:
+        return (*makers.actions(), *ANY_FETCH)
     stages = pipeline.stages
     if stages and fetching.ahead and not any(_WORKS.search(it.type) for it in stages):
         return HANDED_OVER
     sequential = {"parallel_map", "parallel_read"}.intersection(lacks)
     # Stages show by themselves whether they fetch ahead.
     if sequential or not (fetching.parallel and (fetching.ahead or stages)):
-        return (*native, *FETCH)
+        return (*native, *sized(FETCH, signals))
+    return (*native, *_left_to_do(lacks, makers))
+
+
+def _left_to_do(
+    lacks: tuple[str, ...], makers: WorkerProcesses | None
+) -> tuple[Action, ...]:
+    """Return what remains where batches are made in parallel and ahead.
+
+    Args:
+        lacks: Practices that the pipeline lacks.
+        makers: The worker processes that make the batches; None where none do.
+    """
     if "ready" in lacks:
-        return (*native, *WERE_READY)
+        return WERE_READY
     cache = CACHE if "cache" in lacks else ()
     rest = () if cache else ANY_FETCH
-    workers = None if stages else signals.of(loader_workers).get(shares.host)
-    few = workers is not None and workers.workers < workers.cores
-    remaining = FEW_WORKERS if few else REMAINING
+    remaining = REMAINING if makers is None else makers.actions()
     practice = TO_FETCH_AHEAD if "prefetch" in lacks else remaining
     whole = WHOLE_BATCHES if "vectorise" in lacks else ()
-    return (*native, *cache, *whole, *practice, *rest)
+    return (*cache, *whole, *practice, *rest)
 
 
 def _note(fetching: InputSignals, verdict: Verdict, *, hidden: bool) -> str | None:
@@ -393,22 +436,22 @@ def _facts(
     )
 
 
-def _of_workers(
-    fetching: InputSignals, shares: StepShares, signals: Signals, *, failed: bool
-) -> tuple[Fact, ...]:
-    """Return the worker processes of a loader that has some, where counted."""
-    found = None
-    in_processes = fetching.parallel and fetching.ahead
-    if failed and in_processes and not signals.of(pipeline_signals).stages:
-        found = signals.of(loader_workers).get(shares.host)
-    return (
-        Fact(
-            name="workers",
-            value=None if found is None else found.workers,
-            unit="count",
-        ),
-        Fact(name="cores", value=None if found is None else found.cores, unit="count"),
-    )
+def _makers(
+    fetching: InputSignals, shares: StepShares, signals: Signals
+) -> WorkerProcesses | None:
+    """Return the worker processes that make the batches; None where none do.
+
+    Those of a loader that is known to have some do. Others do where the step waits for
+    its batch and they work: what a program hands to a pool nobody records.
+    """
+    if signals.of(pipeline_signals).stages:
+        return None
+    found = worker_processes(signals, shares.host)
+    if found is None or (fetching.parallel and fetching.ahead):
+        return found
+    time = found.time
+    works = time is not None and not time.are_idle and time.most is not None
+    return found if works else None
 
 
 def _fetches_unseen(verdict: Verdict) -> Unavailable:
@@ -438,9 +481,10 @@ RULE: Final = Rule(
         *OWNED_READS,
         input_signals,
         loader_calls,
-        loader_workers,
+        *WORKER_READS,
         made_in_own_threads,
         pipeline_signals,
         python_elements,
     ),
+    advises=WORKER_ACTIONS,
 )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.finding import Action, Fact, Finding, Part
 from stepscope.advice.item import Item
+from stepscope.advice.judging.worker_processes import sized
 from stepscope.advice.rule import Rule
 from stepscope.advice.rules.loading import input_bound
 from stepscope.advice.signals.loading.pipeline import pipeline_signals
@@ -169,7 +170,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
             ),
         ),
         inputs=("pipeline_graph", "pipeline_calls"),
-        actions=tuple(one for one in _ACTIONS if one.cause in missing),
+        actions=sized(tuple(one for one in _ACTIONS if one.cause in missing), signals),
         explained_by=(input_bound.RULE.item.id,) if waits.status == "fail" else (),
     )
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from stepscope.advice.finding import (
-    CauseShare,
     Fact,
     Finding,
     Part,
@@ -34,6 +33,11 @@ from stepscope.advice.judging.owned import (
     owned_finding,
     shares_of,
 )
+from stepscope.advice.judging.waited import (
+    WAITING_ACTIONS,
+    WAITING_LEAD,
+    of_waiting,
+)
 from stepscope.advice.judging.work_actions import (
     ACTIONS,
     ASKS,
@@ -44,15 +48,18 @@ from stepscope.advice.judging.work_actions import (
     PREDICTS,
     RARELY,
     RUNS_OPS,
-    WAITS,
-    WAITS_FOR_PROCESSES,
-    WAITS_FOR_THREAD,
+)
+from stepscope.advice.judging.worker_processes import (
+    NO_WORKERS,
+    WORKER_READS,
+    sized,
+    worker_processes,
 )
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.enclosing import enclosing_functions
 from stepscope.advice.signals.running.asleep import asleep
 from stepscope.advice.signals.running.by_hand import collected_by_hand
-from stepscope.advice.verdict import pattern_of, promise_of
+from stepscope.advice.verdict import promise_of
 from stepscope.advice.words import WAITING, Words
 from stepscope.units import PS_PER_MS
 
@@ -75,28 +82,8 @@ _LEADS: Final = 0.5
 _OWNED: Final = Owned(
     parts={"functions": (OWNER,)}, place="inside", host=True, seen=(OWNER,)
 )
-#: Known only where waiting is what a finding is about.
-_WAITING_LEAD: Final = (
-    (
-        "Waiting holds {waits_for_processes} of the step: {sleeper} while worker "
-        "processes of the program use {worker_cores} of the machine's cores."
-    ),
-    "Waiting holds {waits_for_thread} of the step: {sleeper} while {elsewhere}.",
-    (
-        "Waiting holds {waits_for_thread} of the step: {sleeper} while other threads "
-        "of the program work."
-    ),
-    (
-        "Waiting holds {waits_for_nothing} of the step: {sleeper}, and no thread of "
-        "the program works meanwhile: {elsewhere} and waits too."
-    ),
-    (
-        "Waiting holds {waits_for_nothing} of the step: {sleeper}, and no thread of "
-        "the program works meanwhile."
-    ),
-)
 _NAMED: Final = (
-    *_WAITING_LEAD,
+    *WAITING_LEAD,
     (
         "{named} holds {named_share} of the step; work on the host takes "
         "{beside_device} in all, {ms_per_step} a step."
@@ -109,7 +96,7 @@ _NAMED: Final = (
 _WORDS: Final = Words(
     passed="no work of the program itself holds the step up",
     lead=(
-        *_WAITING_LEAD,
+        *WAITING_LEAD,
         (
             "Work on the host: {function} takes {alone_share} of the step, in which no "
             "op of a model runs."
@@ -202,11 +189,12 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         facts=_share_facts(named, shares, fault, whole=verdict.share_percent),
     )
     if waits is not None and found.status == "fail":
-        return _of_waiting(found, waits, shares, thresholds)
+        processes = worker_processes(signals, shares.host) or NO_WORKERS
+        return of_waiting(found, waits, processes, shares, thresholds)
     if found.status == "fail" and shares.system_calls_lead():
         return msgspec.structs.replace(found, actions=(ONCE,))
     if fault is None or found.status != "fail":
-        return found
+        return msgspec.structs.replace(found, actions=sized(found.actions, signals))
     if found.saving_ms is None:
         actions = _actions_for(fault, found.actions, signals, rare=False)
         return msgspec.structs.replace(found, actions=actions)
@@ -248,46 +236,6 @@ def _waits(
         return None
     work = 0.0 if fault is None else fault.part.share_percent
     return found if 2 * found.share_percent >= work else None
-
-
-def _of_waiting(
-    found: Finding, waits: Asleep, shares: StepShares, thresholds: Thresholds
-) -> Finding:
-    """Speak of what the step waits for: to work faster gains nothing."""
-    kind, actions = "waits_for_nothing", WAITS
-    if waits.workers is not None:
-        kind, actions = "waits_for_processes", WAITS_FOR_PROCESSES
-    elif waits.works:
-        kind, actions = "waits_for_thread", WAITS_FOR_THREAD
-    other = None if waits.workers is not None else waits.other
-    told = (waits.function, *((other,) if other else ()))
-    same = {_key(one) for one in told}
-    rest = (one for one in found.parts if _key(one) not in same)
-    facts = (
-        Fact(name=kind, value=waits.share_percent, unit="percent"),
-        Fact(name="worker_cores", value=waits.workers, unit="ratio"),
-    )
-    work = max((found.share_percent or 0.0) - waits.share_percent, 0.0)
-    causes = (
-        CauseShare(cause="waits", share_percent=waits.share_percent),
-        CauseShare(cause="functions", share_percent=work),
-    )
-    saving, pattern, hit = found.saving_ms, found.pattern, found.steps_hit
-    if saving is not None and len(waits.times_ps) == len(shares.window_ps):
-        saving = promise_of(waits.times_ps, shares.window_ps)
-        every = thresholds.steps_share.value
-        pattern = pattern_of(waits.times_ps, every_percent=every)
-        hit = pattern.steps_hit
-    return msgspec.structs.replace(
-        found,
-        pattern=pattern,
-        steps_hit=hit,
-        causes=tuple(sorted(causes, key=lambda one: -one.share_percent)),
-        parts=(*told, *rest),
-        facts=(*found.facts, *facts),
-        saving_ms=saving,
-        actions=actions,
-    )
 
 
 def _named(
@@ -356,6 +304,7 @@ def _actions_for(
     work: HostFunction, others: tuple[Action, ...], signals: Signals, *, rare: bool
 ) -> tuple[Action, ...]:
     """Return what to do about a function: by what it does, and how often."""
+    others = sized(others, signals)
     if work.is_called_back:
         return (*CALLED_BACK, *others)
     runs = work.runs
@@ -420,7 +369,8 @@ RULE: Final = Rule(
     evaluate,
     (
         *(*OWNED_READS, *FUNCTION_READS, enclosing_functions),
-        *(*OPS_READS, asleep, collected_by_hand),
+        *(*OPS_READS, *WORKER_READS, asleep, collected_by_hand),
     ),
     changes,
+    advises=WAITING_ACTIONS,
 )

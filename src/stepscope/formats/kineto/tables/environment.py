@@ -78,6 +78,7 @@ def environment(recording: Recording) -> pl.DataFrame:
         "cuda_driver": _version(recording, "cuda_driver_version"),
         "grouped": False,
         "collectors": None,
+        "cores": None,
         "begin_ps": hull and hull[0],
         "end_ps": hull and hull[1],
     }

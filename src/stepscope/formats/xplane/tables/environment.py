@@ -45,6 +45,8 @@ _NO_DEVICE: Final = Unavailable(
     remedy="Run on a machine with a GPU or TPU, with the device tracer on.",
 )
 
+#: Real machines have fewer cores; a larger number is damage.
+_MOST_CORES: Final = 65_536
 #: Field numbers of ProfileOptions.
 _HOST_LEVEL: Final = 2
 _DEVICE_LEVEL: Final = 3
@@ -62,6 +64,7 @@ class TaskEnvironment(Frozen, frozen=True, kw_only=True, eq=True):
         asked_levels: Tracer levels that were asked for; None but in recordings of
             stepscope.
         collectors: Names of what recorded; None as above.
+        cores: How many cores the program may use; None as above.
     """
 
     start_unix_ns: int | None = None
@@ -69,6 +72,7 @@ class TaskEnvironment(Frozen, frozen=True, kw_only=True, eq=True):
     levels: tuple[int, int, int] | None = None
     asked_levels: tuple[int, int, int] | None = None
     collectors: str | None = None
+    cores: int | None = None
 
 
 def task_environment(recording: Recording) -> TaskEnvironment:
@@ -81,6 +85,7 @@ def task_environment(recording: Recording) -> TaskEnvironment:
                 levels=_levels(raw(plane, EnvironmentStat.OPTIONS)),
                 asked_levels=_levels(raw(plane, EnvironmentStat.ASKED)),
                 collectors=text(plane, EnvironmentStat.COLLECTORS),
+                cores=_cores(integer(plane, EnvironmentStat.CORES)),
             )
     return TaskEnvironment()
 
@@ -141,6 +146,7 @@ def environment(recording: Recording) -> pl.DataFrame:
         "cuda_driver": None,
         "grouped": recording.handle("group_id") >= 0,
         "collectors": task.collectors,
+        "cores": task.cores,
         "begin_ps": hull and hull[0],
         "end_ps": hull and hull[1],
     }
@@ -196,6 +202,10 @@ def _device(plane: Plane, role: PlaneRole, activities: int) -> dict[str, object]
         "peak_hbm": gigabytes * _BYTES_PER_GIGABYTE if gigabytes else None,
         "activities": activities,
     }
+
+
+def _cores(said: int | None) -> int | None:
+    return said if said is not None and 0 < said <= _MOST_CORES else None
 
 
 def _levels(options: bytes | None) -> tuple[int, int, int] | None:

@@ -1,0 +1,1 @@
+"""Functions of worker processes, by looks at their memory from outside."""

@@ -1,0 +1,342 @@
+"""Which functions the program's worker processes are in, by looks at their memory.
+
+A thread of ours looks at the first thread of each process that multiprocessing started,
+25 times a second. Nothing is changed in a worker, and nothing runs in it for us:
+its memory is read as a file. A look costs some microseconds, in which other threads of
+the program may run.
+
+Definition: docs/definitions/host-time.md#worker-processes.
+"""
+
+from __future__ import annotations
+
+import platform
+import threading
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from stepscope._core import recorder, remote_stacks
+from stepscope.capture.collectors.contract import Collected
+from stepscope.capture.collectors.looking.turns import turns
+from stepscope.capture.collectors.looking.written import (
+    FunctionTypes,
+    add_frames,
+    by_thread,
+    line_numbers,
+)
+from stepscope.capture.collectors.process import children
+from stepscope.capture.collectors.sampled_frames import Look, SampledFrames
+from stepscope.capture.collectors.workers.checked import why_not_understood
+from stepscope.capture.collectors.workers.layout import layout_here
+from stepscope.capture.collectors.workers.memory import place_of_runtime
+from stepscope.capture.collectors.workers.worker import MOST_FRAMES, Workers, attached
+from stepscope.capture.ground.spool import Fragment
+from stepscope.xspace.samples_line import SamplesLine
+from stepscope.xspace.unseen_workers import UNSEEN, Unseen
+from stepscope.xspace.vocabulary import HOST_PLANE
+from stepscope.xspace.writing.write import XSpaceBuilder
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from stepscope.capture.collectors.sampled_frames import Frame
+    from stepscope.capture.collectors.workers.layout import Layout
+    from stepscope.capture.collectors.workers.memory import Place
+    from stepscope.capture.collectors.workers.worker import (
+        RemoteFunction,
+        RemoteLine,
+        Worker,
+    )
+    from stepscope.capture.ground.clock import ClockPair
+    from stepscope.capture.ground.options import ProfilerOptions
+    from stepscope.unavailable import Unavailable
+    from stepscope.xspace.writing.builders import PlaneBuilder
+
+__all__ = ["WorkersCollector"]
+
+#: Workers make a batch in tens of milliseconds: what takes most of it is found by far
+#: fewer looks than the steps need.
+_MOST_HZ: Final = 25.0
+#: Of more workers each is looked at in turn.
+_AT_ONCE: Final = 8
+_MOST_WORKERS: Final = 64
+#: New workers are looked for at every so many turns.
+_TURNS: Final = 3
+#: More looks than this do not wait for a flush.
+_RING_LOOKS: Final = 4_096
+_STORE_NS: Final = 1_000_000_000
+#: So many looks that found nothing that can be are worth a word.
+_MANY_LOST: Final = 0.1
+_GONE: Final = frozenset({remote_stacks.GONE, remote_stacks.OTHER})
+
+
+class _Place(NamedTuple):
+    """Where this process has its interpreter, and how that keeps things."""
+
+    layout: Layout
+    own: Place
+
+
+class _Room(NamedTuple):
+    """What looks at some workers are given and write into, made once for these.
+
+    Attributes:
+        processes: Their ids.
+        out: Addresses of codes and instructions, by worker.
+        counts: Frames by worker.
+        arrays: All that `remote_stacks.look` takes.
+    """
+
+    processes: list[int]
+    out: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    arrays: tuple[NDArray[Any], ...]
+
+    @classmethod
+    def of(
+        cls, processes: list[int], workers: Sequence[Worker], layout: Layout
+    ) -> _Room:
+        count = len(workers)
+        out = np.zeros((count, 2, MOST_FRAMES), np.int64)
+        counts = np.zeros(count, np.int64)
+        arrays = (
+            np.array([worker.memory.file for worker in workers], np.int64),
+            np.array([worker.state for worker in workers], np.int64),
+            np.array(processes, np.int64),
+            layout.row(),
+            np.zeros(remote_stacks.MEMORY_BYTES, np.uint8),
+            *(out, counts),
+        )
+        return cls(processes, out, counts, arrays)
+
+
+class WorkersCollector:
+    """Looks at worker processes in a thread of its own, once there are any."""
+
+    name = "workers"
+
+    def __init__(self) -> None:
+        """Look at nothing yet."""
+        self._clock: ClockPair | None = None
+        self._hz = 0.0
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._looks: deque[Look[RemoteLine]] = deque(maxlen=_RING_LOOKS)
+        self._names: dict[int, str] = {}
+        self._shared = Workers()
+        #: Only the thread that looks uses these: it opens and closes their memory.
+        self._workers: dict[int, Worker] = {}
+        self._unseen: dict[int, Unseen] = {}
+        self._room: _Room | None = None
+        self._turn = 0
+        self._begun = 0
+        self._lost = 0
+        self._beyond = 0
+        self._frames: SampledFrames[RemoteFunction] = SampledFrames()
+        self._line_frames: SampledFrames[RemoteLine] = SampledFrames()
+        self._types = FunctionTypes()
+        self._ended: list[Frame[RemoteFunction]] = []
+        self._ended_lines: list[Frame[RemoteLine]] = []
+        self._stored_ns = 0
+        self._why_not: Unseen | None = None
+        self._failure = ""
+
+    def available(self) -> Unavailable | None:
+        """Return None: what cannot be seen is told where there are workers."""
+        return None
+
+    def start(self, options: ProfilerOptions, clock: ClockPair) -> None:
+        """Look from the first worker on, unless the options say never."""
+        self._hz = min(options.python_sampling_hz, _MOST_HZ)
+        if self._hz:
+            self._clock = clock
+            self._begin()
+
+    def flush(self) -> Fragment:
+        """Take the frames that ended since the last time."""
+        if self._clock is None:
+            return Fragment(b"", 0)
+        self._begin()
+        for _ in range(len(self._looks)):
+            look = self._looks.popleft()
+            functions = [one.code for one in look.stack]
+            self._ended += self._frames.add(
+                Look(look.thread, look.due_ns, look.at_ns, functions)
+            )
+            self._ended_lines += self._line_frames.add(look)
+        now = recorder.now()
+        if now - self._stored_ns < _STORE_NS and not self._stop.is_set():
+            return Fragment(b"", 0)
+        ended, self._ended, self._stored_ns = self._ended, [], now
+        lines, self._ended_lines = self._ended_lines, []
+        return self._taken(ended, lines, self._clock)
+
+    def halt(self) -> None:
+        """End the thread."""
+        self._stop.set()
+        if self._thread is not None and self._thread.is_alive():
+            self._thread.join()
+
+    def stop(self) -> Collected:
+        """Hand over the last frames: those that were found until now."""
+        self.halt()
+        clock = self._clock
+        if clock is None:
+            return Collected(b"")
+        spooled = self.flush()
+        last = self._taken(self._frames.end(), self._line_frames.end(), clock)
+        self._clock = None
+        return Collected(spooled.xspace + last.xspace, tuple(self._warnings()))
+
+    def _begin(self) -> None:
+        """Start the thread when there is something to look at."""
+        if self._thread is None and not self._stop.is_set() and children():
+            self._thread = threading.Thread(
+                target=self._run, name="stepscope-workers", daemon=True
+            )
+            self._thread.start()
+
+    def _warnings(self) -> list[str]:
+        found = [self._failure] if self._failure else []
+        why_not = self._why_not or next(iter(self._unseen.values()), None)
+        if why_not is not None:
+            found.append(why_not.warning)
+        if self._lost > _MANY_LOST * self._begun:
+            found.append(
+                f"{self._lost} of {self._begun} looks at worker processes found no "
+                "stack that can be, and are left out"
+            )
+        if self._beyond:
+            found.append(
+                f"{_MOST_WORKERS} worker processes were looked at; {self._beyond} more "
+                "were not"
+            )
+        return found
+
+    def _run(self) -> None:
+        try:
+            place = _place()
+            if isinstance(place, Unseen):
+                self._why_not = place
+                return
+            for due_ns in turns(self._hz, self._stop):
+                if self._turn % _TURNS == 0:
+                    self._choose_workers(place)
+                self._turn += 1
+                self._look(place.layout, due_ns)
+        except Exception as error:  # noqa: BLE001 - a collector's edge
+            self._failure = (
+                "functions of worker processes ended early: "
+                f"{type(error).__name__}: {error}"
+            )
+        finally:
+            for worker in self._workers.values():
+                worker.close()
+
+    def _choose_workers(self, place: _Place) -> None:
+        """Look at new workers too."""
+        found = children()
+        for process in self._workers.keys() - found.keys():
+            self._let_go(process, recorder.now())
+        for process in self._unseen.keys() - found.keys():
+            # What is gone says nothing of those that are there, unless all are gone.
+            if len(self._unseen) > 1 or self._workers:
+                del self._unseen[process]
+        room = _MOST_WORKERS - len(self._workers)
+        new = [it for it in found if it not in self._workers and it not in self._unseen]
+        self._beyond = max(self._beyond, len(new) - room)
+        for process in new[:room]:
+            name = found[process]
+            worker = attached(
+                process, name, layout=place.layout, own=place.own, shared=self._shared
+            )
+            if isinstance(worker, Unseen):
+                self._unseen[process] = worker
+            elif worker is not None:
+                self._workers[process] = worker
+                self._names[process] = name
+
+    def _look(self, layout: Layout, due_ns: int) -> None:
+        """Look at some workers at once, so that the lock is asked for but once."""
+        chosen = self._next()
+        if not chosen:
+            return
+        workers = [self._workers[process] for process in chosen]
+        room = self._room
+        if room is None or room.processes != chosen:
+            room = self._room = _Room.of(chosen, workers, layout)
+        remote_stacks.look(*room.arrays)
+        at_ns = recorder.now()
+        due_ns = min(due_ns, at_ns)
+        for row, (process, worker) in enumerate(zip(chosen, workers, strict=True)):
+            depth = int(room.counts[row])
+            if depth in _GONE:
+                self._let_go(process, at_ns)
+                continue
+            self._begun += 1
+            codes, instructions = room.out[row, :, : max(depth, 0)].tolist()
+            stack = worker.stack(codes, instructions, at_ns) if depth > 0 else None
+            if stack is None:
+                self._lost += 1
+            else:
+                self._looks.append(Look(process, due_ns, at_ns, stack))
+
+    def _next(self) -> list[int]:
+        """Return the workers whose turn it is."""
+        every = list(self._workers)
+        if len(every) <= _AT_ONCE:
+            return every
+        first = self._turn * _AT_ONCE % len(every)
+        return (every[first:] + every[:first])[:_AT_ONCE]
+
+    def _let_go(self, process: int, at_ns: int) -> None:
+        """Look no more at a process that has ended, or runs something else."""
+        self._workers.pop(process).close()
+        # Another one may get its id, and its place.
+        self._room = None
+        self._looks.append(Look(process, at_ns, at_ns, []))
+
+    def _taken(
+        self,
+        frames: Sequence[Frame[RemoteFunction]],
+        lines: Sequence[Frame[RemoteLine]],
+        clock: ClockPair,
+    ) -> Fragment:
+        if not frames and not lines:
+            return Fragment(b"", 0)
+        space = XSpaceBuilder(platform.node(), start_ns=None)
+        plane = space.plane(HOST_PLANE)
+        for process, rows in by_thread(frames).items():
+            name = self._names[process]
+            types = self._declared(plane, [frame.code for frame in rows])
+            line = SamplesLine(process, name, self._hz, "functions_of_worker")
+            add_frames(plane, line, rows, types=types, clock=clock)
+        for process, runs in by_thread(lines).items():
+            name = self._names[process]
+            types = self._declared(plane, [run.code.code for run in runs])
+            line = SamplesLine(process, name, self._hz, "source_lines_of_worker")
+            numbers = line_numbers(plane, [run.code.line for run in runs])
+            add_frames(plane, line, runs, types=types, clock=clock, stats=[numbers])
+        begins = [one.begin_ns for one in frames] + [one.begin_ns for one in lines]
+        return Fragment(space.to_bytes(), len(begins), min(begins))
+
+    def _declared(
+        self, plane: PlaneBuilder, functions: Sequence[RemoteFunction]
+    ) -> list[int]:
+        return [self._types.declare(plane, one.name, one.file) for one in functions]
+
+
+def _place() -> _Place | Unseen:
+    """Return what has to be known of this interpreter; else why it is not."""
+    layout = layout_here()
+    if isinstance(layout, Unseen):
+        return layout
+    why_not = why_not_understood(layout)
+    if why_not is not None:
+        return why_not
+    own = place_of_runtime("self")
+    return UNSEEN["python"] if own is None else _Place(layout, own)

@@ -1,0 +1,237 @@
+"""Where an interpreter keeps what its threads run, in its memory.
+
+CPython 3.13 says it itself, at the begin of `_PyRuntime`. For 3.11 and 3.12 it stands
+here: within a minor version it does not change, for extensions are compiled against it.
+Whatever is used is held against this process's own stack first.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import sys
+import sysconfig
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from stepscope._core import remote_stacks
+from stepscope.xspace.unseen_workers import UNSEEN, Unseen
+
+__all__ = ["TYPE", "Layout", "layout_here", "runtime_address"]
+
+#: In every object: its type.
+TYPE: Final = 8
+
+
+class Layout(NamedTuple):
+    """Offsets in bytes, each from the begin of its structure.
+
+    Attributes:
+        stacks: Those that `remote_stacks.LAYOUT` lists.
+        interpreter: In the runtime: its newest interpreter.
+        thread: In an interpreter: the state of its newest thread.
+        next_thread: In the state of a thread: that of an older one.
+        code_bytes: Of a function's code, up to its first instruction.
+        file: In a code: its file, a text.
+        name: In a code: its name with its class, a text.
+        first_line: In a code: number of its first line.
+        table: In a code: the table of its lines, bytes.
+        text_length: In a text: number of its characters.
+        text_state: In a text: how its characters are stored.
+        ascii: In a text of ASCII: its characters.
+        wide: In another text: its characters.
+        bytes_length: In bytes: their number.
+        bytes_data: In bytes: the first one.
+    """
+
+    stacks: dict[str, int]
+    interpreter: int
+    thread: int
+    next_thread: int
+    code_bytes: int
+    file: int
+    name: int
+    first_line: int
+    table: int
+    text_length: int
+    text_state: int
+    ascii: int
+    wide: int
+    bytes_length: int = 16
+    bytes_data: int = 32
+
+    def row(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        """Return the offsets that a look takes, in its order."""
+        return np.array([self.stacks[it] for it in remote_stacks.LAYOUT], np.int64)
+
+
+#: Minor version of Python 3 → where it keeps things.
+_KNOWN: Final = {
+    11: Layout(
+        stacks={
+            "state_bytes": 312,
+            "native_id": 160,
+            "frame": 56,
+            "frame_inside": 8,
+            "chunk": 296,
+            "code": 32,
+            "previous": 48,
+            "instruction": 56,
+            "owner": 69,
+            "frame_bytes": 72,
+            "first_native": 3,
+        },
+        interpreter=40,
+        thread=16,
+        next_thread=8,
+        code_bytes=184,
+        file=112,
+        name=128,
+        first_line=72,
+        table=136,
+        text_length=16,
+        text_state=32,
+        ascii=48,
+        wide=72,
+    ),
+    12: Layout(
+        stacks={
+            "state_bytes": 248,
+            "native_id": 144,
+            "frame": 56,
+            "frame_inside": 0,
+            "chunk": 232,
+            "code": 0,
+            "previous": 8,
+            "instruction": 56,
+            "owner": 70,
+            "frame_bytes": 72,
+            "first_native": 3,
+        },
+        interpreter=40,
+        thread=72,
+        next_thread=8,
+        code_bytes=192,
+        file=112,
+        name=128,
+        first_line=68,
+        table=136,
+        text_length=16,
+        text_state=32,
+        ascii=40,
+        wide=56,
+    ),
+}
+_COOKIE: Final = b"xdebugpy"
+#: What Python 3.13 says of itself: the numbers of each structure, in their order.
+_SAID: Final = (
+    ("runtime", ("size", "finalizing", "interpreters")),
+    (
+        "interpreter",
+        (
+            *("size", "id", "next", "threads", "gc", "modules", "sysdict"),
+            *("builtins", "gil", "gil_state", "enabled", "locked", "holder"),
+        ),
+    ),
+    (
+        "thread",
+        (
+            *("size", "prev", "next", "interp", "frame", "ident", "native_id"),
+            *("chunk", "status"),
+        ),
+    ),
+    ("frame", ("size", "previous", "code", "instruction", "locals", "owner")),
+    (
+        "code",
+        (
+            *("size", "file", "bare_name", "name", "table", "first_line"),
+            *("arguments", "local_names", "local_kinds", "instructions"),
+        ),
+    ),
+    ("object", ("size", "type")),
+    ("type", ("size", "name", "repr", "flags")),
+    ("tuple", ("size", "items", "length")),
+    ("list", ("size", "items", "length")),
+    ("dict", ("size", "keys", "values")),
+    ("float", ("size", "value")),
+    ("int", ("size", "tag", "digits")),
+    ("bytes", ("size", "length", "data")),
+    ("text", ("size", "state", "length", "ascii_size")),
+)
+#: In a text that is not of ASCII two numbers more come before the characters.
+_WIDE: Final = 16
+
+
+def runtime_address() -> int:
+    """Return where this process keeps the state of its interpreters.
+
+    Raises:
+        ValueError: This Python shows none.
+    """
+    return ctypes.addressof(ctypes.c_char.in_dll(ctypes.pythonapi, "_PyRuntime"))
+
+
+def layout_here() -> Layout | Unseen:
+    """Return the layout of the interpreter that runs this; else why it is unknown."""
+    if sys.platform != "linux":
+        return UNSEEN["system"]
+    if sys.implementation.name != "cpython" or sys.byteorder != "little":
+        return UNSEEN["python"]
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+        return UNSEEN["free_threaded"]
+    minor = sys.version_info.minor
+    known = _KNOWN.get(minor)
+    if known is not None:
+        # What a debugger's build adds moves all else.
+        return UNSEEN["python"] if hasattr(sys, "gettotalrefcount") else known
+    # Later ones say more, in an order of their own.
+    return _said() if minor == 13 else UNSEEN["python"]
+
+
+def _said() -> Layout | Unseen:
+    """Return what this process's runtime says of itself."""
+    numbers = sum(len(names) for _, names in _SAID)
+    try:
+        held = ctypes.string_at(runtime_address(), 24 + 8 * numbers)
+    except ValueError:
+        return UNSEEN["python"]
+    version, free_threaded = struct.unpack_from("<QQ", held, 8)
+    if held[:8] != _COOKIE or version >> 16 != sys.hexversion >> 16:
+        return UNSEEN["python"]
+    if free_threaded:
+        return UNSEEN["free_threaded"]
+    values = iter(struct.unpack_from(f"<{numbers}Q", held, 24))
+    said = {
+        structure: {name: next(values) for name in names} for structure, names in _SAID
+    }
+    thread, frame, code, text = (said[it] for it in ("thread", "frame", "code", "text"))
+    return Layout(
+        stacks={
+            "state_bytes": max(thread["chunk"] + 16, thread["native_id"] + 8),
+            "native_id": thread["native_id"],
+            "frame": thread["frame"],
+            "frame_inside": -1,
+            "chunk": thread["chunk"],
+            "code": frame["code"],
+            "previous": frame["previous"],
+            "instruction": frame["instruction"],
+            "owner": frame["owner"],
+            "frame_bytes": frame["locals"],
+            "first_native": 3,
+        },
+        interpreter=said["runtime"]["interpreters"],
+        thread=said["interpreter"]["threads"],
+        next_thread=thread["next"],
+        code_bytes=code["instructions"],
+        file=code["file"],
+        name=code["name"],
+        first_line=code["first_line"],
+        table=code["table"],
+        text_length=text["length"],
+        text_state=text["state"],
+        ascii=text["ascii_size"],
+        wide=text["ascii_size"] + _WIDE,
+        bytes_length=said["bytes"]["length"],
+        bytes_data=said["bytes"]["data"],
+    )

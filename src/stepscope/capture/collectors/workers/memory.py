@@ -1,0 +1,207 @@
+"""The memory of a Python process as a file: what its objects say.
+
+Nothing is written, and nothing is believed: the process goes on, and what stands at an
+address may have become something else since. Whatever does not look like what it should
+be is None.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from pathlib import Path
+from types import CodeType
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from stepscope.capture.collectors.workers.layout import TYPE, runtime_address
+
+if TYPE_CHECKING:
+    from stepscope.capture.collectors.workers.layout import Layout
+
+__all__ = ["Code", "Memory", "Place", "place_of_runtime"]
+
+#: No path and no name is longer.
+_MOST_CHARACTERS: Final = 4_096
+#: The table of lines of a function of some ten thousand lines.
+_MOST_TABLE: Final = 2**18
+_MOST_LINES: Final = 10_000_000
+_MOST_THREADS: Final = 64
+_LOWEST: Final = 4_096
+_HIGHEST: Final = 2**47
+_ENCODINGS: Final = {1: "latin-1", 2: "utf-16-le", 4: "utf-32-le"}
+
+
+class Code(NamedTuple):
+    """A function, as its code in another process says it.
+
+    Attributes:
+        name: Its name, with its class.
+        file: The file that it is in.
+        first_line: Its first line there.
+        table: Which line each instruction is of, as the interpreter keeps it.
+        head: What stood at its address: as long as that stays, it is this function.
+    """
+
+    name: str
+    file: str
+    first_line: int
+    table: bytes
+    head: bytes
+
+
+class Place(NamedTuple):
+    """Where a process has the interpreter.
+
+    Attributes:
+        file: The file that it was loaded from.
+        begin: Where that begins in the process's memory.
+    """
+
+    file: str
+    begin: int
+
+
+def place_of_runtime(process: int | str, file: str | None = None) -> Place | None:
+    """Return where a process has the interpreter; None where it has none, or not yet.
+
+    Args:
+        process: Its id; "self" for this one.
+        file: The file to look for; None for that of this process's own interpreter.
+
+    Raises:
+        OSError: The process is gone, or is not ours to look at.
+    """
+    runtime = None if file is not None else runtime_address()
+    begins: dict[str, int] = {}
+    # address perms offset device inode path
+    with Path(f"/proc/{process}/maps").open(encoding="utf-8", errors="replace") as maps:
+        for line in maps:
+            fields = line.rstrip("\n").split(maxsplit=5)
+            path = fields[5] if len(fields) > 5 else ""
+            begin, _, end = fields[0].partition("-")
+            first = begins.setdefault(path, int(begin, 16))
+            if path and path == file:
+                return Place(path, first)
+            if path and runtime is not None and first <= runtime < int(end, 16):
+                return Place(path, first)
+    return None
+
+
+class Memory:
+    """Reads objects of one process."""
+
+    def __init__(self, process: int | str, layout: Layout, *, shift: int = 0) -> None:
+        """Open the memory of a process.
+
+        Args:
+            process: Its id; "self" for this one.
+            layout: Where its interpreter keeps things.
+            shift: How much later in its memory the interpreter lies than in ours.
+
+        Raises:
+            OSError: The system does not let us, or the process is gone.
+        """
+        self._layout = layout
+        self._shift = shift
+        self.file = os.open(f"/proc/{process}/mem", os.O_RDONLY | os.O_CLOEXEC)
+
+    def close(self) -> None:
+        """Let go of it."""
+        os.close(self.file)
+
+    def read(self, address: int, size: int) -> bytes | None:
+        """Return so many bytes from an address; None where they cannot be read."""
+        if not _LOWEST <= address < _HIGHEST:
+            return None
+        try:
+            found = os.pread(self.file, size, address)
+        except OSError:
+            return None
+        return found if len(found) == size else None
+
+    def address(self, at: int) -> int | None:
+        """Return the address that stands at an address."""
+        found = self.read(at, 8)
+        return None if found is None else int.from_bytes(found, "little")
+
+    def thread_state(self, thread: int) -> int | None:
+        """Return the address of the state of a thread; None where it has none.
+
+        Args:
+            thread: The system's id of the thread.
+        """
+        layout = self._layout
+        runtime = runtime_address() + self._shift
+        interpreter = self.address(runtime + layout.interpreter)
+        state = interpreter and self.address(interpreter + layout.thread)
+        for _ in range(_MOST_THREADS):
+            if not state:
+                return None
+            found = self.address(state + layout.stacks["native_id"])
+            if found == thread:
+                return state
+            state = self.address(state + layout.next_thread)
+        return None
+
+    def code(self, address: int) -> Code | None:
+        """Return what the code of a function at an address says."""
+        layout = self._layout
+        head = self.head(address)
+        if head is None:
+            return None
+        (first_line,) = struct.unpack_from("<i", head, layout.first_line)
+        file = self.text(_address_in(head, layout.file))
+        name = self.text(_address_in(head, layout.name))
+        if not file or not name or not 0 <= first_line <= _MOST_LINES:
+            return None
+        table = self._bytes(_address_in(head, layout.table))
+        return Code(name, file, first_line, table or b"", self._known_by(head))
+
+    def is_still(self, address: int, code: Code) -> bool:
+        """Return whether a code that was read is still what stands there."""
+        head = self.head(address)
+        return head is not None and self._known_by(head) == code.head
+
+    def head(self, address: int) -> bytes | None:
+        """Return a code up to its first instruction; None where there is no code."""
+        head = self.read(address, self._layout.code_bytes)
+        kind = id(CodeType) + self._shift
+        return head if head is not None and _address_in(head, TYPE) == kind else None
+
+    def text(self, address: int) -> str | None:
+        """Return a text; None where there is none, or a very long one."""
+        layout = self._layout
+        head = self.read(address, layout.wide)
+        if head is None or _address_in(head, TYPE) != id(str) + self._shift:
+            return None
+        length = _address_in(head, layout.text_length)
+        state = head[layout.text_state]
+        width, is_compact, is_ascii = state >> 2 & 7, state >> 5 & 1, state >> 6 & 1
+        if not is_compact or width not in _ENCODINGS or length > _MOST_CHARACTERS:
+            return None
+        begin = layout.ascii if is_ascii else layout.wide
+        characters = self.read(address + begin, length * width)
+        if characters is None:
+            return None
+        return characters.decode(_ENCODINGS[width], "replace")
+
+    def _bytes(self, address: int) -> bytes | None:
+        layout = self._layout
+        head = self.read(address, layout.bytes_data)
+        if head is None or _address_in(head, TYPE) != id(bytes) + self._shift:
+            return None
+        length = _address_in(head, layout.bytes_length)
+        if length > _MOST_TABLE:
+            return None
+        return self.read(address + layout.bytes_data, length)
+
+    def _known_by(self, head: bytes) -> bytes:
+        """Return what of a code stays as long as it is one function's."""
+        layout = self._layout
+        places = (layout.file, layout.name, layout.table)
+        line = head[layout.first_line : layout.first_line + 4]
+        return line + b"".join(head[at : at + 8] for at in places)
+
+
+def _address_in(memory: bytes, at: int) -> int:
+    return int.from_bytes(memory[at : at + 8], "little")

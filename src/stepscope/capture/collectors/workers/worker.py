@@ -1,0 +1,215 @@
+"""One worker process: where its first thread is, and what its functions are."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from stepscope.capture.collectors.workers.line_table import lines_of
+from stepscope.capture.collectors.workers.memory import Memory, place_of_runtime
+from stepscope.capture.ground.functions import function_name
+from stepscope.xspace.unseen_workers import UNSEEN, Unseen
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stepscope.capture.collectors.workers.layout import Layout
+    from stepscope.capture.collectors.workers.memory import Code, Place
+
+__all__ = [
+    "MOST_FRAMES",
+    "RemoteFunction",
+    "RemoteLine",
+    "Worker",
+    "Workers",
+    "attached",
+]
+
+#: A function is held against the memory so often: its place may have been given to
+#: another one.
+_AGAIN_NS: Final = 1_000_000_000
+#: A worker that makes functions as it runs would fill the memory with them.
+_MOST_KEPT: Final = 16_384
+#: So many of the innermost functions are looked at.
+MOST_FRAMES: Final = 256
+#: What a forked child has on its stack further out is of the process that it was.
+_ENTRY: Final = ("BaseProcess._bootstrap", "/multiprocessing/process.py")
+
+
+class RemoteFunction(NamedTuple):
+    """A function of another process.
+
+    Attributes:
+        name: As frameworks name it; empty for one of ours.
+        file: The file that it is in.
+    """
+
+    name: str
+    file: str
+
+
+class RemoteLine(NamedTuple):
+    """A line of a function of another process.
+
+    Attributes:
+        code: The function.
+        line: Number of the line in its file; None where no line made the instruction.
+    """
+
+    code: RemoteFunction
+    line: int | None
+
+
+class Workers:
+    """What several processes share: one object for each function and each line."""
+
+    def __init__(self) -> None:
+        self._functions: dict[RemoteFunction, RemoteFunction] = {}
+        self._lines: dict[RemoteLine, RemoteLine] = {}
+
+    def function(self, code: Code) -> RemoteFunction:
+        """Return the function that a code is of."""
+        name = function_name(code.file, code.first_line, code.name)
+        found = RemoteFunction(name, code.file)
+        return self._functions.setdefault(found, found)
+
+    def line(self, function: RemoteFunction, line: int | None) -> RemoteLine:
+        """Return a line of a function."""
+        found = RemoteLine(function, line)
+        return self._lines.setdefault(found, found)
+
+
+class _Known:
+    """A function of one process, and the lines of it that were asked for."""
+
+    def __init__(self, code: Code, function: RemoteFunction, read_ns: int) -> None:
+        self.code = code
+        self.function = function
+        self.read_ns = read_ns
+        self.is_entry = (code.name, code.file[-len(_ENTRY[1]) :]) == _ENTRY
+        self.lines: dict[int, RemoteLine] = {}
+        self._table: tuple[list[int], list[int | None]] | None = None
+
+    def line_at(self, offset: int) -> int | None:
+        if self._table is None:
+            self._table = lines_of(self.code.table, self.code.first_line)
+        begins, lines = self._table
+        row = bisect_right(begins, offset) - 1
+        # A function that has not begun is before its first instruction.
+        return lines[max(row, 0)] if lines else None
+
+
+class Worker:
+    """A process whose first thread is looked at.
+
+    Attributes:
+        name: Its name in the program.
+        state: Address of the thread's state.
+        memory: Its memory.
+    """
+
+    def __init__(
+        self, name: str, state: int, memory: Memory, layout: Layout, shared: Workers
+    ) -> None:
+        self.name = name
+        self.state = state
+        self.memory = memory
+        self._begin = layout.code_bytes
+        self._shared = shared
+        self._known: dict[int, _Known] = {}
+
+    def stack(
+        self, codes: Sequence[int], instructions: Sequence[int], at_ns: int
+    ) -> list[RemoteLine] | None:
+        """Return what ran, the outermost first, from the worker's own begin on.
+
+        None where something on the stack is no function: it changed meanwhile; and
+        where the worker has not begun: right after a fork it still is its parent.
+
+        Args:
+            codes: Addresses of the functions' codes, the innermost first.
+            instructions: Those of their instructions.
+            at_ns: When it was looked, in ns of the monotonic clock.
+        """
+        found: list[RemoteLine] = []
+        # Of a very deep one the outermost functions were not looked at.
+        begun = len(codes) >= MOST_FRAMES
+        for code, instruction in zip(codes, instructions, strict=True):
+            known = self._function(code, at_ns)
+            if known is None:
+                return None
+            if known.is_entry:
+                begun = True
+                break
+            if known.function.name:
+                offset = instruction - code - self._begin
+                line = known.lines.get(offset)
+                if line is None:
+                    number = known.line_at(offset)
+                    line = self._shared.line(known.function, number)
+                    known.lines[offset] = line
+                found.append(line)
+        found.reverse()
+        return found if begun else None
+
+    def close(self) -> None:
+        """Let go of its memory."""
+        self.memory.close()
+
+    def _function(self, address: int, at_ns: int) -> _Known | None:
+        known = self._known.get(address)
+        if known is not None:
+            if at_ns - known.read_ns < _AGAIN_NS:
+                return known
+            if self.memory.is_still(address, known.code):
+                known.read_ns = at_ns
+                return known
+            del self._known[address]
+        code = self.memory.code(address)
+        if code is None:
+            return None
+        if len(self._known) >= _MOST_KEPT:
+            self._known.clear()
+        known = _Known(code, self._shared.function(code), at_ns)
+        self._known[address] = known
+        return known
+
+
+def attached(
+    process: int, name: str, *, layout: Layout, own: Place, shared: Workers
+) -> Worker | Unseen | None:
+    """Return a process to be looked at; why it cannot be; None for not yet.
+
+    Args:
+        process: Its id.
+        name: Its name in the program.
+        layout: Where this interpreter keeps things.
+        own: Where this process has its interpreter.
+        shared: What all workers share.
+    """
+    try:
+        place = place_of_runtime(process, own.file)
+        if place is None:
+            # One that was begun anew may not have loaded it yet.
+            same = _program(process) == _program("self")
+            return None if same else UNSEEN["other_python"]
+        memory = Memory(process, layout, shift=place.begin - own.begin)
+    except PermissionError:
+        return UNSEEN["permission"]
+    except OSError:
+        return None
+    state = memory.thread_state(process)
+    if state is None:
+        memory.close()
+        return None
+    return Worker(name, state, memory, layout, shared)
+
+
+def _program(process: int | str) -> Path:
+    """Return the file that a process runs.
+
+    Raises:
+        OSError: The process is gone, or is not ours to look at.
+    """
+    return Path(f"/proc/{process}/exe").readlink()

@@ -1,0 +1,343 @@
+"""`worker_functions`: what the program's worker processes do while steps run.
+
+Workers are looked at from outside, one thread each. Their time is none of a step's: the
+shares here are of the time for which they were looked at within the steps.
+
+Definition: docs/definitions/host-time.md#worker-processes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+
+import numpy as np
+
+from stepscope.derive.account.function_parts import calling_function, function_parts
+from stepscope.derive.columns.arrays import ints
+from stepscope.derive.host.function_frames import FunctionFrames
+from stepscope.derive.intervals.spans import Spans
+from stepscope.frozen import Frozen
+from stepscope.patterns import Pattern
+from stepscope.remedies import RECORD_WITH_STEPSCOPE
+from stepscope.unavailable import Unavailable
+from stepscope.xspace.unseen_workers import unseen_of
+
+if TYPE_CHECKING:
+    import polars as pl
+    from numpy.typing import NDArray
+
+    from stepscope.derive.account.owned_time import Account
+    from stepscope.derive.host.function_lines import FunctionLines
+    from stepscope.derive.host.function_names import FunctionName
+    from stepscope.derive.step_windows.windows import Windows
+
+__all__ = ["WorkerFunction", "WorkerFunctions", "worker_functions"]
+
+#: The counter that a recording has where the program had such processes.
+_COUNTED: Final = "worker processes"
+#: Queues between processes: of Python, and those that joblib and PyTorch build on them.
+_QUEUES: Final = Pattern(
+    r"/(?:multiprocessing|loky/backend|torch/multiprocessing)/queues?\.py\Z"
+)
+_CONNECTIONS: Final = Pattern(r"/multiprocessing/connection\.py\Z")
+#: Who talks to an object of another process waits for that, not for work.
+_OBJECTS: Final = Pattern(r"/multiprocessing/managers\.py\Z")
+_TAKES: Final = Pattern(r"(?:^|\.)get\Z")
+_GIVES: Final = Pattern(r"(?:^|\.)put\Z")
+_HEARS: Final = Pattern(r"(?:^|\.)(?:recv|recv_bytes|recv_bytes_into|poll)\Z")
+_SENDS: Final = Pattern(r"(?:^|\.)(?:send|send_bytes)\Z")
+_NOTHING: Final = np.empty(0, np.int64)
+
+
+class WorkerFunction(Frozen, frozen=True, eq=True):
+    """Time that worker processes spent in one function.
+
+    Attributes:
+        function: The program's own, with its class; a library's where none of the
+            program's ran.
+        file: The file that holds it; None where unknown.
+        line: Its first line there; None where unknown.
+        hot_line: The line of it that took most of the time; None where unknown.
+        inside: The function that it calls to which most of the time goes; None where
+            that is itself.
+        time_ps: Its time in all workers together, what it calls included, as far as
+            that has no time of its own.
+    """
+
+    function: str
+    file: str | None
+    line: int | None
+    hot_line: int | None
+    inside: str | None
+    time_ps: int
+
+
+class WorkerFunctions(Frozen, frozen=True):
+    """What the worker processes of one host do while its measured steps run.
+
+    Attributes:
+        workers: How many of them were looked at.
+        looked_ps: For how long, in all of them together: the rest adds up to it.
+        waits_ps: The time in which they wait for work.
+        gives_ps: The time in which they hand over what they made.
+        functions: The time in which they work, by function, most time first.
+        most: The program's own deepest function that takes most of the time in which
+            they work, with all that it calls; None where no function does, or none is
+            known to be the program's.
+        looks: About how many looks say so.
+        awaited_ps: For how long a step waited for its batch while workers were looked
+            at.
+        idle_ps: The part of that in which no worker was found to make a batch or to
+            hand one over: more of them would not have made the wait shorter.
+    """
+
+    workers: int
+    looked_ps: int
+    waits_ps: int
+    gives_ps: int
+    functions: tuple[WorkerFunction, ...]
+    most: WorkerFunction | None
+    looks: int
+    awaited_ps: int
+    idle_ps: int
+
+    @property
+    def works_ps(self) -> int:
+        """The time in which they work."""
+        return self.looked_ps - self.waits_ps - self.gives_ps
+
+
+def worker_functions(
+    *,
+    event_types: pl.DataFrame,
+    quality: pl.DataFrame,
+    environment: pl.DataFrame,
+    worker_frames: FunctionFrames | Unavailable,
+    worker_lines: FunctionLines | Unavailable,
+    windows: Windows | Unavailable,
+    account: Account | Unavailable,
+) -> WorkerFunctions | Unavailable:
+    """Add up what looks at worker processes found within the measured steps.
+
+    Definition: docs/definitions/host-time.md#worker-processes.
+    """
+    if isinstance(worker_frames, Unavailable):
+        return _why_not(event_types, quality, environment)
+    if isinstance(windows, Unavailable):
+        return windows
+    starts = ints(windows.measured, "start_ps")
+    ends = ints(windows.measured, "end_ps")
+    steps = Spans.from_events(starts, ends - starts)
+    row = _InARow.of(worker_frames, steps)
+    if not len(row.looked):
+        return _NOT_THEN
+    waits = row.when("waits")
+    gives = row.when("gives") - waits
+    works = row.looked - waits - gives
+    lines = None if isinstance(worker_lines, Unavailable) else worker_lines
+    rate = worker_frames.hz or 0.0
+    awaited = _input_waits(account) & steps & row.at_once(row.looked)
+    return WorkerFunctions(
+        workers=row.workers,
+        looked_ps=row.looked.length_ps,
+        waits_ps=waits.length_ps,
+        gives_ps=gives.length_ps,
+        functions=_functions(row, works, lines, steps),
+        most=_most(row, works, lines, steps),
+        looks=round(row.looked.length_ps * rate / 1e12),
+        awaited_ps=awaited.length_ps,
+        idle_ps=(awaited - row.at_once(works | gives)).length_ps,
+    )
+
+
+def _input_waits(account: Account | Unavailable) -> Spans:
+    """Return when a step of any device waits for its batch."""
+    if isinstance(account, Unavailable):
+        return Spans.empty()
+    return Spans.union_of(
+        device.idle.get("input", Spans.empty()) for device in account.devices
+    )
+
+
+class _InARow(NamedTuple):
+    """The workers' frames one worker after the other, as if one had done it all.
+
+    Attributes:
+        frames: Its frames, later by as much as the workers before it took.
+        looked: Where it was looked at within the steps.
+        workers: How many workers that are.
+        first: When the first worker begins, which is time 0 of the row.
+        width: How much later each worker stands than the one before it.
+        places: How many workers stand in the row.
+    """
+
+    frames: FunctionFrames
+    looked: Spans
+    workers: int
+    first: int
+    width: int
+    places: int
+
+    @classmethod
+    def of(cls, frames: FunctionFrames, steps: Spans) -> _InARow:
+        first = int(min(frames.start_ps.min(), steps.start_ps.min(initial=0)))
+        width = int(max(frames.end_ps.max(), steps.end_ps.max(initial=0))) - first + 1
+        tracks, place = np.unique(frames.track, return_inverse=True)
+        later = place.astype(np.int64) * width - first
+        start, end = frames.start_ps + later, frames.end_ps + later
+        outermost = frames.parent < 0
+        seen = Spans.from_events(start[outermost], (end - start)[outermost])
+        ranges = [
+            Spans(
+                steps.start_ps + number * width - first,
+                steps.end_ps + number * width - first,
+            )
+            for number in range(len(tracks))
+        ]
+        looked = seen & Spans.union_of(ranges)
+        moved = FunctionFrames(
+            track=np.zeros_like(frames.track),
+            start_ps=start,
+            end_ps=end,
+            parent=frames.parent,
+            self_ps=frames.self_ps,
+            type=frames.type,
+            event=frames.event,
+            sampled=frames.sampled,
+            hz=frames.hz,
+            names=frames.names,
+        )
+        with_time = sum(len(looked & one) > 0 for one in ranges)
+        return cls(moved, looked, with_time, first, width, len(tracks))
+
+    def at_once(self, spans: Spans) -> Spans:
+        """Return when, by the clock, any worker is in a set of times of the row."""
+        found = []
+        for number in range(self.places):
+            begin = number * self.width
+            mine = spans.clip(begin, begin + self.width)
+            back = self.first - begin
+            found.append(Spans(mine.start_ps + back, mine.end_ps + back))
+        return Spans.union_of(found)
+
+    def when(self, what: Literal["waits", "gives"]) -> Spans:
+        """Return where it waits for work, or hands over what it made."""
+        on_queue, on_connection = (
+            (_TAKES, _HEARS) if what == "waits" else (_GIVES, _SENDS)
+        )
+        frames = self.frames
+        queued = self._of(_QUEUES, on_queue)
+        sent = self._of(_CONNECTIONS, on_connection)
+        above = np.where(frames.parent >= 0, frames.type[frames.parent], -1)
+        objects = [it for it, name in frames.names.items() if _is_in(name, _OBJECTS)]
+        mine = np.isin(frames.type, queued)
+        mine |= np.isin(frames.type, sent) & ~np.isin(above, objects)
+        start = frames.start_ps[mine]
+        return self.looked & Spans.from_events(start, frames.end_ps[mine] - start)
+
+    def _of(self, file: Pattern[str], function: Pattern[str]) -> list[int]:
+        return [
+            kind
+            for kind, name in self.frames.names.items()
+            if _is_in(name, file) and function.search(name.function)
+        ]
+
+
+def _is_in(name: FunctionName, file: Pattern[str]) -> bool:
+    return file.search((name.file or "").replace("\\", "/")) is not None
+
+
+def _functions(
+    row: _InARow, works: Spans, lines: FunctionLines | None, steps: Spans
+) -> tuple[WorkerFunction, ...]:
+    parts = function_parts(row.frames, works, track=0, windows=(_NOTHING, _NOTHING))
+    return tuple(
+        _function(row, part.type, part.detail, part.time_ps, lines=lines, steps=steps)
+        for part in parts
+        if part.type >= 0
+    )
+
+
+def _most(
+    row: _InARow, works: Spans, lines: FunctionLines | None, steps: Spans
+) -> WorkerFunction | None:
+    found = calling_function(
+        row.frames, works, tracks=(0,), windows=(_NOTHING, _NOTHING)
+    )
+    if found is None:
+        return None
+    return _function(row, found.type, -1, found.time_ps, lines=lines, steps=steps)
+
+
+def _function(
+    row: _InARow,
+    kind: int,
+    inside: int,
+    time_ps: int,
+    *,
+    lines: FunctionLines | None,
+    steps: Spans,
+) -> WorkerFunction:
+    name = row.frames.names[kind]
+    return WorkerFunction(
+        function=name.function,
+        file=name.file,
+        line=name.line,
+        hot_line=None if lines is None else _hot_line(lines, kind, steps),
+        inside=row.frames.names[inside].function if inside >= 0 else None,
+        time_ps=time_ps,
+    )
+
+
+def _hot_line(lines: FunctionLines, kind: int, steps: Spans) -> int | None:
+    """Return the line of a function that takes most of its time within the steps."""
+    mine: NDArray[np.bool_] = (lines.type == kind) & (lines.line >= 0)
+    if not mine.any():
+        return None
+    spent = steps.within(lines.start_ps[mine], lines.end_ps[mine])
+    number, place = np.unique(lines.line[mine], return_inverse=True)
+    total = np.bincount(place, weights=spent)
+    return int(number[int(total.argmax())])
+
+
+def _why_not(
+    event_types: pl.DataFrame, quality: pl.DataFrame, environment: pl.DataFrame
+) -> Unavailable:
+    """Say why no functions of worker processes were recorded."""
+    if environment["collectors"].is_null().all():
+        return _OTHERS
+    if not (event_types["name"] == _COUNTED).any():
+        return _NO_WORKERS
+    told = (unseen_of(message) for message in quality["message"])
+    unseen = next((one for one in told if one is not None), None)
+    if unseen is None:
+        return _NOT_RECORDED
+    return Unavailable(
+        code="NOT_RECORDED",
+        reason=f"Functions of worker processes were not looked at: {unseen.reason}.",
+        remedy=unseen.remedy,
+    )
+
+
+_OTHERS: Final = Unavailable(
+    code="NOT_RECORDED",
+    reason="What worker processes do was not recorded: another profiler recorded.",
+    remedy=RECORD_WITH_STEPSCOPE,
+)
+_NO_WORKERS: Final = Unavailable(
+    code="NO_SAMPLES",
+    reason="The recording counted no worker processes.",
+    remedy="Nothing to do, unless the program starts some: what multiprocessing starts "
+    "is looked at.",
+)
+_NOT_RECORDED: Final = Unavailable(
+    code="NOT_RECORDED",
+    reason="Worker processes were counted, and their functions were not looked at.",
+    remedy="Record with samples of functions on (`python_sampling_hz`), and for a "
+    "second or more.",
+)
+_NOT_THEN: Final = Unavailable(
+    code="NO_SAMPLES",
+    reason="No look at a worker process fell into the measured steps.",
+    remedy="Record more steps.",
+)

@@ -1,0 +1,198 @@
+"""What worker processes do: shares by hand, and what is waiting and what is work."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.support.traces import blueprint
+from tests.support.traces.training import on_host
+
+from stepscope.derive.account.owned_time import account
+from stepscope.derive.host.function_frames import frames_beside, function_frames
+from stepscope.derive.input_pipeline.worker_functions import (
+    WorkerFunctions,
+    worker_functions,
+)
+from stepscope.derive.timeline.drawn_rows import trace_timeline
+from stepscope.remedies import RECORD_WITH_STEPSCOPE
+from stepscope.unavailable import Unavailable
+from stepscope.xspace.samples_line import SamplesLine
+from stepscope.xspace.unseen_workers import UNSEEN
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+MS = 1_000_000_000
+FIRST = "samples beside the steps of worker process Process-1, 50 a second"
+SECOND = "samples beside the steps of worker process Process-2, 50 a second"
+LINES = "source lines of worker process Process-1, 50 a second"
+LIB = "/usr/lib/python3.12"
+LOOP = f"${LIB}/site-packages/torch/utils/data/_utils/worker.py:244 _worker_loop"
+FETCH = f"${LIB}/site-packages/torch/utils/data/_utils/fetch.py:49 fetch"
+STACK = f"${LIB}/site-packages/torch/utils/data/_utils/collate.py:246 stack"
+GET = f"${LIB}/multiprocessing/queues.py:98 Queue.get"
+PUT = f"${LIB}/multiprocessing/queues.py:86 Queue.put"
+POLL = f"${LIB}/multiprocessing/connection.py:253 _ConnectionBase.poll"
+RECV = f"${LIB}/multiprocessing/connection.py:246 _ConnectionBase.recv"
+CALL = f"${LIB}/multiprocessing/managers.py:818 BaseProxy._callmethod"
+ITEM, AUGMENT = "$/app/data.py:12 Data.__getitem__", "$/app/data.py:41 augment"
+#: Steps of 10 ms: 0 to 100 ms; the step thread does nothing that is known.
+STEPS = [
+    ("main", "train", 10_000.0 * number, 10_000.0, {"_r": 1, "step_num": number})
+    for number in range(11)
+]
+
+
+def within(line: str, begin_ms: float, *names_ms: Any) -> list[blueprint.Line]:
+    """Nested runs of functions, all from one moment on: name, how many ms, …"""
+    pairs = zip(names_ms[::2], names_ms[1::2], strict=True)
+    return [(line, name, 1_000 * begin_ms, 1_000 * ms) for name, ms in pairs]
+
+
+def found(lines: Sequence[blueprint.Line]) -> WorkerFunctions | Unavailable:
+    profile = blueprint.profile(blueprint.trace(lines))
+    answer: WorkerFunctions | Unavailable = profile.derived("vm", worker_functions)
+    return answer
+
+
+def seen(lines: Sequence[blueprint.Line]) -> WorkerFunctions:
+    answer = found(lines)
+    assert not isinstance(answer, Unavailable), answer
+    return answer
+
+
+def ms_of(answer: WorkerFunctions) -> dict[str, float]:
+    return {one.function: one.time_ps / MS for one in answer.functions}
+
+
+#: Of 100 ms the first worker fetches for 80, 70 of them in `augment`, hands over for 5
+#: and waits for 15; the second one is looked at for 50 ms, and waits for all of them.
+WHOLE = [
+    *STEPS,
+    *within(FIRST, 0, LOOP, 100, FETCH, 80, ITEM, 78, AUGMENT, 70),
+    *within(FIRST, 80, PUT, 5),
+    *within(FIRST, 85, GET, 15, POLL, 15),
+    *within(SECOND, 50, LOOP, 50, GET, 50),
+]
+
+
+def test_shares_are_of_the_time_for_which_workers_were_looked_at() -> None:
+    answer = seen(WHOLE)
+    assert (answer.workers, answer.looks) == (2, 8)
+    assert answer.looked_ps == 150 * MS
+    assert (answer.waits_ps, answer.gives_ps) == (65 * MS, 5 * MS)
+    assert ms_of(answer) == {"augment": 70, "Data.__getitem__": 8, "fetch": 2}
+    assert answer.most is not None
+    assert (answer.most.function, answer.most.line) == ("augment", 41)
+    assert (answer.most.file, answer.most.time_ps) == ("/app/data.py", 70 * MS)
+
+
+def test_their_time_is_no_functions_of_the_steps_and_no_owners() -> None:
+    with_them = blueprint.profile(blueprint.trace(WHOLE))
+    without = blueprint.profile(blueprint.trace(STEPS))
+    for derived in (function_frames, frames_beside):
+        assert isinstance(with_them.derived("vm", derived), Unavailable)
+    rows = with_them.derived("vm", account).rows
+    assert rows.equals(without.derived("vm", account).rows)
+
+
+def test_only_time_within_the_steps_counts() -> None:
+    """Two steps of 10 ms; the last one is open, and the worker worked before, too."""
+    late = [("main", "train", 50_000.0, 10_000.0, {"_r": 1, "step_num": 0})]
+    late += [("main", "train", 60_000.0, 10_000.0, {"_r": 1, "step_num": 1})]
+    answer = seen([*late, *within(FIRST, 0, LOOP, 100, ITEM, 55, AUGMENT, 52)])
+    assert answer.looked_ps == 10 * MS
+    # Of the 10 ms 5 are in `__getitem__`, 2 of them in `augment`.
+    assert sum(ms_of(answer).values()) == 10
+    assert answer.most is not None
+    assert answer.most.time_ps == 5 * MS
+
+
+def test_what_a_library_does_by_itself_is_the_librarys() -> None:
+    """As with a dataset of `torchvision`: no function is the program's own."""
+    answer = seen([*STEPS, *within(FIRST, 0, LOOP, 100, FETCH, 95, STACK, 90)])
+    assert answer.most is None
+    assert answer.functions[0].time_ps >= 90 * MS
+    assert answer.functions[0].function == "stack"
+
+
+@pytest.mark.parametrize(
+    ("stack", "waits"),
+    [
+        ((LOOP, GET), True),
+        ((LOOP, GET, POLL), True),
+        # As workers of an environment do: `command = remote.recv()`.
+        (("$/app/env.py:7 serve", RECV), True),
+        # An object of a manager is asked for: that is work of this batch.
+        ((LOOP, ITEM, CALL, RECV), False),
+        ((LOOP, "$/app/cache.py:3 Cache.get"), False),
+        ((LOOP, PUT), False),
+    ],
+)
+def test_waiting_for_work_is_told_from_work(
+    stack: tuple[str, ...], *, waits: bool
+) -> None:
+    names = [it for name in stack for it in (name, 100)]
+    answer = seen([*STEPS, *within(FIRST, 0, *names)])
+    assert answer.waits_ps == (100 * MS if waits else 0)
+    assert answer.gives_ps == (100 * MS if PUT in stack else 0)
+
+
+def test_the_line_with_most_of_a_function_is_told() -> None:
+    lines = [
+        (LINES, LOOP, 0, 100_000, {"source_line": 300}),
+        (LINES, AUGMENT, 0, 30_000, {"source_line": 43}),
+        (LINES, AUGMENT, 30_000, 70_000, {"source_line": 47}),
+    ]
+    whole = [*STEPS, *within(FIRST, 0, LOOP, 100, AUGMENT, 100), *lines]
+    (one,) = (it for it in seen(whole).functions if it.function == "augment")
+    assert one.hot_line == 47
+    shown = blueprint.profile(blueprint.trace(whole)).derived("vm", trace_timeline)
+    assert not isinstance(shown, Unavailable)
+    names = shown.tracks["name"].to_list()
+    assert FIRST in names
+    assert LINES not in names
+
+
+@pytest.mark.parametrize(("second", "idle"), [(GET, 1.0), (AUGMENT, 0.0), (None, 1.0)])
+def test_no_worker_at_work_while_the_step_waits_is_told(
+    second: str | None, idle: float
+) -> None:
+    """One at work is enough: batches are handed over in turn."""
+    lines = [*on_host(), *within(FIRST, 0, LOOP, 200, GET, 200)]
+    if second is not None:
+        lines += within(SECOND, 0, LOOP, 200, second, 200)
+    answer = seen(lines)
+    assert answer.awaited_ps > 0
+    assert answer.idle_ps == idle * answer.awaited_ps
+
+
+def test_where_they_were_not_looked_at_the_reason_is_said() -> None:
+    others = found(STEPS)
+    assert isinstance(others, Unavailable)
+    assert (others.code, others.remedy) == ("NOT_RECORDED", RECORD_WITH_STEPSCOPE)
+    before = found([*STEPS, *within(FIRST, 200, LOOP, 10)])
+    assert isinstance(before, Unavailable)
+    assert "measured steps" in before.reason
+
+
+def test_each_reason_is_known_again_by_its_warning() -> None:
+    from stepscope.xspace.unseen_workers import unseen_of  # noqa: PLC0415 - as a reader
+
+    for one in UNSEEN.values():
+        assert unseen_of(f"The producer reports: {one.warning}") == one
+    assert unseen_of("dropped 3 events") is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "thread"), [("functions_of_worker", 77), ("source_lines_of_worker", 2**22)]
+)
+def test_lines_of_workers_are_read_as_they_are_written(kind: Any, thread: int) -> None:
+    written = SamplesLine(thread, "ForkProcess-1, the first", 25.0, kind)
+    assert SamplesLine.of(written.id, written.name) == written
+
+
+def test_a_thread_that_is_called_so_is_no_worker() -> None:
+    thread = SamplesLine(9, "worker process 3", 100.0, "functions_beside")
+    assert SamplesLine.of(thread.id, thread.name) == thread
