@@ -542,17 +542,20 @@ def naming(
     names, types = event_types["name"], handles(events, "type")
     on_host = absent(tracks["device"])
     driving = [track for track in host_classes.threads.tracks() if on_host[track]]
-    others = [track for track in host_classes.by_thread if track not in driving]
-    threads = (*driving, *others)
     of_program = of_the_program(event_types, event_kinds)
+    frames = None if isinstance(function_frames, Unavailable) else function_frames
+    framed = [] if frames is None else np.unique(frames.track).tolist()
+    # A thread with ranges of the program and nothing else has no class of time.
+    ranges = of_program & ~event_kinds.has(EventFlag.PYTHON_FRAME)
+    ranging = on_host & host_classes.rows.having(types, ranges)
+    others = (*host_classes.by_thread, *np.flatnonzero(ranging).tolist())
+    threads = tuple(dict.fromkeys((*driving, *others)))
     program = _program(threads, host_classes, of_program[types])
     # What only hands work on says nothing of where the program was.
     passing = np.isin(
         event_kinds.host_class,
         (HostClass.SYNC, HostClass.READ_BACK, HostClass.LAUNCH, HostClass.API),
     )
-    frames = None if isinstance(function_frames, Unavailable) else function_frames
-    framed = [] if frames is None else np.unique(frames.track).tolist()
     # TensorFlow numbers threads its own way: samples of the program's thread are on a
     # track beside that of its events.
     started = () if frames is None else frames.in_modules()
