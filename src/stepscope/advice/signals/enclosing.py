@@ -130,7 +130,7 @@ def _is_deeper(
     Args:
         frames: The functions that ran.
         found: Its length, how much of the work it holds, and its type.
-        best: The same of the best one so far.
+        best: Length, work and type of the best one so far.
     """
     if _calls(frames, best[2], found[2]):
         return found[0] <= best[0] or found[1] >= best[1]

@@ -6,7 +6,6 @@ Definition: docs/where-a-steps-time-goes.md#names.
 from __future__ import annotations
 
 from functools import cache, cached_property
-from pathlib import PurePath
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -480,9 +479,7 @@ class Naming(Frozen, frozen=True, dict=True):
     def _place(self, kind: int) -> str:
         """Return the name of an event, of a function with its file and line."""
         found = None if self.frames is None else self.frames.names.get(kind)
-        if found is None or not found.file:
-            return str(self.names[kind])
-        return f"{found.function} ({PurePath(found.file).name}:{found.line})"
+        return str(self.names[kind]) if found is None else found.placed()
 
     def _around(self, spans: Spans) -> list[tuple[Name, int]]:
         """Say of long time without a cause what the program did around it."""
