@@ -203,6 +203,54 @@ def test_equal_work_in_a_range_of_unknown_meaning_is_no_step_without_an_edge() -
     assert candidates.found[0].candidate.confidence == 0.59
 
 
+def of_cpu(*, backward: int) -> list[blueprint.Line]:
+    """Eight times: two ops of the model, then so many nodes of the gradients."""
+    lines: list[blueprint.Line] = []
+    for k in range(8):
+        begin = 1_000.0 * k
+        lines += [
+            ("main", "aten::linear", begin, 200),
+            ("main", "aten::relu", begin + 200, 100),
+        ]
+        for n in range(backward):
+            node, at = f"{NODE}AddmmBackward0", begin + 400 + 200 * n
+            lines.append(("main", node, at, 200))
+    return lines
+
+
+NODE = "autograd::engine::evaluate_function: "
+
+
+@pytest.mark.parametrize(("backward", "steps_found"), [(2, 8), (0, None)])
+def test_a_pass_of_gradients_in_each_repetition_makes_steps(
+    backward: int, steps_found: int | None
+) -> None:
+    """A loop on a CPU whose optimizer leaves no event: it only repeated, as layers."""
+    steps, candidates, _ = derived(of_cpu(backward=backward))
+    assert candidates.found[0].candidate.n == 8
+    if steps_found is None:
+        assert isinstance(steps, Unavailable)
+    else:
+        assert not isinstance(steps, Unavailable)
+        assert (steps.source, len(steps.rows)) == ("period", steps_found)
+
+
+def test_nodes_that_run_layers_again_are_one_pass() -> None:
+    """One step of eight layers: forward, then each one's node computes it again."""
+    lines: list[blueprint.Line] = [
+        ("main", "aten::linear", 100.0 * k, 90) for k in range(8)
+    ]
+    for k in range(8):
+        begin = 1_000 + 300.0 * k
+        lines += [
+            ("main", f"{NODE}CheckpointFunctionBackward", begin, 280),
+            ("main", "aten::linear", begin + 10, 90),
+            ("main", "aten::mm", begin + 110, 90),
+        ]
+    steps, _, _ = derived(lines)
+    assert isinstance(steps, Unavailable)
+
+
 def test_repetitions_that_copy_nothing_may_be_layers() -> None:
     steps, candidates, _ = derived(abbc([100] * 5, copied=False))
     assert isinstance(steps, Unavailable)

@@ -1,7 +1,8 @@
 """What tells a step from a layer: where a program begins or ends one, and calls around.
 
 Layers repeat as well as steps do. A step copies a batch, reads a result back, waits for
-the device, updates the weights, serves a request or runs a program of its own. Layers
+the device, computes gradients, updates the weights, serves a request or runs a program
+of its own. Layers
 lie together inside one call of a module, an op or a program.
 
 Definition: docs/how-steps-are-found.md#steps-that-nobody-announced.
@@ -37,6 +38,8 @@ _IN_NEARLY_ALL: Final = 0.9
 _PER_CALL: Final = 1.5
 #: Fewer numbered instances are no series.
 _LEAST_SERIES: Final = 3
+#: Nodes of the graph of gradients, as PyTorch's engine runs them.
+_NODE: Final = r"^autograd::engine::evaluate_function: "
 #: Names that are numbered by instance.
 _INSTANCE: Final = r"^(.*?)[_.# ]*\d+$"
 #: A copy of so many bytes brings numbers to the device, not a batch.
@@ -157,12 +160,30 @@ class StepEvidence(Frozen, frozen=True, dict=True):
         for types in (kinds.has(PROGRAM_CALLS), kinds.has(EventFlag.MODULE_CALL)):
             begins = [calls.start_ps for calls in self._outermost(types).values()]
             found.append(np.concatenate([np.empty(0, np.int64), *begins]))
+        found.append(self._turns_back())
         if self.launches is not None and self.launch_of_activity is not None:
             called = ints(self.launches, "start_ps")
             for row in self._edges_on_device():
                 launch = self.launch_of_activity[row]
                 found.append(called[launch[launch >= 0]])
         return tuple(found)
+
+    def _turns_back(self) -> NDArray[np.int64]:
+        """Return where threads that run a model turn to the pass of its gradients.
+
+        What a node runs again (recomputed activations) lies in it.
+        """
+        kinds = self.event_kinds
+        ops = kinds.is_op() & ~kinds.has(EventFlag.DATASET)
+        of_type = handles(self.events, "type")
+        node = self.event_types["name"].str.contains(_NODE).to_numpy()
+        found = [np.empty(0, np.int64)]
+        if node.any():
+            for row in self._outermost_rows(ops).values():
+                back = node[of_type[row]]
+                turns = np.flatnonzero(back[1:] & ~back[:-1]) + 1
+                found.append(ints(self.events, "start_ps")[row[turns]])
+        return np.sort(np.concatenate(found))
 
     @cached_property
     def _device_edges(self) -> tuple[NDArray[np.int64], ...]:
@@ -225,14 +246,21 @@ class StepEvidence(Frozen, frozen=True, dict=True):
 
     def _outermost(self, types: NDArray[np.bool_]) -> dict[int, _Calls]:
         """Return the calls of some types that lie in no other of them, by thread."""
+        start, dur = (ints(self.events, name) for name in ("start_ps", "dur_ps"))
+        return {
+            track: _Calls(start[row], start[row] + dur[row])
+            for track, row in self._outermost_rows(types).items()
+        }
+
+    def _outermost_rows(self, types: NDArray[np.bool_]) -> dict[int, NDArray[np.int64]]:
+        """Return the rows of such calls, by thread."""
         row = self._rows_of(types)
         start, dur = (ints(self.events, name)[row] for name in ("start_ps", "dur_ps"))
         thread, end = handles(self.events, "track")[row], start + dur
         found = {}
         for track in np.unique(thread).tolist():
             mine = np.flatnonzero(thread == track)
-            outer = mine[is_outermost(start[mine], end[mine])]
-            found[track] = _Calls(start[outer], end[outer])
+            found[track] = row[mine[is_outermost(start[mine], end[mine])]]
         return found
 
     @cached_property
