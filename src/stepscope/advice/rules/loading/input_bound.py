@@ -334,9 +334,12 @@ def _missing_actions(
     workers = None if stages else signals.of(loader_workers).get(shares.host)
     few = workers is not None and workers.workers < workers.cores
     remaining = FEW_WORKERS if few else REMAINING
-    practice = TO_FETCH_AHEAD if "prefetch" in lacks else remaining
     whole = WHOLE_BATCHES if "vectorise" in lacks else ()
-    return (*native, *cache, *whole, *practice, *rest)
+    # Fetching ahead suits every pipeline; a cache only what is small and not random.
+    ahead = "prefetch" in lacks
+    last = (*TO_FETCH_AHEAD, *cache) if ahead else remaining
+    first = () if ahead else cache
+    return (*native, *first, *whole, *last, *rest)
 
 
 def _note(fetching: InputSignals, verdict: Verdict, *, hidden: bool) -> str | None:
