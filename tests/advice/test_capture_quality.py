@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from tests.support.traces import blueprint
+from tests.support.traces.training import BF16, MATMUL, Recorder, findings
 
 from stepscope.advice import engine
 from stepscope.advice.rules.trust.capture_quality import evaluate
@@ -272,3 +273,20 @@ def test_without_an_account_it_cannot_tell(signals_of: Any, shares: Any) -> None
     assert evaluate(signals_of(), THRESHOLDS).status == "cannot_tell"
     blind = shares(missing=["launch"])
     assert evaluate(signals_of(blind), THRESHOLDS).status == "cannot_tell"
+
+
+def test_what_an_unknown_owner_would_have_is_shown_as_unexplained() -> None:
+    """Without launches the host's work is not known: 8 ms in which `load` runs.
+
+    The story: of 1 s that nobody explained three stretches of 0.1 ms were shown.
+    """
+    made = Recorder()
+    for number in range(10):
+        begin = 10_000.0 * number
+        made.mark(number, begin, 9_990.0)
+        made.lines.append(("main", "$/app/train.py:3 load", begin, 8_000.0))
+        made.launch((BF16, 900.0, MATMUL), begin + 9_000.0, begin + 9_020.0)
+    found = findings(made.lines, without="launches")["capture.quality"]
+    assert (found.status, found.owners) == ("fail", ("unexplained",))
+    longest = found.evidence[0]
+    assert longest.end_ps - longest.start_ps >= 8_000_000_000

@@ -49,6 +49,12 @@ def test_a_recording_without_anything_that_repeats_has_no_steps() -> None:
     assert found.saving_ms is None
 
 
+def test_without_steps_only_what_was_searched_is_said_not_to_repeat() -> None:
+    """Ranges of the program can repeat: one was told "nothing that repeats" of 304."""
+    said = headline(findings(unlike())[RULE])
+    assert "nothing marks them, and neither ops nor launches repeat" in said
+
+
 def test_a_batch_fetched_outside_the_marks_is_found() -> None:
     found = findings(fetched_outside(wait_us=2_000.0), devices=None)[RULE]
     assert (found.status, found.severity, found.note) == ("fail", "warn", "outside")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from tests.support.traces.training import findings, on_host
+from tests.support.traces.training import BF16, MATMUL, Recorder, findings, on_host
 
+LOOKS = "samples of main, 1000 a second"
 FORWARD = ("addmm", "relu", "_softmax")
 
 
@@ -57,3 +58,17 @@ def test_a_loop_is_named_once_with_what_it_calls() -> None:
     assert named[0] == "detokenize"
     assert "generate" in named
     assert len(named) == len(set(named))
+
+
+def test_of_stacks_that_break_off_the_deeper_function_is_named() -> None:
+    """Looks of nine steps in ten see `main` too: it was the answer, as the shorter."""
+    made = Recorder()
+    for number in range(10):
+        begin = 10_000.0 * number
+        made.mark(number, begin, 9_990.0)
+        made.launch((BF16, 900.0, MATMUL), begin + 9_000.0, begin + 9_020.0)
+        if number:
+            made.lines.append((LOOKS, "$a.out!main", begin, 8_900.0))
+        made.lines.append((LOOKS, "$a.out!fill", begin, 8_900.0))
+    found = findings(made.lines)["host.work"]
+    assert (found.status, found.parts[0].name) == ("fail", "fill")

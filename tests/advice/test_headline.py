@@ -105,6 +105,26 @@ def test_what_nothing_else_is_beside_is_not_hidden(
     assert together((found,), signals, THRESHOLDS).next_owner == owner
 
 
+@pytest.mark.parametrize(("share", "first"), [(44.0, 0), (42.0, 1)])
+def test_the_recordings_own_time_explains_more_than_what_nobody_does(
+    share: float, first: int
+) -> None:
+    """Start and stop of a profiler took half of a recording of a server that waited."""
+    own = failing("recording.cost", share, owners=("profiler",), place="any")
+    unknown = failing("capture.quality", 43.0, owners=("unexplained",), place="any")
+    own, unknown = replace(own, stage=0), replace(unknown, stage=0, severity="critical")
+    assert by_cost([unknown, own])[0] == (own, unknown)[first]
+
+
+def test_evidence_that_is_next_to_nothing_beside_the_longest_is_left_out(
+    shares: Any,
+) -> None:
+    ranges = {("input", "inside"): ((0, 500), (900, 905), (950, 954))}
+    (first, second) = shares(fields={"ranges": ranges}, input=1.0).evidence("input")
+    assert (first.start_ps, first.end_ps) == (0, 500)
+    assert (second.start_ps, second.end_ps) == (900, 905)
+
+
 @pytest.mark.parametrize(
     ("waits", "owner", "said"),
     [

@@ -103,6 +103,20 @@ def test_a_parallel_pipeline_without_a_prefetch_at_its_end_is_not_called_ahead(
     assert not any("ahead already" in text for text in texts)
 
 
+def test_a_pipeline_without_prefetch_is_to_fetch_ahead_before_it_caches(
+    signals_of: Any, shares: Any, fetching_of: Any
+) -> None:
+    """A cache came first, which does not fit every data set."""
+    signals = signals_of(
+        shares(input=3.0),
+        {pipeline_signals: stages_of([("ParallelMap", 95.0), ("Zip", 1.0)])},
+        fetching=fetching_of(parallel=True),
+    )
+    codes = [it.code or "" for it in evaluate(signals, THRESHOLDS).actions]
+    assert ".prefetch(" in codes[0]
+    assert any(".cache()" in code for code in codes[1:])
+
+
 @pytest.mark.parametrize(("own_ps", "whole"), [(40e6, True), (60e6, False)])
 def test_a_parallel_pipeline_without_any_prefetch_is_not_told_to_be_parallel(
     signals_of: Any,

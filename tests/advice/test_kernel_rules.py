@@ -63,6 +63,24 @@ def test_products_beside_the_matrix_units_are_found() -> None:
     assert found["amp.share"].status == "fail"
 
 
+@pytest.mark.parametrize(
+    ("kernel", "of_the_program"),
+    [
+        ("matmul_k(float*, float*, float*, int, int, int)", True),
+        # A library's kernel whose op was lost, as in a graph that is replayed.
+        (SGEMM, False),
+    ],
+)
+def test_settings_of_a_framework_are_not_advised_for_kernels_of_the_program(
+    kernel: str, *, of_the_program: bool
+) -> None:
+    found = found_in([(kernel, 300.0, "")] * 20 + OTHERS)
+    for rule in ("tc.unused", "amp.share"):
+        assert found[rule].status == "fail"
+        first = found[rule].actions[0].text
+        assert first.startswith("No op of the framework") == of_the_program
+
+
 def test_most_of_the_kernels_time_is_not_grave_where_that_is_little_of_the_step() -> (
     None
 ):

@@ -147,6 +147,9 @@ def test_what_a_program_frees_at_its_end_is_no_want_of_launches() -> None:
     (share,) = [one.value for one in found.facts if one.name == "over"]
     assert share == pytest.approx(90.0, abs=0.1)
     assert {one.cause for one in found.actions} == {"over"}
+    # Each of them is short: those of one name count together.
+    assert found.parts[0].name == "cuModuleUnload"
+    assert found.parts[0].share_percent == pytest.approx(90.0, abs=0.1)
     # Gaps before each kernel are what the finding is about, not the one call after.
     assert findings(ending(unloads=1))["launch.delay"].note != "over"
 

@@ -35,6 +35,12 @@ def test_kernels_without_ops_tell_the_framework(
     assert seen(blueprint.profile(blueprint.trace(lines))) == framework
 
 
+def test_what_pytorchs_profiler_did_tells_the_framework() -> None:
+    """A recording without any op was told how to mark the steps of TensorFlow."""
+    lines: list[blueprint.Line] = [("spans", "PyTorch Profiler (0)", 0, 5)]
+    assert seen(blueprint.profile(blueprint.trace(lines))) == ("PyTorch",)
+
+
 def test_a_profile_without_ops_that_another_profiler_made_tells_nothing() -> None:
     lines: list[blueprint.Line] = [("main", "work", 0, 5)]
     assert seen(blueprint.profile(blueprint.trace(lines))) == ()

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 from tests.support.results.pages import STEP, host_loop, page
 from tests.support.traces import blueprint
-from tests.support.traces.nsight import NVTX, read_file, span, write
+from tests.support.traces.nsight import NVTX, global_id, read_file, span, write
 
 from stepscope.cli.progress import Progress
 from stepscope.report import to_text
@@ -67,6 +67,38 @@ def test_nsight_systems_is_asked_for_what_it_was_not_told_to_record(
     assert "! The device's work is not in this profile." in head
     assert "under `nsys profile --trace=cuda,nvtx`" in " ".join(head.split())
     assert "LD_LIBRARY_PATH" not in head
+
+
+def test_a_program_that_samples_find_in_calls_of_cuda_used_a_device(
+    tmp_path: Path,
+) -> None:
+    """No GPU is listed and no call was traced; the story: it was "CPU only"."""
+    thread, file = global_id(thread=1), "/home/me/solver"
+    stack = ((file, "cudaMalloc"), (file, "main(int, char**)"))
+    looks = range(20)
+    tables = {
+        NVTX: [span("solve", 0, 30_000_000)],
+        "COMPOSITE_EVENTS": [
+            {"id": 1 + at, "start": at * 1_000_000, "globalTid": thread} for at in looks
+        ],
+        "SAMPLING_CALLCHAINS": [
+            {
+                "id": 1 + at,
+                "symbol": symbol,
+                "module": module,
+                "unresolved": None,
+                "stackDepth": depth,
+            }
+            for at in looks
+            for depth, (module, symbol) in enumerate(stack if at < 9 else stack[1:])
+        ],
+    }
+    text = page(read_file(write(tmp_path / "a.sqlite", tables)))
+    assert "devices not recorded" in text.splitlines()[1]
+    head = " ".join(text.split("Where the")[0].split())
+    assert "The program used a device (samples found it in calls" in head
+    assert "A device was used, and none of its work was recorded." in head
+    assert ":None" not in text
 
 
 def test_a_run_on_the_cpu_is_not_accused_of_silence() -> None:

@@ -132,11 +132,9 @@ def by_cost(findings: Iterable[Finding]) -> list[Finding]:
 
 def _waits(finding: Finding) -> bool:
     """Return whether a finding says why a device computes nothing in its time."""
-    return (
-        finding.stage != 0
-        and bool(finding.owners)
-        and set(finding.owners) <= _NOT_COMPUTING
-    )
+    owners = set(finding.owners)
+    explains = finding.stage != 0 or owners == {"profiler"}
+    return explains and bool(owners) and owners <= _NOT_COMPUTING
 
 
 def _is_nothing(finding: Finding) -> bool:

@@ -27,9 +27,10 @@ _COLLECTORS: Final = {"tensorflow": "TensorFlow", "jax": "JAX", "torch": "PyTorc
 _PACKAGE: Final = Pattern(
     rf"[\\/](?:site|dist)-packages[\\/]({'|'.join(_COLLECTORS)})[\\/]"
 )
-#: Framework → what the names of its own kernels hold.
-_IN_KERNELS: Final = {
-    "PyTorch": r"\bat::native::|\bc10::|\btriton_(?:poi|red|per)_fused",
+#: Framework → what the names of its own kernels hold, or of what its profiler did.
+_IN_NAMES: Final = {
+    "PyTorch": r"\bat::native::|\bc10::|\btriton_(?:poi|red|per)_fused"
+    r"|^PyTorch Profiler \(\d+\)$",
     "TensorFlow": r"\btensorflow::",
 }
 #: What a program without any framework is written in.
@@ -63,11 +64,11 @@ def seen(profile: ProfileData) -> tuple[str, ...]:
     frequent = tuple(
         name for name in ranked if total and counts[name] >= _LEAST_SHARE * total
     )
-    return frequent or _of_kernels(profile) or _recorded(profile)
+    return frequent or _of_names(profile) or _recorded(profile)
 
 
-def _of_kernels(profile: ProfileData) -> tuple[str, ...]:
-    """Return the frameworks that the names of kernels speak of, without any op."""
+def _of_names(profile: ProfileData) -> tuple[str, ...]:
+    """Return the frameworks that names of other events speak of, without any op."""
     found = []
     for host in profile.hosts:
         types = profile.table(host, "event_types")
@@ -75,7 +76,7 @@ def _of_kernels(profile: ProfileData) -> tuple[str, ...]:
             continue
         found += [
             framework
-            for framework, pattern in _IN_KERNELS.items()
+            for framework, pattern in _IN_NAMES.items()
             if types["name"].str.contains(pattern).any()
         ]
     return tuple(dict.fromkeys(found))

@@ -193,6 +193,8 @@ def _of_content(head: bytes) -> str | None:
     return _of_magic(head) or _of_message(head) or _of_text(head)
 
 
+#: What a snapshot holds; `torch.cuda.memory_snapshot()` is a list of segments alone.
+_OF_SNAPSHOTS: Final = (b"segments", b"device_traces", b"segment_type")
 _MAGIC: Final = (
     (b"NVIDIA Tegra Pro", "nsys_rep"),
     (b"NVR\0", "ncu_rep"),
@@ -209,7 +211,7 @@ def _of_magic(head: bytes) -> str | None:
         if head.startswith(magic):
             return found
     if len(head) > 1 and head[0] == 0x80 and 2 <= head[1] <= 5:
-        known = b"segments" in head or b"device_traces" in head
+        known = any(name in head for name in _OF_SNAPSHOTS)
         return "memory_snapshot" if known else "pickle"
     if re.match(rb"\s*<(!doctype html|html|head)\b", head[:256], re.IGNORECASE):
         return "html"

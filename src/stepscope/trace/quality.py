@@ -9,10 +9,19 @@ import polars as pl
 
 from stepscope.trace.schema import NEVER, Column, TableSchema
 
-__all__ = ["DEVICE_IN_DOUBT", "QUALITY", "SEVERITIES", "QualityNote", "notes_frame"]
+__all__ = [
+    "DEVICE_CALLED",
+    "DEVICE_IN_DOUBT",
+    "QUALITY",
+    "SEVERITIES",
+    "QualityNote",
+    "notes_frame",
+]
 
 #: Kind of the doubt whether the program used a listed device that left no record.
 DEVICE_IN_DOUBT: Final = "device_in_doubt"
+#: Kind of the note that the program called a device of which nothing else was recorded.
+DEVICE_CALLED: Final = "device_called"
 
 SEVERITIES: Final = pl.Enum(["info", "warning", "error"])
 

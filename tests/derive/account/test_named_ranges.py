@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.support.results.pages import document_of
+from tests.support.traces import nsight
 from tests.support.traces.kineto import complete, read_file
 
 from stepscope.unavailable import Unavailable
@@ -42,3 +43,20 @@ def test_without_a_range_it_is_not_explained(tmp_path: Path) -> None:
     # The last gap has no end.
     assert found["host_compute"][0] == pytest.approx(100 * 600 / 960)
     assert found["unexplained"][0] == pytest.approx(100 * 360 / 960)
+
+
+def test_ranges_alone_name_the_time_that_they_own(tmp_path: Path) -> None:
+    """A frame of 10 µs: 6 find, 3 sort; the story: it was `tasks of thread pools`."""
+    frames = [
+        nsight.span(name, 10_000 * number + begin, 10_000 * number + end)
+        for number in range(5)
+        for name, begin, end in (("find", 0, 6_000), ("sort", 6_000, 9_000))
+    ]
+    listed = [{"id": 0, "cuDevice": 0, "name": "NVIDIA TITAN RTX"}]
+    tables = {nsight.NVTX: frames, "TARGET_INFO_GPU": listed}
+    file = nsight.write(tmp_path / "a.sqlite", tables)
+    overview = document_of(nsight.read_file(file)).overview
+    assert not isinstance(overview, Unavailable)
+    (work,) = [one for one in overview.account if one.owner == "host_compute"]
+    named = {part.name: part.ms for part in work.parts}
+    assert named == {"find": pytest.approx(0.030), "sort": pytest.approx(0.015)}

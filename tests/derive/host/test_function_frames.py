@@ -167,3 +167,17 @@ def test_where_the_folder_is_cut_off_the_rest_says_whose_a_file_is(
 ) -> None:
     (found,) = frames([("main", name, 0, 10)]).names.values()
     assert found.library is library
+
+
+@pytest.mark.parametrize(
+    ("file", "line", "shown"),
+    [
+        ("/app/train.py", 12, "load (train.py:12)"),
+        ("solver", None, "load (solver)"),
+        (None, None, "load"),
+    ],
+)
+def test_a_function_is_shown_with_as_much_of_its_place_as_is_known(
+    file: str | None, line: int | None, shown: str
+) -> None:
+    assert FunctionName("load", file, line, None).placed() == shown

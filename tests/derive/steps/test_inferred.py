@@ -203,6 +203,25 @@ def test_equal_work_in_a_range_of_unknown_meaning_is_no_step_without_an_edge() -
     assert candidates.found[0].candidate.confidence == 0.59
 
 
+NODE = "autograd::engine::evaluate_function: "
+
+
+def test_nodes_that_run_layers_again_are_one_pass() -> None:
+    """One step of eight layers: forward, then each one's node computes it again."""
+    lines: list[blueprint.Line] = [
+        ("main", "aten::linear", 100.0 * k, 90) for k in range(8)
+    ]
+    for k in range(8):
+        begin = 1_000 + 300.0 * k
+        lines += [
+            ("main", f"{NODE}CheckpointFunctionBackward", begin, 280),
+            ("main", "aten::linear", begin + 10, 90),
+            ("main", "aten::mm", begin + 110, 90),
+        ]
+    steps, _, _ = derived(lines)
+    assert isinstance(steps, Unavailable)
+
+
 def test_repetitions_that_copy_nothing_may_be_layers() -> None:
     steps, candidates, _ = derived(abbc([100] * 5, copied=False))
     assert isinstance(steps, Unavailable)

@@ -389,6 +389,25 @@ def test_work_of_a_device_that_nobody_understands_is_said_to_be_there(
     assert notes["device_not_understood"].count == 1
 
 
+def test_arrows_to_a_device_without_a_category_show_that_it_worked(
+    trace_of: Build,
+) -> None:
+    arrow = {"name": "async_npu", "cat": "async_npu", "id": 8, "pid": 1, "tid": 1}
+    trace = trace_of(
+        [
+            op("aten::zeros", 0, 50, 1),
+            arrow | {"ph": "s", "ts": 10},
+            arrow | {"ph": "f", "bp": "e", "ts": 60, "pid": 800, "tid": 3},
+            {"name": "ZerosLike", "ph": "X", "ts": 60, "dur": 5, "pid": 800, "tid": 3},
+        ]
+    )
+    check_all(trace)
+    absent = trace.table("device_activity")
+    assert isinstance(absent, Unavailable)
+    assert absent.code == "UNKNOWN_DEVICE"
+    assert "1 events of the category async_npu" in absent.reason
+
+
 def test_calls_of_a_foreign_runtime_with_known_kernels_are_understood(
     trace_of: Build,
 ) -> None:

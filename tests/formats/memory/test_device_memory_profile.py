@@ -68,7 +68,7 @@ def test_blocks_that_were_added_up_stay_so(tmp_path: Path) -> None:
         name: memory.breakdown.select("occurrences", "allocation_bytes").rows()
         for name, memory in result.memories.items()
     }
-    assert found == {"cuda:1": [(3, 100)], "no device named": [(2, 28)]}
+    assert found == {"cuda:1": [(3, 100)], "of no named device": [(2, 28)]}
 
 
 def test_programs_whose_size_the_backend_does_not_say_are_left_out(

@@ -186,6 +186,23 @@ def kinds(profile: ProfileWithTools) -> set[str]:
     return {note.kind for note in profile.trace(host).quality_notes()}
 
 
+def test_segments_alone_are_a_snapshot_without_history(tmp_path: Path) -> None:
+    """What `torch.cuda.memory_snapshot()` returns, which programs pickle themselves."""
+    segments = [{**it, "segment_type": "large"} for it in snapshot()["segments"]]
+    memory = memory_of(opened(tmp_path / "a.pkl", segments))
+    assert memory.level == "one_instant"
+    assert memory.peak is not None
+    assert memory.peak.memory_in_use_bytes == 19 * MIB
+
+
+def test_events_of_one_instant_make_no_peak(tmp_path: Path) -> None:
+    """A history that was begun when the snapshot was taken holds one event."""
+    value = snapshot()
+    last = [trace[-1:] for trace in value["device_traces"]]
+    memory = memory_of(opened(tmp_path / "a.pickle", {**value, "device_traces": last}))
+    assert memory.level == "one_instant"
+
+
 def test_a_snapshot_without_history_shows_its_instant(tmp_path: Path) -> None:
     value = snapshot()
     profile = opened(tmp_path / "a.pickle", {**value, "device_traces": []})

@@ -163,3 +163,21 @@ def test_looks_without_stacks_say_nothing(tmp_path: Path) -> None:
     del rows["SAMPLING_CALLCHAINS"]
     trace = read_file(write(tmp_path / "a.sqlite", rows))
     assert isinstance(frames_of(trace), Unavailable)
+
+
+def test_what_a_compiler_makes_of_headers_is_its_callers_time(tmp_path: Path) -> None:
+    """Templates of the standard library lie in the program's own file."""
+    draw = (
+        (EXE, "std::generate_canonical<float, 24ul, std::mt19937 >(std::mt19937&)"),
+        (EXE, "float std::uniform_real_distribution<float>::operator()<R>(R&)"),
+        *((EXE, "std::vector<float> fill(int)"), *MAIN_OF),
+    )
+    scale = ((EXE, "Matrix ns::operator*(Matrix const&, int)"), *MAIN_OF)
+    looks = [(0, MAIN, draw), (1, MAIN, draw), (2, MAIN, scale)]
+    frames = frames_of(read_file(write(tmp_path / "a.sqlite", sampled(*looks))))
+    assert isinstance(frames, FunctionFrames)
+    assert ran(frames) == [
+        ("main", -0.5, 2.5, None),
+        ("fill", -0.5, 1.5, "main"),
+        ("ns::operator*(Matrix const&, int)", 1.5, 2.5, "main"),
+    ]

@@ -98,6 +98,26 @@ def test_ranges_of_pytorch_are_ops_and_their_ids_are_values(tmp_path: Path) -> N
     ]
 
 
+def test_ranges_of_pyprof_are_named_by_what_they_call(tmp_path: Path) -> None:
+    """DLProf puts them around calls of PyTorch; the story: a name filled two lines."""
+    operand = "[{'name': '', 'type': 'tensor', 'shape': (6,), 'dtype': 'float32'}]"
+    stack = "/<module>/net::cuda/Conv2d::_apply/<lambda>/cuda"
+    ranges = [
+        span(f"{{'traceMarker': ['a.py:34'], 'funcStack': '{stack}'}}", 0, 9),
+        span(f"{{'mod': 'Tensor', 'op': 'cuda', 'args': {operand}}}", 1, 8),
+        span("{'mod': 'torch.nn.functional', 'op': 'linear', 'args': []}", 10, 12),
+        span("{'mode': 'train'}", 12, 13),
+    ]
+    trace = read_file(write(tmp_path / "a.sqlite", {NVTX: ranges}))
+    check_all(trace)
+    assert frame(trace, "event_types").select("name", "annotation").rows() == [
+        ("cuda (a.py:34)", True),
+        ("Tensor.cuda", True),
+        ("torch.nn.functional.linear", True),
+        ("{'mode': 'train'}", True),
+    ]
+
+
 def test_texts_of_ranges_may_be_ids_and_marks_have_no_length(tmp_path: Path) -> None:
     ranges = [
         {**span("", 0, 9), "text": None, "textId": "forward"},

@@ -4,17 +4,65 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import polars as pl
+
+from stepscope.advice.finding import Action
 from stepscope.advice.signals.device import device_signals
 from stepscope.advice.signals.running.traits import traits_of
 
 if TYPE_CHECKING:
-    from stepscope.advice.finding import Action
+    from stepscope.advice.signals.computing.kernel_work import KernelWork
     from stepscope.advice.signals.signal import Signals
 
-__all__ = ["for_units"]
+__all__ = ["for_kernels", "for_units"]
 
 #: First compute capability whose matrix units take bfloat16 and TF32.
 _BFLOAT16_CAPABILITY: Final = (8, 0)
+#: What the names of kernels hold that libraries and compilers make.
+_MADE: Final = (
+    r"(?i)gemm|gemv|cudnn|cublas|cutlass|cute::|xmma|nvjet|sm\d\d_|triton|at::native"
+    r"|tensorflow::|Eigen::|Cijk_|miopen|fusion"
+)
+#: Settings of a framework change its own ops alone.
+_OWN: Final = (
+    Action(
+        cause="any",
+        framework="any",
+        text="No op of the framework launches these kernels, and its settings do not "
+        "change them: call its product in their place, or write them for matrix "
+        "units.",
+    ),
+    Action(
+        cause="any",
+        framework="PyTorch",
+        text="Call the library's kernel.",
+        code="torch.matmul(a, b)",
+    ),
+)
+
+
+def for_kernels(
+    actions: tuple[Action, ...],
+    signals: Signals,
+    work: KernelWork,
+    rows: pl.DataFrame,
+) -> tuple[Action, ...]:
+    """Return `for_units`, or what fits kernels that are the program's own.
+
+    They are its own where other kernels have an op, and no library or compiler gives
+    kernels such names.
+
+    Args:
+        actions: As for `for_units`.
+        signals: The signals of the profile.
+        work: All kernels of the device.
+        rows: Those of them that the finding is about.
+    """
+    made = pl.col("op").is_not_null() | pl.col("full_name").str.contains(_MADE)
+    own_ps = int(rows.filter(~made)["time_ps"].sum())
+    if work.rows["op"].is_null().all() or 2 * own_ps < int(rows["time_ps"].sum()):
+        return for_units(actions, signals)
+    return _OWN
 
 
 def for_units(actions: tuple[Action, ...], signals: Signals) -> tuple[Action, ...]:

@@ -15,7 +15,7 @@ import polars as pl
 
 from stepscope.advice.signals.signal import signal
 from stepscope.derive.account.owned_time import account
-from stepscope.trace.quality import DEVICE_IN_DOUBT
+from stepscope.trace.quality import DEVICE_CALLED, DEVICE_IN_DOUBT
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def device_signals(profile: ProfileData, _: Thresholds) -> DeviceSignals:
     if signs:
         return DeviceSignals(recorded="silent", sign=signs[0], reason=reason)
     for host in profile.hosts:
-        if _is_in_doubt(profile, host):
+        if _is_noted(profile, host, DEVICE_IN_DOUBT):
             sign = _listed(profile, host)
             return DeviceSignals(
                 recorded="silent", sign=sign, in_doubt=True, reason=reason
@@ -140,6 +140,13 @@ def _sign(profile: ProfileData, host: str) -> str | None:
     launches = profile.table(host, "launches")
     if not isinstance(launches, Unavailable) and launches.height:
         return f"the host made {launches.height:,} launch calls"
+    if _is_noted(profile, host, DEVICE_CALLED):
+        return "samples found it in calls that give a device work"
+    return _allocated(profile, host)
+
+
+def _allocated(profile: ProfileData, host: str) -> str | None:
+    """Return that memory of a device was allocated."""
     allocations = profile.table(host, "allocations")
     if isinstance(allocations, Unavailable):
         return None
@@ -158,9 +165,9 @@ def _listed(profile: ProfileData, host: str) -> str | None:
     return f"{devices['plane'][0]} is listed"
 
 
-def _is_in_doubt(profile: ProfileData, host: str) -> bool:
+def _is_noted(profile: ProfileData, host: str, kind: str) -> bool:
     notes = profile.trace(host).quality_notes()
-    return any(note.kind == DEVICE_IN_DOUBT for note in notes)
+    return any(note.kind == kind for note in notes)
 
 
 def _ran_on_host(profile: ProfileData, host: str) -> bool:

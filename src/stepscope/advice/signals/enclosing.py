@@ -116,24 +116,40 @@ def _around(
         held = (work & calls).length_ps
         if held < _MOST * work.length_ps or held < _OWN * calls.length_ps:
             continue
-        shorter = best is None or calls.length_ps < best[0]
-        # Looks find both wherever one of them is all that the other does.
-        if shorter or _is_called_by(frames, int(kinds[at]), best, calls.length_ps):
-            best = (calls.length_ps, held, int(kinds[at]))
+        found = (calls.length_ps, held, int(kinds[at]))
+        if best is None or _is_deeper(frames, found, best):
+            best = found
     if best is None:
         return None
     name = frames.names[best[2]]
     return Part.of_function(name, 100 * best[1] / total_ps)
 
 
-def _is_called_by(
-    frames: FunctionFrames, kind: int, best: tuple[int, int, int] | None, length_ps: int
+def _is_deeper(
+    frames: FunctionFrames, found: tuple[int, int, int], best: tuple[int, int, int]
 ) -> bool:
-    """Return whether a function is as long as the one that calls it."""
-    if best is None or length_ps != best[0]:
-        return False
-    below = called_by(frames.type == best[2], frames.parent)
-    return bool((below & (frames.type == kind)).any())
+    """Return whether a function is a closer answer than the best one so far.
+
+    The shorter is the deeper one. Looks find both wherever one of them is all that the
+    other does, and where a stack breaks off they miss the callers: of two functions,
+    one of which calls the other, the one that holds more of the work is the answer.
+
+    Args:
+        frames: The functions that ran.
+        found: Its length, how much of the work it holds, and its type.
+        best: Length, work and type of the best one so far.
+    """
+    if _calls(frames, best[2], found[2]):
+        return found[0] <= best[0] or found[1] >= best[1]
+    if _calls(frames, found[2], best[2]):
+        return found[0] < best[0] and found[1] > best[1]
+    return found[0] < best[0]
+
+
+def _calls(frames: FunctionFrames, caller: int, called: int) -> bool:
+    """Return whether one type of functions calls another, directly or not."""
+    below = called_by(frames.type == caller, frames.parent)
+    return bool((below & (frames.type == called)).any())
 
 
 class FunctionRuns(Frozen, frozen=True, dict=True):

@@ -49,6 +49,8 @@ __all__ = [
 ]
 
 _SYSTEM_CALL: Final = Pattern(SYSTEM_CALLS["SYSTEM_CALL"])
+#: A stretch of less than this share of the longest one shows nothing more.
+_WORTH_A_LOOK: Final = 0.01
 _NO_WINDOW: Final = Unavailable(
     code="NO_STEPS",
     reason="The recording holds no time to explain.",
@@ -308,7 +310,7 @@ class StepShares(Frozen, frozen=True):
         )
 
     def evidence(self, *owners: str, place: str = "any") -> tuple[Evidence, ...]:
-        """Return the longest stretches of some owners."""
+        """Return the longest stretches of some owners that are worth a look."""
         found = [
             (start, end, owner, where)
             for (owner, where), stretches in self.ranges.items()
@@ -316,6 +318,10 @@ class StepShares(Frozen, frozen=True):
             for start, end in stretches
         ]
         found.sort(key=lambda one: (one[0] - one[1], one[0]))
+        least = _WORTH_A_LOOK * max(
+            (end - start for start, end, *_ in found), default=0
+        )
+        found = [one for one in found if one[1] - one[0] >= least]
         return tuple(
             Evidence(
                 host=self.host,
@@ -431,6 +437,12 @@ def _shares(
     starts, ends = _bounds(profile, host, rows["window"])
     judged = Spans.from_events(starts, ends - starts)
     idle = {owner: spans & judged for owner, spans in instants.idle.items()}
+    # What an owner that is not known would have is not explained.
+    idle["unexplained"] = Spans.union_of(
+        spans
+        for owner, spans in idle.items()
+        if owner == "unexplained" or owner in accounted.missing
+    )
     done = {topic: spans & judged for topic, spans in _done(topics, device).items()}
     placed = {
         (name, place): part

@@ -92,7 +92,7 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
         level: How the memory in use is known: `recorded`; `replayed` where events do
             not report it, so that it is the sum of the events and older blocks are only
             partly seen; `recorded_since_start` where the allocator counts no older
-            blocks; `one_instant` where the file shows a single instant and no event.
+            blocks; `one_instant` where the file shows a single instant.
         timeline: Extremes and the peak, or every event.
         breakdown: Blocks that were alive at `breakdown_time_ms`; they add up to the
             memory in use then.

@@ -182,7 +182,7 @@ def _memory(view: MemoryView, facts: Facts, options: Options) -> Memory:
 
 
 def _level(view: MemoryView, facts: Facts) -> str:
-    if facts.held == len(view.memory.rows):
+    if facts.held and not np.ptp(view.time_ps):
         return "one_instant"
     if view.memory.replayed:
         return "replayed"

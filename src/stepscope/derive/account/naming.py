@@ -6,7 +6,6 @@ Definition: docs/where-a-steps-time-goes.md#names.
 from __future__ import annotations
 
 from functools import cache, cached_property
-from pathlib import PurePath
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -480,9 +479,7 @@ class Naming(Frozen, frozen=True, dict=True):
     def _place(self, kind: int) -> str:
         """Return the name of an event, of a function with its file and line."""
         found = None if self.frames is None else self.frames.names.get(kind)
-        if found is None or not found.file:
-            return str(self.names[kind])
-        return f"{found.function} ({PurePath(found.file).name}:{found.line})"
+        return str(self.names[kind]) if found is None else found.placed()
 
     def _around(self, spans: Spans) -> list[tuple[Name, int]]:
         """Say of long time without a cause what the program did around it."""
@@ -542,17 +539,20 @@ def naming(
     names, types = event_types["name"], handles(events, "type")
     on_host = absent(tracks["device"])
     driving = [track for track in host_classes.threads.tracks() if on_host[track]]
-    others = [track for track in host_classes.by_thread if track not in driving]
-    threads = (*driving, *others)
     of_program = of_the_program(event_types, event_kinds)
+    frames = None if isinstance(function_frames, Unavailable) else function_frames
+    framed = [] if frames is None else np.unique(frames.track).tolist()
+    # A thread with ranges of the program and nothing else has no class of time.
+    ranges = of_program & ~event_kinds.has(EventFlag.PYTHON_FRAME)
+    ranging = on_host & host_classes.rows.having(types, ranges)
+    others = (*host_classes.by_thread, *np.flatnonzero(ranging).tolist())
+    threads = tuple(dict.fromkeys((*driving, *others)))
     program = _program(threads, host_classes, of_program[types])
     # What only hands work on says nothing of where the program was.
     passing = np.isin(
         event_kinds.host_class,
         (HostClass.SYNC, HostClass.READ_BACK, HostClass.LAUNCH, HostClass.API),
     )
-    frames = None if isinstance(function_frames, Unavailable) else function_frames
-    framed = [] if frames is None else np.unique(frames.track).tolist()
     # TensorFlow numbers threads its own way: samples of the program's thread are on a
     # track beside that of its events.
     started = () if frames is None else frames.in_modules()

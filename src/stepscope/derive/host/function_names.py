@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -72,6 +73,14 @@ class FunctionName(Frozen, frozen=True, eq=True):
     file: str | None
     line: int | None
     library: bool | None
+
+    def placed(self) -> str:
+        """Return `load (train.py:12)`, as far as its place is known."""
+        if not self.file:
+            return self.function
+        file = PurePath(self.file).name
+        at = file if self.line is None else f"{file}:{self.line}"
+        return f"{self.function} ({at})"
 
 
 class FunctionNames(Frozen, frozen=True):

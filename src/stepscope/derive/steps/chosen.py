@@ -193,7 +193,7 @@ def choose_steps(step_candidates: StepCandidates, index: int) -> Steps:
 def _nothing_found(found: tuple[FoundSteps, ...]) -> str:
     tried = "no event with a step number, no numbered range, no stored line of steps"
     if not found:
-        return f"No steps were found: {tried}, and nothing that repeats."
+        return f"No steps were found: {tried}, and no ops or launches that repeat."
     best = max((each.candidate for each in found), key=lambda it: it.confidence)
     return (
         f"No steps were found: {tried}; the best repetition, {best.n} times "

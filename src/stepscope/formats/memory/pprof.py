@@ -42,7 +42,7 @@ _MOST: Final = 2**50
 _MOST_DEVICES: Final = 1024
 _LONGEST: Final = 512
 #: Memory of what carries no device: programs, whose code a device may hold.
-_NO_DEVICE: Final = "no device named"
+_NO_DEVICE: Final = "of no named device"
 #: Label `kind` of the code of a compiled program, which is of no device.
 _EXECUTABLE: Final = "executable"
 _PROGRAMS: Final = "compiled programs"

@@ -51,6 +51,9 @@ def read(source: HostFiles) -> TraceData:
         raise Malformed.at_offset(
             path, refused.offset, refused.what, _DUMP_AGAIN
         ) from refused
+    if isinstance(found, list):
+        # What torch.cuda.memory_snapshot() returns, stored by the program itself.
+        found = {"segments": found}
     if not isinstance(found, dict) or not isinstance(found.get("segments"), list):
         raise BadInput.at(
             path, "is a pickle without the segments of an allocator", _DUMP_AGAIN

@@ -11,7 +11,7 @@ import polars as pl
 
 from stepscope.advice.finding import Action, Fact, Finding
 from stepscope.advice.item import Item
-from stepscope.advice.judging.narrow import for_units
+from stepscope.advice.judging.narrow import for_kernels
 from stepscope.advice.judging.worked import (
     WORKED_READS,
     Worked,
@@ -125,15 +125,16 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     work = kernels_of(_ITEM, signals, thresholds, matrix_units=True)
     if isinstance(work, Finding):
         return work
+    worked = _worked(work, thresholds)
     return judge_kernels(
         _ITEM,
         signals,
         thresholds,
         work,
-        _worked(work, thresholds),
+        worked,
         warn=thresholds.units_warn,
         critical=thresholds.units_critical,
-        actions=for_units(ACTIONS, signals),
+        actions=for_kernels(ACTIONS, signals, work, worked.rows),
         facts=(
             Fact(name="eligible", value=work.share(_eligible(work)), unit="percent"),
         ),

@@ -377,9 +377,11 @@ def _left_to_do(
     cache = CACHE if "cache" in lacks else ()
     rest = () if cache else ANY_FETCH
     remaining = REMAINING if makers is None else makers.actions()
-    practice = TO_FETCH_AHEAD if "prefetch" in lacks else remaining
     whole = WHOLE_BATCHES if "vectorise" in lacks else ()
-    return (*cache, *whole, *practice, *rest)
+    # Fetching ahead suits every pipeline; a cache only what is small and not random.
+    if "prefetch" in lacks:
+        return (*whole, *TO_FETCH_AHEAD, *cache, *rest)
+    return (*cache, *whole, *remaining, *rest)
 
 
 def _note(fetching: InputSignals, verdict: Verdict, *, hidden: bool) -> str | None:

@@ -11,7 +11,7 @@ import polars as pl
 
 from stepscope.advice.finding import Action, Fact, Finding, Saving, Severity, Status
 from stepscope.advice.item import Item
-from stepscope.advice.judging.narrow import for_units
+from stepscope.advice.judging.narrow import for_kernels, for_units
 from stepscope.advice.judging.worked import at_measured_speed, measured_gain_ms
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.computing.kernel_work import kernel_work
@@ -285,8 +285,15 @@ def _measured(
         evidence=found.evidence,
         inputs=("device_activity", "precision", "tensor_cores"),
         saving_ms=_saving(signals, found, thresholds) if failed else None,
-        actions=for_units(ACTIONS, signals) if failed else (),
+        actions=_actions(signals, found) if failed else (),
     )
+
+
+def _actions(signals: Signals, found: PrecisionSignals) -> tuple[Action, ...]:
+    work = signals.of(kernel_work)
+    if isinstance(work, Unavailable) or work.label not in found.devices[:1]:
+        return for_units(ACTIONS, signals)
+    return for_kernels(ACTIONS, signals, work, _replaceable(work))
 
 
 def _share_of_time(signals: Signals, found: PrecisionSignals) -> float | None:

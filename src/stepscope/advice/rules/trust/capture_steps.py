@@ -98,8 +98,8 @@ _WORDS: Final = Words(
                     "step are not given."
                 ),
                 (
-                    "No steps were found, and nothing that repeats. Times per step are "
-                    "not given."
+                    "No steps were found: nothing marks them, and neither ops nor "
+                    "launches repeat. Times per step are not given."
                 ),
             ),
         ),

@@ -153,7 +153,9 @@ def _of_host(profile: ProfileData, host: str) -> dict[str, SetUp]:
         if not lengths[kind]:
             continue
         if kind == "over":
-            _, by_name = _held(over, calls)
+            # A program ends with many short calls.
+            short = (_recorded(profile, host, 0), _sampled(profile, host, 0))
+            _, by_name = _held(over, (*short, calls[-1]))
         elif kind == "captured":
             by_name = Counter()
         found[f"{host}:{device.device}"] = SetUp(

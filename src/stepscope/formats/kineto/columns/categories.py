@@ -88,6 +88,8 @@ _KNOWN_VENDORS: Final = frozenset({"cuda", "hip", "roc", "rocm"})
 _FOREIGN: Final = Pattern(
     r"(?:mtia|hpu|xpu|npu|mlu|musa|maca|ipu|tpu|glow|privateuse\w*?)(?:_|\Z)"
 )
+#: Arrows to the work of a device whose own events have no category.
+_TO_FOREIGN: Final = frozenset({"async_npu"})
 _LINKS: Final = frozenset({"fwdbwd", "forward_backward"})
 
 #: Ranges of the framework itself. The capitalised generations call them operators.
@@ -111,12 +113,17 @@ def class_of(phase: str | None, category: str | None) -> EventClass:
     return EventClass.NAME if phase == "M" else EventClass.UNKNOWN_PHASE
 
 
-def is_foreign(category: str | None) -> bool:
-    """Return whether a category is that of a device whose work is not understood.
+def is_foreign(phase: str | None, category: str | None) -> bool:
+    """Return whether an event shows work of a device that is not understood.
 
     A runtime whose calls alone are known counts: its device may have another category.
+    So does where an arrow to a device ends.
     """
     lower = (category or "").lower()
+    if phase == "f":
+        return lower in _TO_FOREIGN
+    if phase != "X":
+        return False
     api = _API.match(lower)
     if api is not None:
         return api["vendor"] not in _KNOWN_VENDORS

@@ -260,7 +260,7 @@ class _Gathering:
                 self._unknown["category"][where or "(none)"] += int(counts[number])
             elif found == EventClass.UNKNOWN_PHASE:
                 self._unknown["phase"][what or "(none)"] += int(counts[number])
-            if what == "X" and where is not None and is_foreign(where):
+            if where is not None and is_foreign(what, where):
                 self._unknown["foreign"][where] += int(counts[number])
         kind: NDArray[np.uint8] = of_pair[pair]
         for row in np.flatnonzero(kind == EventClass.INSTANT).tolist():

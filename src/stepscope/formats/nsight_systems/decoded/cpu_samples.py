@@ -49,6 +49,8 @@ _CALL: Final = re.compile(r"(?:cu|cuda|hip)[A-Z]\w*")
 _NOT_OWN: Final = re.compile(
     r"(?:lib)?cudart(?:_static_|::)|(?:_start|__libc_start_\w+)\Z|\[|0x[0-9a-f]"
 )
+#: Whose functions a compiler makes in the program's own file, from headers.
+_FROM_HEADERS: Final = ("std::", "__gnu_cxx::")
 #: Files whose functions are not the program's own.
 _INTERPRETER: Final = re.compile(r"(?:python|pypy)[\d.]*\w?(?:\.exe)?", re.IGNORECASE)
 _SHARED: Final = re.compile(r"\.(?:so|dll|dylib)\b|^\[", re.IGNORECASE)
@@ -172,15 +174,21 @@ def _place(
     is_library = _SHARED.search(file) or _INTERPRETER.fullmatch(file) or not file
     if is_library or not function or _NOT_OWN.match(function):
         return _Place.LIBRARY, ""
-    return _Place.OWN, f"${file}!{_without_types(function)}"
+    name = _without_types(function)
+    if name.startswith(_FROM_HEADERS):
+        return _Place.LIBRARY, ""
+    return _Place.OWN, f"${file}!{name}"
 
 
 def _without_types(function: str) -> str:
-    """Return `ns::solve<float>` of `void ns::solve<float>(int, float*) const`."""
-    if "operator" in function:
-        return function
+    """Return `ns::solve<float>` of `void ns::solve<float>(int, float*) const`.
+
+    An operator keeps its arguments: its own name may hold brackets.
+    """
     depth, begin = 0, 0
     for at, letter in enumerate(function):
+        if depth == 0 and function.startswith("operator", at):
+            return function[begin:]
         if letter == "(" and depth == 0 and at > begin:
             return function[begin:at]
         if letter in "<(":

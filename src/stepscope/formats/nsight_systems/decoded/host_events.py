@@ -30,6 +30,11 @@ _NESTED: Final = (59, 70)
 _SPANS: Final = (60, 71)
 #: What PyTorch writes after the name of a range: ids, and shapes of the operands.
 _SUFFIX: Final = r"^(.+?), ((?:seq|op_id|sizes|input_op_ids) = .*)$"
+#: What PyProf and DLProf write around a call of PyTorch, with its operands, and where
+#: the program called it: a line of each caller, and the stack of functions.
+_CALLED: Final = r"^\{'mod': '([^']+)', 'op': '([^']+)'"
+_CALLER: Final = r"^\{'traceMarker': \['([^']+)'"
+_STACK: Final = r"'funcStack': '[^']*?([^'/]+)'\}"
 #: Nodes of the graph of gradients, which carry no namespace.
 _GRADIENT: Final = r"^[A-Za-z]\w*Backward\d*$"
 
@@ -152,7 +157,8 @@ def _ranges(
     )
     text = pl.coalesce("text", "of_id", pl.format("#{}", "textId"))
     named = closed.join(known, on="textId", how="left", maintain_order="left")
-    named = named.with_columns(whole=text).with_columns(
+    named = named.with_columns(whole=text)
+    named = named.with_columns(whole=_of_pyprof(pl.col("whole"))).with_columns(
         plain=pl.col("whole").str.extract(_SUFFIX, 1),
         suffix=pl.col("whole").str.extract(_SUFFIX, 2),
     )
@@ -164,6 +170,15 @@ def _ranges(
         seq=suffix.str.extract(r"\bseq = ([0-9]{1,18})").cast(pl.Int64),
         sizes=suffix.str.extract(r"\bsizes = (\[.*?\])(?:, [a-z_]+ = |$)"),
     ).drop("whole", "plain", "suffix", "of_id")
+
+
+def _of_pyprof(text: pl.Expr) -> pl.Expr:
+    """Return `torch.nn.functional.linear`, or `cuda (train.py:34)`, of such a range."""
+    return pl.coalesce(
+        pl.format("{}.{}", text.str.extract(_CALLED, 1), text.str.extract(_CALLED, 2)),
+        pl.format("{} ({})", text.str.extract(_STACK), text.str.extract(_CALLER)),
+        text,
+    )
 
 
 def _said_of_ranges() -> pl.Expr:

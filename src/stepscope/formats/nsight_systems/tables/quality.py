@@ -11,8 +11,17 @@ import polars as pl
 from stepscope.formats.nsight_systems.database.connection import EXPORT_AGAIN
 from stepscope.formats.nsight_systems.database.declared import PRIVATE
 from stepscope.formats.nsight_systems.tables.clocks import device_clock_notes
-from stepscope.formats.nsight_systems.tables.unused import IN_DOUBT, unused_devices
-from stepscope.trace.quality import DEVICE_IN_DOUBT, QualityNote, notes_frame
+from stepscope.formats.nsight_systems.tables.unused import (
+    CALLS_SEEN,
+    IN_DOUBT,
+    unused_devices,
+)
+from stepscope.trace.quality import (
+    DEVICE_CALLED,
+    DEVICE_IN_DOUBT,
+    QualityNote,
+    notes_frame,
+)
 from stepscope.trace.reading.shared_notes import launch_and_copy_notes
 from stepscope.trace.reading.texts import shortened
 from stepscope.units import PS_PER_NS, duration_text
@@ -209,11 +218,11 @@ def _devices(recording: Recording) -> Iterator[QualityNote]:
 
 def _in_doubt(recording: Recording, activity: Activity) -> Iterator[QualityNote]:
     why = None if activity.frame.height else unused_devices(recording)
-    if why in IN_DOUBT:
+    if why is not None and (why in IN_DOUBT or why == CALLS_SEEN):
         yield QualityNote(
-            kind=DEVICE_IN_DOUBT,
+            kind=DEVICE_CALLED if why == CALLS_SEEN else DEVICE_IN_DOUBT,
             severity="warning",
-            count=len(recording.gpus.listed),
+            count=len(recording.gpus.listed) or None,
             scope="file",
             message=why.reason,
             remedy=why.remedy,

@@ -12,7 +12,7 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from stepscope.formats.nsight_systems.decoded.recording import Recording
 
-__all__ = ["IN_DOUBT", "unused_devices"]
+__all__ = ["CALLS_SEEN", "IN_DOUBT", "unused_devices"]
 
 _NO_GPU: Final = Unavailable(
     code="NO_DEVICE_PLANE",
@@ -35,6 +35,16 @@ _CALLS_LOST: Final = Unavailable(
     remedy="Let the program run to its end under `nsys profile --trace=cuda,nvtx`, "
     "with an Nsight Systems that knows the driver.",
 )
+#: Why there is no work of a device that the program certainly called.
+CALLS_SEEN: Final = Unavailable(
+    code="NO_DEVICE_PLANE",
+    reason="Samples found the program in calls of CUDA that give a device work, and "
+    "neither that work nor these calls were recorded.",
+    remedy="Let the program run to its end under `nsys profile --trace=cuda,nvtx`, "
+    "with an Nsight Systems that knows the driver, and look at what it printed.",
+)
+#: How samples name a call of CUDA or HIP.
+_SAMPLED: Final = r"^\$<[^>]*>!((?:cu|hip)\w*)$"
 #: Why there is no work of a device of which nothing says whether it was used.
 IN_DOUBT: Final = (_NEVER_CALLED, _CALLS_LOST)
 #: What Nsight Systems notes, whatever the severity, where calls may be missing.
@@ -49,11 +59,13 @@ def unused_devices(recording: Recording) -> Unavailable | None:
     That the program gave them none needs calls that were recorded whole.
     """
     calls = recording.host.calls
-    if calls.is_empty():
-        return _NEVER_CALLED if recording.gpus.listed else _NO_GPU
     texts = pl.Series(recording.names.texts(), dtype=pl.String)
     if gives_work(texts.gather(calls["name"].unique().sort())):
         return None
+    if gives_work(texts.str.extract(_SAMPLED).drop_nulls()):
+        return CALLS_SEEN
+    if calls.is_empty():
+        return _NEVER_CALLED if recording.gpus.listed else _NO_GPU
     notes = recording.export.frame("DIAGNOSTIC_EVENT")["text"].drop_nulls()
     if recording.gpus.listed and notes.str.contains(_LOST).any():
         return _CALLS_LOST
