@@ -293,11 +293,12 @@ class Naming(Frozen, frozen=True, dict=True):
             waits,
             types=self.types,
             nameless=self.marks | self.passing,
+            frames=self.frames,
             by=track,
         )
         if found is None:
             return parts
-        told = f"while {found[0]} is in {self.names[found[1]]}"
+        told = f"while {found[0]} is in {self._place(found[1])}"
         return [
             (Name(f"{name.name}, {told}") if name.function else name, time)
             for name, time in parts
@@ -480,8 +481,8 @@ class Naming(Frozen, frozen=True, dict=True):
     def _place(self, kind: int) -> str:
         """Return the name of an event, of a function with its file and line."""
         found = None if self.frames is None else self.frames.names.get(kind)
-        if found is None or not found.file:
-            return str(self.names[kind])
+        if found is None or not found.file or found.line is None:
+            return str(self.names[kind] if found is None else found.function)
         return f"{found.function} ({PurePath(found.file).name}:{found.line})"
 
     def _around(self, spans: Spans) -> list[tuple[Name, int]]:
