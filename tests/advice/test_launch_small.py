@@ -203,6 +203,7 @@ def test_ops_without_their_table_cannot_tell() -> None:
 
 def group(**fields: Any) -> WorkGroup:
     usual = {"name": "Mul", "has_op": True, "per_step": 60.0, "mean_ps": 19.0 * US}
+    usual["short_name"] = fields.get("name", "Mul")
     return WorkGroup(**(usual | {"percent": 11.0, "count_percent": 20.0} | fields))
 
 
@@ -224,6 +225,45 @@ def test_each_limit_decides(
     given = {small_kernels: {"vm:0": (group(**fields),)}}
     signals = signals_of(shares(launch=launch_ms), given)
     assert evaluate(signals, THRESHOLDS).status == status
+
+
+def test_kernels_of_one_template_are_named_once(signals_of: Any, shares: Any) -> None:
+    """Of 200 kernels 130 are of one template: its name stood twice in one sentence."""
+    bare = "at::native::vectorized_elementwise_kernel"
+    groups = (
+        group(name="cat_kernel", has_op=False, per_step=70.0, percent=12.0),
+        *(
+            group(name=f"{bare}<4, {of}>", short_name=bare, has_op=False, per_step=65.0)
+            for of in ("CUDAFunctor_add<float>", "MulFunctor<float>")
+        ),
+    )
+    one = shares(launch=0.31)
+    found = evaluate(signals_of(one, {small_kernels: {"vm:0": groups}}), THRESHOLDS)
+    assert [(it.name, it.detail) for it in found.parts] == [
+        (bare, "kernel"),
+        ("cat_kernel", "kernel"),
+    ]
+    # 22 and 12 % of what a device computes: 10 ms less 0.31.
+    percents = [it.share_percent for it in found.parts]
+    assert percents == pytest.approx([22 * 0.969, 12 * 0.969])
+    said = f"200 tiny kernels a step, most of them {bare}"
+    assert lead_sentence(found).startswith(said)
+
+
+def test_kernels_lose_their_arguments_and_types_in_a_short_name() -> None:
+    """Two kernels of a template in the place of one: 1,000 of each."""
+    lines = [
+        (track, f"void mul<{at % 2}>(float*)" if name == MUL[0] else name, *rest)
+        for at, (track, name, *rest) in enumerate(starved())
+    ]
+    lines = [
+        (*line[:4], {k: v for k, v in line[4].items() if k != "tf_op"})
+        if len(line) > 4
+        else line
+        for line in lines
+    ]
+    (part,) = findings(lines)[RULE].parts
+    assert (part.name, part.detail) == ("mul", "kernel")
 
 
 def test_waits_that_lost_records_may_be_cannot_tell(

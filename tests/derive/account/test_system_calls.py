@@ -254,3 +254,41 @@ def test_where_the_system_says_what_for_the_call_owns_the_wait(tmp_path: Path) -
     found = owned_us(profile)
     assert found["input"] == 5_000
     assert "sync" not in found
+
+
+@pytest.mark.parametrize(
+    ("until_us", "told"),
+    [
+        (5_520, "pthread_join, while thread 2 is in decode"),
+        # Of the wait less than half.
+        (3_020, "pthread_join"),
+    ],
+)
+def test_a_wait_for_a_thread_that_only_samples_show_names_its_function(
+    tmp_path: Path, until_us: int, told: str
+) -> None:
+    """The loader named a range once, before: looks each 500 µs find it on a core."""
+    at = range(1_020, until_us + 1, 500)
+    stack = ("inflate", "decode(char*)", "main")
+    tables = {
+        "COMPOSITE_EVENTS": [
+            {"id": number, "start": start * 1000, "globalTid": LOADER}
+            for number, start in enumerate(at, 1)
+        ],
+        "SAMPLING_CALLCHAINS": [
+            {
+                "id": number,
+                "symbol": symbol,
+                "module": "/usr/lib/libz.so" if symbol == "inflate" else "/home/me/go",
+                "unresolved": None,
+                "stackDepth": depth,
+            }
+            for number, _ in enumerate(at, 1)
+            for depth, symbol in enumerate(stack)
+        ],
+    }
+    waits = {"OSRT_API": [asked("pthread_join", 1_020, 6_020)]}
+    named_once = {NVTX: [span("begin", 100_000, 110_000, globalTid=LOADER)]}
+    profile = loop(tmp_path, **named_once, **waits, **tables)
+    assert owned_us(profile)["sync"] == pytest.approx(5_000, abs=1)
+    assert named(profile, "sync") == [told]

@@ -12,12 +12,14 @@ import polars as pl
 
 from stepscope.derive.intervals.nesting import nest_subset
 from stepscope.derive.step_time.host_codes import HostCode
+from stepscope.xspace.samples_line import SamplesLine
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
+    from stepscope.derive.host.function_frames import FunctionFrames
     from stepscope.derive.intervals.spans import Spans
     from stepscope.derive.step_time.host_classes import HostClasses
 
@@ -34,11 +36,21 @@ _MOST: Final = 0.5
 
 
 def host_threads(tracks: pl.DataFrame) -> dict[int, str]:
-    """Return the name of each thread of a host by row of tracks."""
+    """Return the name of each thread of a host by row of tracks.
+
+    A thread of which nothing but samples was recorded has their row.
+    """
     named = tracks.with_row_index("row").filter(
-        pl.col("device").is_null(), pl.col("kind") == "thread"
+        pl.col("device").is_null(), pl.col("kind").is_in(["thread", "samples"])
     )
-    return dict(named.select("row", "name").iter_rows())
+    found = {}
+    for row, kind, line, name in named.select("row", "kind", "id", "name").rows():
+        samples = SamplesLine.of(line, name) if kind == "samples" else None
+        if kind == "thread":
+            found[row] = name
+        elif samples is not None and samples.kind == "functions":
+            found[row] = samples.thread_name
+    return found
 
 
 def awaited(
@@ -48,9 +60,13 @@ def awaited(
     *,
     types: NDArray[np.int32],
     nameless: NDArray[np.bool_],
+    frames: FunctionFrames | None,
     by: int,
 ) -> tuple[str, int] | None:
     """Return the thread and the type of event that most of some waits passed with.
+
+    Where no event tells it, the innermost functions of the other threads do: a call
+    such as `pthread_join` waits for a thread of which nothing else may be recorded.
 
     Args:
         classes: What each thread does.
@@ -58,6 +74,7 @@ def awaited(
         waits: The waits.
         types: Row of event_types by row of events.
         nameless: By row of event_types: whether it says nothing of what is done.
+        frames: The functions that ran; None where none were recorded.
         by: Row of tracks of the thread that waits.
     """
     found: list[tuple[int, str, int]] = []
@@ -79,7 +96,28 @@ def awaited(
         np.add.at(total, place, own)
         most = int(total.argmax())
         found.append((int(total[most]), name, int(kind[most])))
-    longest = max(found, default=None)
-    if longest is None or longest[0] < _MOST * waits.length_ps:
-        return None
-    return longest[1:]
+    others = {it: name for it, name in threads.items() if name != threads.get(by)}
+    for told in (found, [] if frames is None else _functions(frames, others, waits)):
+        longest = max(told, default=None)
+        if longest is not None and longest[0] >= _MOST * waits.length_ps:
+            return longest[1:]
+    return None
+
+
+def _functions(
+    frames: FunctionFrames, threads: Mapping[int, str], waits: Spans
+) -> list[tuple[int, str, int]]:
+    """Return of each thread the function that was innermost for most of some waits."""
+    time = waits.within(frames.start_ps, frames.end_ps)
+    own = time.copy()
+    inside = frames.parent >= 0
+    np.subtract.at(own, frames.parent[inside], time[inside])
+    found = []
+    for track in np.unique(frames.track[time > 0]).tolist():
+        mine = np.flatnonzero((frames.track == track) & (time > 0))
+        kind, place = np.unique(frames.type[mine], return_inverse=True)
+        total = np.bincount(place, weights=own[mine]).astype(np.int64)
+        most = int(total.argmax())
+        if track in threads:
+            found.append((int(total[most]), threads[track], int(kind[most])))
+    return found

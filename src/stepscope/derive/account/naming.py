@@ -292,11 +292,12 @@ class Naming(Frozen, frozen=True, dict=True):
             waits,
             types=self.types,
             nameless=self.marks | self.passing,
+            frames=self.frames,
             by=track,
         )
         if found is None:
             return parts
-        told = f"while {found[0]} is in {self.names[found[1]]}"
+        told = f"while {found[0]} is in {self._place(found[1])}"
         return [
             (Name(f"{name.name}, {told}") if name.function else name, time)
             for name, time in parts

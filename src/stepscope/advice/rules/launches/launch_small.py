@@ -5,6 +5,7 @@ Definition: docs/advice/launch_small.md.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -257,14 +258,7 @@ def _finding_of_device(
         value=percent,
         threshold=thresholds.small_share if starved else thresholds.small_info,
         devices=(shares.label,),
-        parts=tuple(
-            Part(
-                name=one.name,
-                detail=None if one.has_op else "kernel",
-                share_percent=one.percent * shares.percent(*_COMPUTE) / 100,
-            )
-            for one in sorted(small, key=lambda one: -one.per_step)[:_SHOWN]
-        ),
+        parts=_parts_of_device(small, shares.percent(*_COMPUTE)),
         facts=(
             Fact(name="kernels", value=_sum(small), unit="count"),
             Fact(name="all_kernels", value=_sum(work.every), unit="count"),
@@ -280,6 +274,28 @@ def _finding_of_device(
         actions=fitting(ACTIONS, signals) if failed else (),
         # The device waits for launches, and that finding promises the time.
         explained_by=("launch.delay",) if starved else (),
+    )
+
+
+def _parts_of_device(
+    groups: tuple[WorkGroup, ...], compute_percent: float
+) -> tuple[Part, ...]:
+    """Return the groups with most kernels; those of one function are one part.
+
+    Kernels of one C++ template differ in their arguments alone, which no sentence has
+    room for: it named the same function twice.
+    """
+    alike: dict[tuple[str, bool], list[WorkGroup]] = defaultdict(list)
+    for one in groups:
+        alike[one.short_name, one.has_op].append(one)
+    most = sorted(alike.items(), key=lambda item: -_sum(tuple(item[1])))
+    return tuple(
+        Part(
+            name=of[0].name if len(of) == 1 else name,
+            detail=None if has_op else "kernel",
+            share_percent=sum(one.percent for one in of) * compute_percent / 100,
+        )
+        for (name, has_op), of in most[:_SHOWN]
     )
 
 

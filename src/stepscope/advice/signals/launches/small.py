@@ -9,6 +9,7 @@ import polars as pl
 
 from stepscope.advice.signals.signal import signal
 from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.device.kernel_names import plain_name
 from stepscope.derive.device.kernels import kernels
 from stepscope.derive.host.op_events import host_op_events
 from stepscope.derive.intervals.spans import Spans
@@ -43,6 +44,7 @@ class WorkGroup(Frozen, frozen=True):
 
     Attributes:
         name: The op type, or the kernel.
+        short_name: The same, of a kernel without its arguments and types.
         has_op: Whether it is an op type.
         per_step: Mean number in a step.
         mean_ps: Mean duration.
@@ -52,6 +54,7 @@ class WorkGroup(Frozen, frozen=True):
     """
 
     name: str
+    short_name: str
     has_op: bool
     per_step: float
     mean_ps: float
@@ -114,6 +117,7 @@ def _groups(rows: pl.DataFrame, steps: int) -> tuple[WorkGroup, ...]:
     return tuple(
         WorkGroup(
             name=row["group"],
+            short_name=row["group"] if row["has_op"] else plain_name(row["group"]),
             has_op=row["has_op"],
             per_step=row["count"] / steps,
             mean_ps=row["total_ps"] / row["count"],
