@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stepscope.advice.finding import Action
-from stepscope.advice.judging.library_work import LibraryWork
+from stepscope.advice.judging.work_actions import LibraryWork
 from stepscope.advice.registry import RULES
 
 if TYPE_CHECKING:

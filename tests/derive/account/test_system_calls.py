@@ -259,7 +259,7 @@ def test_where_the_system_says_what_for_the_call_owns_the_wait(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("until_us", "told"),
     [
-        (5_520, "pthread_join, while thread 2 is in decode"),
+        (5_520, "pthread_join, while thread 2 is in decode (go)"),
         # Of the wait less than half.
         (3_020, "pthread_join"),
     ],

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.finding import Action, Finding
 from stepscope.advice.item import Item
-from stepscope.advice.judging.collecting import BY_HAND, FEWER_OBJECTS, FREEZE
 from stepscope.advice.judging.owned import (
     OWNED_READS,
     Owned,
@@ -17,6 +16,7 @@ from stepscope.advice.judging.owned import (
     owned_finding,
     shares_of,
 )
+from stepscope.advice.judging.work_actions import BY_HAND, FEWER_OBJECTS, FREEZE
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.enclosing import function_runs
 from stepscope.advice.signals.running.by_hand import collected_by_hand

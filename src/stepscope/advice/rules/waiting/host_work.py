@@ -16,7 +16,6 @@ from stepscope.advice.finding import (
     Saving,
 )
 from stepscope.advice.item import Item
-from stepscope.advice.judging.collecting import COLLECTING
 from stepscope.advice.judging.host_functions import (
     FUNCTION_READS,
     OWNER,
@@ -24,7 +23,6 @@ from stepscope.advice.judging.host_functions import (
     has_ops,
     host_functions,
 )
-from stepscope.advice.judging.library_work import LIBRARY_KINDS
 from stepscope.advice.judging.ops_of_functions import OPS_READS, rule_of_ops
 from stepscope.advice.judging.owned import (
     OWNED_READS,
@@ -42,7 +40,9 @@ from stepscope.advice.judging.work_actions import (
     ACTIONS,
     ASKS,
     CALLED_BACK,
+    COLLECTING,
     EXCHANGES,
+    LIBRARY_KINDS,
     ONCE,
     PIPELINE,
     PREDICTS,

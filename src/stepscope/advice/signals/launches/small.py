@@ -44,7 +44,7 @@ class WorkGroup(Frozen, frozen=True):
 
     Attributes:
         name: The op type, or the kernel.
-        short_name: The same, of a kernel without its arguments and types.
+        short_name: The op type, or the kernel's name without its arguments and types.
         has_op: Whether it is an op type.
         per_step: Mean number in a step.
         mean_ps: Mean duration.
