@@ -208,7 +208,7 @@ function Workers({ data }: { data: InputPipelineResult }) {
   if (data.worker_functions.length === 0 && !(why && awaited)) return null;
   return (
     <section class="panel" aria-label="Worker processes">
-      <h2>Worker processes: what makes the batches</h2>
+      <h2>Worker processes</h2>
       {why ? (
         <p><Prose text={`${why.reason} ${why.remedy}`} /></p>
       ) : (
