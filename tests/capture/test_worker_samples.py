@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import textwrap
@@ -312,6 +313,9 @@ def test_why_workers_were_not_looked_at_is_said_and_nothing_else_stops(
 def test_without_workers_nothing_is_said_of_them(tmp_path: Path) -> None:
     told = run(tmp_path, "tell(recorded(4, lambda _: busy(0.05)))")
     assert told.warnings == []
+    assert told.profile.table(told.profile.hosts[0], "environment")["cores"].item() == (
+        len(os.sched_getaffinity(0))
+    )
     why = told.workers()
     assert isinstance(why, Unavailable)
     assert why.code == "NO_SAMPLES"
