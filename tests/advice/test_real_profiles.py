@@ -53,7 +53,10 @@ def test_healthy_runs_pass(name: str, shared_profile: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "share"), [("input_bound", 48.05), ("sequential_map", 57.36)]
+    # Of all steps of the second one 57.36 %; its first one is cold, 184 ms after which
+    # no other takes more than 63 ms, and is left out.
+    ("name", "share"),
+    [("input_bound", 48.05), ("sequential_map", 66.73)],
 )
 def test_starved_runs_on_the_cpu_are_critical(
     name: str, share: float, shared_profile: Any
