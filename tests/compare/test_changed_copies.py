@@ -64,9 +64,10 @@ def test_a_shorter_wait_for_input_is_all_that_changed(
     assert found.new.steps == steps
     assert found.step_time is not None
     lost = -found.step_time.change_ms
-    # Each step lost 3 ms, save those without a long wait; one wait may lie outside.
+    # Each step lost 3 ms, save those without a long wait; one wait may lie outside, and
+    # one in the first step, a cold start, which is left out.
     assert lost * steps / 3 == pytest.approx(round(lost * steps / 3), abs=1e-6)
-    assert count - 1 <= round(lost * steps / 3) <= count
+    assert count - 2 <= round(lost * steps / 3) <= count
     changes = {one.name: one.change_ms for one in found.owners or ()}
     assert changes.pop("input") == pytest.approx(-lost, abs=1e-6)
     assert changes == pytest.approx(dict.fromkeys(changes, 0.0), abs=1e-6)

@@ -55,18 +55,17 @@ def test_the_gain_of_a_graph_lies_in_what_the_launches_promised(
 def test_a_pipeline_that_was_mended_gains_what_was_promised(
     against: Against,
 ) -> None:
-    # The README beside the data gives the mean markers: 52.116 and 10.634 ms.
+    # The README beside the data gives the mean markers: 52.116 and 10.634 ms. Without
+    # the first of the slow ones, a cold start of 184 ms, they take 45.187 ms.
     found = against("tf_cpu/healthy", "tf_cpu/sequential_map")
     assert found.step_time is not None
-    assert found.step_time.change_ms == pytest.approx(10.634 - 52.116, rel=0.05)
+    assert found.step_time.change_ms == pytest.approx(10.634 - 45.187, rel=0.05)
     owners = {one.name: one for one in found.owners or ()}
     assert found.owners is not None
     assert found.owners[0].name == "input"
     assert owners["input"].certain
     assert {one.id: one.change for one in found.findings}["input.bound"] == "gone"
     (outcome,) = (one for one in found.promises if one.measured_ms is not None)
-    # The mean gain is more than the mean wait: of the recorded steps the first lasts
-    # 184 ms, 130 more than others that wait. By chance it is no more than was promised.
     assert outcome.verdict == "inside"
 
 

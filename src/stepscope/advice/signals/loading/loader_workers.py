@@ -102,7 +102,7 @@ def loader_workers(
     return found
 
 
-@signal(seldom=True)
+@signal("environment", "event_types", seldom=True)
 def machine_cores(profile: ProfileData, _: Thresholds) -> dict[str, int]:
     """Return how many cores the program may use, of each host that says so."""
     found = {host: usable_cores(profile, host) for host in profile.hosts}
