@@ -17,9 +17,16 @@ import statistics
 import sys
 import tempfile
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
-from measured_process import Measurement, ProgramFailed, make_ready, measure
+from measured_process import (
+    Measurement,
+    ProgramFailed,
+    measure,
+    read_whole,
+    second_of_two,
+)
 from pages import machine, replace_section
 from profiles import GPU_EVENTS, NoProfile, gpu_shaped
 
@@ -83,7 +90,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         profile = gpu_shaped(options.events)
         pairs = [
-            (measured(REPORT, profile), measured(WITHOUT, profile))
+            (
+                second_of_two(partial(measured, REPORT, profile)),
+                second_of_two(partial(measured, WITHOUT, profile)),
+            )
             for _ in range(options.runs)
         ]
     except (NoProfile, ProgramFailed) as reason:
@@ -98,7 +108,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def measured(program: str, profile: Path) -> Measurement:
     """Run one of the programs in a process of its own."""
-    make_ready(profile)
+    read_whole(profile)
     with tempfile.TemporaryDirectory() as folder:
         return measure(
             [sys.executable, "-c", program, str(profile)],

@@ -22,7 +22,7 @@ from functools import partial
 from pathlib import Path
 
 import in_browser
-from measured_process import make_ready
+from measured_process import read_whole
 from pages import machine, replace_section
 from peer import NoPeer, say, stepscope, versions, xprof
 from profiles import GPU_EVENTS, NoProfile, gpu_shaped
@@ -270,7 +270,7 @@ def growth(side: Side, profile: Path, requests: int) -> str:
 def started(side: Side, profile: Path) -> Iterator[Served]:
     """A fresh server over a log directory of its own."""
     with fresh_logdir(profile) as logdir, tempfile.TemporaryDirectory() as home:
-        make_ready(profile)
+        read_whole(profile)
         command = partial(side.command, logdir)
         with serving(command, environment_of(Path(home))) as server:
             yield server
