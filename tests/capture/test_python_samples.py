@@ -312,6 +312,18 @@ def test_an_interval_that_the_program_sets_stays(tmp_path: Path) -> None:
         sys.setswitchinterval(usual)
 
 
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("version", [0x030B_09F0, 0x030C_01F0, 0x030D_00F0])
+def test_without_compiled_kernels_programs_of_newer_pythons_are_left_alone(
+    monkeypatch: pytest.MonkeyPatch, *, compiled: bool, version: int
+) -> None:
+    monkeypatch.setattr(python_samples.wire, "COMPILED", compiled)
+    monkeypatch.setattr(python_samples.sys, "hexversion", version)
+    why = PythonSamplesCollector().available()
+    assert (why is None) is (compiled or version < 0x030C_0000)
+    assert why is None or "C compiler" in why.remedy
+
+
 def test_a_stop_without_a_start_gives_nothing() -> None:
     assert PythonSamplesCollector().stop() == (b"", (), False)
 

@@ -11,6 +11,7 @@ Definition: docs/definitions/host-time.md#functions.
 from __future__ import annotations
 
 import platform
+import sys
 import threading
 from collections import deque
 from pathlib import Path
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from stepscope._core import recorder
+from stepscope._core import recorder, wire
 from stepscope.capture.collectors.contract import Collected
 from stepscope.capture.collectors.core_time import CoreClocks, CoreTime
 from stepscope.capture.collectors.looking.turns import turns
@@ -34,6 +35,7 @@ from stepscope.capture.ground.annotating import annotating
 from stepscope.capture.ground.encoding import OWN_THREADS, ThreadNames, native_id
 from stepscope.capture.ground.functions import FunctionNames, LinesOfCode
 from stepscope.capture.ground.spool import Fragment
+from stepscope.unavailable import Unavailable
 from stepscope.xspace.samples_line import (
     AWAKE,
     OTHER_THREADS,
@@ -54,13 +56,14 @@ if TYPE_CHECKING:
     from stepscope.capture.ground.clock import ClockPair
     from stepscope.capture.ground.functions import CodeLine
     from stepscope.capture.ground.options import ProfilerOptions
-    from stepscope.unavailable import Unavailable
     from stepscope.xspace.samples_line import SamplesKind
     from stepscope.xspace.writing.builders import PlaneBuilder
 
 __all__ = ["PythonSamplesCollector"]
 
 _PS_PER_NS: Final = 1000
+#: From Python 3.12 on an uncompiled look is left out.
+_CRASHES: Final = 0x030C_0000
 #: More looks than this do not wait for a flush: it comes five times a second.
 _RING_LOOKS: Final = 4_096
 #: Frames are stored so often: what they are written into costs more than they do.
@@ -135,8 +138,19 @@ class PythonSamplesCollector:
         self._failure = ""
 
     def available(self) -> Unavailable | None:
-        """Return None: `python_sampling_hz` alone decides whether it records."""
-        return None
+        """Return None, save where a look could end the program.
+
+        Compiled, nothing else runs while frames of other threads are held. Uncompiled,
+        threads of Python 3.12.1 crashed now and then, and of 3.11 never did.
+        """
+        if wire.COMPILED or sys.hexversion < _CRASHES:
+            return None
+        return Unavailable(
+            code="NOT_RECORDED",
+            reason="Without compiled kernels a look at the functions of a running "
+            "program can end it, on Python 3.12 and newer.",
+            remedy="Install a C compiler, and install stepscope again.",
+        )
 
     def start(self, options: ProfilerOptions, clock: ClockPair) -> None:
         """Begin to look, unless every call is recorded or the options say never."""
