@@ -110,12 +110,13 @@ def comparison(view: View, run: str) -> Iterator[Told]:
 
 
 def area(view: View, run: str) -> Iterator[Told]:
-    """Whose time the measured steps are: all but the last, whose end nothing marks."""
+    """Whose time the measured steps are: neither a cold first one nor the open end."""
     timeline = Timeline(view)
     view.go("overview_page", run=run)
     steps = asked(timeline, "catalogue", run=run)["steps"]
     assert ["open_end" in each["flags"] for each in steps].index(True) == len(steps) - 1
-    timeline.open(run, sel=f"area:{steps[0]['start_ps']}:{steps[-1]['start_ps']}")
+    first = next(each for each in steps if "warm_up" not in each["flags"])
+    timeline.open(run, sel=f"area:{first['start_ps']}:{steps[-1]['start_ps']}")
     for name, _, share in texts(view, "table.sums >> nth=0 >> tr"):
         yield f"owner {name}, share", share
 

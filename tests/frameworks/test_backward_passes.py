@@ -106,7 +106,11 @@ def test_steps_end_with_the_backward_pass_where_no_optimizer_steps(
 
 
 @pytest.mark.parametrize(
-    ("kind", "steps"), [("optimizer", list(range(11, 21))), ("inference", [])]
+    ("kind", "steps"),
+    [
+        ("optimizer", list(range(11, 21))),
+        pytest.param("inference", [], marks=pytest.mark.thorough),
+    ],
 )
 def test_passes_are_no_steps_where_an_optimizer_steps_or_none_are_run(
     kind: str, steps: list[int], tmp_path: Path
@@ -118,6 +122,7 @@ def test_passes_are_no_steps_where_an_optimizer_steps_or_none_are_run(
     assert "backward passes" not in done.stderr
 
 
+@pytest.mark.thorough
 def test_an_error_in_a_pass_shows_the_programs_frames_alone(tmp_path: Path) -> None:
     """The 46th turn fails: its pass would end step 13, of 11 to 20."""
     alone = run(tmp_path, "fails", 120).stderr

@@ -105,7 +105,9 @@ def finding_of(said: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("how", ["fork", "spawn"])
+@pytest.mark.parametrize(
+    "how", ["fork", pytest.param("spawn", marks=pytest.mark.thorough)]
+)
 def test_the_transform_that_holds_the_workers_is_said_first(
     tmp_path: Path, how: str
 ) -> None:
