@@ -36,6 +36,12 @@ def beside(*, from_us: float, dur_us: float) -> list[Any]:
     ]
 
 
+def slowed(lines: list[Any]) -> tuple[float, float]:
+    """What a step may lose to input threads, and what it loses for sure, in ms."""
+    (found,) = signals(lines).of(slowed_by_input).values()
+    return found.most_ms, found.full_ms
+
+
 def compiling(dur_us: float) -> Saving:
     """What a step of 10 ms gains that compiles for so long."""
     lines = on_host(lead_us=dur_us + 50.0)
@@ -94,10 +100,12 @@ def test_what_is_gained_for_sure_stays() -> None:
 def test_input_threads_take_cores_from_the_steps_own_work() -> None:
     """Of 6.9 ms of ops 3 ms run beside one input thread: on 2 cores a third of that."""
     lines = starved(wait_us=3000.0) + beside(from_us=5000.0, dur_us=3000.0)
-    assert signals(lines + cores(2)).of(slowed_by_input) == {"vm": pytest.approx(1.0)}
+    assert slowed(lines + cores(2)) == pytest.approx((1.0, 1.0))
     found = findings(lines + cores(2), devices=None)["input.bound"]
     assert found.saving_ms is not None
     assert found.saving_ms.high == pytest.approx(3.6 + 1.0)
+    # That thread and the step's keep both cores busy: half of it is in the low end.
+    assert found.saving_ms.low == pytest.approx((3.6 + 1.0) / 2)
     # How many cores there are must be known.
     assert signals(lines).of(slowed_by_input) == {}
 
@@ -113,4 +121,14 @@ def test_several_threads_take_more() -> None:
     lines += [
         ("tf_data/1", *rest) for _, *rest in beside(from_us=5000.0, dur_us=3000.0)
     ]
-    assert signals(lines + cores(2)).of(slowed_by_input) == {"vm": pytest.approx(1.5)}
+    assert slowed(lines + cores(2)) == pytest.approx((1.5, 1.5))
+
+
+def test_threads_that_leave_cores_free_raise_the_high_end_alone() -> None:
+    """One of them on 16 cores: a seventeenth of 3 ms, if the ops want every core."""
+    lines = starved(wait_us=3000.0) + beside(from_us=5000.0, dur_us=3000.0)
+    assert slowed(lines + cores(16)) == pytest.approx((3 / 17, 0.0))
+    found = findings(lines + cores(16), devices=None)["input.bound"]
+    assert found.saving_ms is not None
+    assert found.saving_ms.high == pytest.approx(3.6 + 3 / 17)
+    assert found.saving_ms.low == pytest.approx(1.8)

@@ -46,15 +46,17 @@ def with_rest_of_step(finding: Finding, signals: Signals) -> Finding:
     if saving is None or shares is None or saving.high <= 0:
         return finding
     step_ms = shares.total_ps / len(shares.window_ps) / PS_PER_MS
-    more, most, slowed = _MORE, _MOST, 0.0
+    more, most, slowed = _MORE, _MOST, None
     if finding.owners == ("compile",):
         more, most = more + _FIRST_RUN, _MOST_OF_FIRST_RUN
     if "input" in finding.owners:
-        slowed = signals.of(slowed_by_input).get(shares.host, 0.0)
+        slowed = signals.of(slowed_by_input).get(shares.host)
     rest_ms = max(step_ms - saving.high, 0.0)
-    high = saving.high + min(more * saving.high + slowed, most * rest_ms)
+    gained = more * saving.high + (slowed.most_ms if slowed else 0.0)
+    high = saving.high + min(gained, most * rest_ms)
+    least = saving.low * (1 + more) + (slowed.full_ms / 2 if slowed else 0.0)
     # A low end that is half of the high one stays so; a higher one is no less certain.
-    low = max(min(saving.low * (1 + more), high / 2), saving.low)
+    low = max(min(least, high / 2), saving.low)
     return msgspec.structs.replace(
         finding, saving_ms=msgspec.structs.replace(saving, low=low, high=high)
     )

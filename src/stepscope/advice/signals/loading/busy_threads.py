@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from stepscope.derive.step_time.host_classes import HostClasses
     from stepscope.thresholds import Thresholds
 
-__all__ = ["BusyThreads", "busy_threads", "slowed_by_input"]
+__all__ = ["BusyThreads", "Slowed", "busy_threads", "slowed_by_input"]
 
 _PIPELINE: Final = (HostCode.PIPELINE, HostCode.ITERATOR)
 
@@ -76,9 +76,22 @@ def busy_threads(classes: HostClasses) -> BusyThreads | None:
     return BusyThreads(times, np.diff(times, append=times[-1:]), busy)
 
 
+class Slowed(Frozen, frozen=True, eq=True):
+    """By how much input threads may slow a step's own work.
+
+    Attributes:
+        most_ms: Mean of a judged step, where its ops want every core.
+        full_ms: The part of it while input threads and one of the step's keep every
+            core busy: then they share these, whatever the ops want.
+    """
+
+    most_ms: float
+    full_ms: float
+
+
 @signal(account, host_classes, windows, seldom=True)
-def slowed_by_input(profile: ProfileData, _: Thresholds) -> dict[str, float]:
-    """Return by how much input threads may slow a step's own work, in ms, by host.
+def slowed_by_input(profile: ProfileData, _: Thresholds) -> dict[str, Slowed]:
+    """Return by how much input threads may slow a step's own work, by host.
 
     A core's time goes evenly to the threads that want it. The ops of a step are taken
     to want every core: beside p input threads on C cores they get C ÷ (C + p) of these,
@@ -87,13 +100,13 @@ def slowed_by_input(profile: ProfileData, _: Thresholds) -> dict[str, float]:
     """
     found = {}
     for host in profile.hosts:
-        slowed = _slowed_ms(profile, host)
-        if slowed:
+        slowed = _slowed(profile, host)
+        if slowed is not None:
             found[host] = slowed
     return found
 
 
-def _slowed_ms(profile: ProfileData, host: str) -> float:
+def _slowed(profile: ProfileData, host: str) -> Slowed | None:
     accounted = profile.derived(host, account)
     classes = profile.derived(host, host_classes)
     cores = cores_of(profile, host)
@@ -102,16 +115,20 @@ def _slowed_ms(profile: ProfileData, host: str) -> float:
         or isinstance(classes, Unavailable)
         or cores is None
     ):
-        return 0.0
+        return None
     own = [it.idle["host_compute"] for it in accounted.devices if it.device is None]
     measured = present(profile.derived(host, windows)).measured
     busy = busy_threads(classes) if own and len(measured) else None
     if busy is None:
-        return 0.0
+        return None
     starts, ends = ints(measured, "start_ps"), ints(measured, "end_ps")
-    slowed = 0.0
+    most = full = 0.0
     for many in np.unique(busy.count[busy.count > 0]).tolist():
         beside = own[0] & busy.exactly(many)
-        time_ps = int(beside.within(starts, ends).sum())
-        slowed += time_ps * many / (cores + many)
-    return slowed / len(measured) / PS_PER_MS
+        taken = int(beside.within(starts, ends).sum()) * many / (cores + many)
+        most += taken
+        full += taken if many + 1 >= cores else 0.0
+    if not most:
+        return None
+    steps = len(measured) * PS_PER_MS
+    return Slowed(most_ms=most / steps, full_ms=full / steps)
