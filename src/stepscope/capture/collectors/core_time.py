@@ -18,7 +18,7 @@ from stepscope.xspace.samples_line import OTHER_THREADS
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["CoreClocks", "CoreTime", "Reading", "Seen"]
+__all__ = ["CoreClocks", "CoreTime", "Reading", "Seen", "on_a_core_ns"]
 
 _READ_BYTES: Final = 96
 #: Ranges that are nearer to each other are one.
@@ -55,6 +55,19 @@ class _Delay(NamedTuple):
     at_ns: int
     ran_ns: int
     delay_ns: int
+
+
+def on_a_core_ns(thread: int) -> int | None:
+    """Return for how long a thread has been on a core; None where it is gone.
+
+    Args:
+        thread: The id that the system, Linux, gives it.
+    """
+    try:
+        # So Linux numbers the clock of a thread.
+        return time.clock_gettime_ns(~thread << 3 | 6)
+    except OSError:
+        return None
 
 
 class CoreClocks:
@@ -126,10 +139,8 @@ class CoreClocks:
         ran = {OTHER_THREADS: time.thread_time_ns()}
         found, main = [], os.getpid()
         for thread, file in self._files.items():
-            try:
-                # So Linux numbers the clock of a thread.
-                ran_ns = time.clock_gettime_ns(~thread << 3 | 6)
-            except OSError:
+            ran_ns = on_a_core_ns(thread)
+            if ran_ns is None:
                 continue
             known = self._delays.get(thread)
             computes = known is not None and _computes(known, at_ns, ran_ns)

@@ -33,7 +33,11 @@ from stepscope.capture.collectors.sampled_frames import Look, SampledFrames
 from stepscope.capture.collectors.switching import switching
 from stepscope.capture.ground.annotating import annotating
 from stepscope.capture.ground.encoding import OWN_THREADS, ThreadNames, native_id
-from stepscope.capture.ground.functions import FunctionNames, LinesOfCode
+from stepscope.capture.ground.functions import (
+    FunctionNames,
+    LinesOfCode,
+    only_begins,
+)
 from stepscope.capture.ground.spool import Fragment
 from stepscope.unavailable import Unavailable
 from stepscope.xspace.samples_line import (
@@ -68,6 +72,8 @@ _CRASHES: Final = 0x030C_0000
 _RING_LOOKS: Final = 4_096
 #: Frames are stored so often: what they are written into costs more than they do.
 _STORE_NS: Final = 1_000_000_000
+#: A look that comes so late, in ns, had to wait for the interpreter's lock.
+_HELD_NS: Final = 300_000
 #: Of a deeper stack the innermost functions count as part of the one above them.
 _MOST_FRAMES: Final = 128
 #: So many threads are looked at that neither annotate nor are the main one.
@@ -172,6 +178,8 @@ class PythonSamplesCollector:
             self._choose_threads()
         for _ in range(len(self._looks)):
             thread, due_ns, at_ns, codes, offsets = self._looks.popleft()
+            if at_ns - due_ns > _HELD_NS:
+                codes, offsets = _held_by(codes, offsets)
             stack = self._programs_part(codes, offsets)
             functions = [one.code for one in stack]
             self._ended += self._frames.add(Look(thread, due_ns, at_ns, functions))
@@ -360,3 +368,14 @@ class PythonSamplesCollector:
             (ranges[:, 0] - clock.monotonic_ns) * _PS_PER_NS,
             (ranges[:, 1] - ranges[:, 0]) * _PS_PER_NS,
         )
+
+
+def _held_by(codes: Sequence[CodeType], offsets: Sequence[int]) -> Stack:
+    """Return the stack that kept the interpreter's lock until a look got it.
+
+    What takes long and is no call, as freeing a large array, lets go of it only where
+    the next function begins, which has nothing to do with it.
+    """
+    entered = bool(codes) and only_begins(codes[-1], offsets[-1])
+    kept = len(codes) - entered
+    return list(codes[:kept]), list(offsets[:kept])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import opcode
 from bisect import bisect_right
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -9,10 +10,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 if TYPE_CHECKING:
     from types import CodeType
 
-__all__ = ["CodeLine", "FunctionNames", "LinesOfCode", "function_name"]
+__all__ = ["CodeLine", "FunctionNames", "LinesOfCode", "function_name", "only_begins"]
 
 #: A program that makes functions as it runs would fill the memory with them.
 _MOST_KEPT: Final = 65_536
+
+#: Where a function, or a generator after a `yield`, begins to run.
+_RESUME: Final = opcode.opmap["RESUME"]
 
 #: Our own functions are no part of the program.
 _OURS: Final = str(Path(__file__).resolve().parents[2])
@@ -32,6 +36,15 @@ def function_name(file: str, first_line: int, name: str) -> str:
         return ""
     base = file.rpartition("/")[2]
     return f"${base}:{first_line} {name}"
+
+
+def only_begins(code: CodeType, offset: int) -> bool:
+    """Say whether a function has run nothing yet, by the place of its instruction.
+
+    There the interpreter hands its lock on to who waits for it.
+    """
+    instructions = code.co_code
+    return 0 <= offset < len(instructions) and instructions[offset] == _RESUME
 
 
 class FunctionNames:
