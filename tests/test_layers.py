@@ -27,7 +27,7 @@ BASE = {
     "remedies",
     "thresholds",
     "nsight_remedies",
-    "nvidia_tools",
+    "nvidia",
     "tracer_remedies",
     "unavailable",
     "xspace",

@@ -211,7 +211,7 @@ def test_a_machine_without_the_tool_says_how_to_get_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr("stepscope.nvidia_tools.PLACES", {name: ()})
+    monkeypatch.setattr("stepscope.nvidia.PLACES", {name: ()})
     done = CliRunner().invoke(main, [name, "--", "-c", ""])
     assert done.exit_code == 2
     assert done.stderr.count("\n") == 1

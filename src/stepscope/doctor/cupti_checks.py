@@ -6,8 +6,9 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from stepscope.doctor.check import Check, fact, mended_by
-from stepscope.doctor.nvidia_checks import NO_GPU, version_told
+from stepscope.doctor.nvidia_checks import NO_GPU
 from stepscope.doctor.python_checks import cuda_major
+from stepscope.nvidia import version_told
 
 if TYPE_CHECKING:
     from pathlib import Path

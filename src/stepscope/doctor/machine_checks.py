@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from stepscope.doctor.check import Check, fact
-from stepscope.nvidia_tools import PLACES
+from stepscope.nvidia import PLACES
 
 if TYPE_CHECKING:
     from stepscope.doctor.machine import Machine

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import ctypes
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from stepscope.doctor.check import Check, fact, mended_by
 from stepscope.doctor.machine_checks import capabilities
 from stepscope.doctor.python_checks import cuda_major
+from stepscope.nvidia import version_told
 from stepscope.remedies import REMEDIES
 
 if TYPE_CHECKING:
     from stepscope.doctor.machine import Machine
 
-__all__ = ["NO_GPU", "nvidia_checks", "version_told"]
+__all__ = ["NO_GPU", "nvidia_checks"]
 
 _NVIDIA: Final = "NVIDIA"
 NO_GPU: Final = "This machine shows no NVIDIA GPU."
@@ -133,9 +133,3 @@ def _right(machine: Machine) -> str:
     version = (_driver_version(machine) or "").partition(".")[0]
     is_new = version.isdecimal() and int(version) >= _WITH_PERFMON
     return "PERFMON" if is_new else "SYS_ADMIN"
-
-
-def version_told(function: Any) -> int | None:
-    """Return what one of NVIDIA's functions writes to where it is pointed."""
-    number = ctypes.c_int(0)
-    return None if function(ctypes.byref(number)) else number.value

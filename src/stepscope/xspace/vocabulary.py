@@ -83,3 +83,6 @@ class EnvironmentStat:
     PROCESS: Final = "process_id"
     #: How many cores of the machine the process may use.
     CORES: Final = "stepscope_usable_cores"
+    #: CUDA of the program, as CUDA writes versions; left out where it is not known.
+    CUDA_RUNTIME: Final = "cuda_runtime_version"
+    CUDA_DRIVER: Final = "cuda_driver_version"

@@ -287,7 +287,7 @@ def test_a_report_without_the_tool_names_the_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr("stepscope.nvidia_tools.PLACES", {"ncu": ()})
+    monkeypatch.setattr("stepscope.nvidia.PLACES", {"ncu": ()})
     report = tmp_path / "k.ncu-rep"
     report.write_bytes(b"NVR\0\1")
     assert f"ncu --import {report} --csv --page raw" in one_line(report)

@@ -81,7 +81,7 @@ def test_the_tool_is_found_where_its_installer_put_it(
     install(tmp_path, monkeypatch, EXPORTS, asked=str(asked), ready=str(ready))
     monkeypatch.setenv("PATH", str(tmp_path))
     places = {"nsys": (str(tmp_path / "tool*").lstrip("/"),)}
-    monkeypatch.setattr("stepscope.nvidia_tools.PLACES", places)
+    monkeypatch.setattr("stepscope.nvidia.PLACES", places)
     assert len(frame(read(report_in(tmp_path)), "device_activity")) == 1
 
 
@@ -89,7 +89,7 @@ def test_a_report_without_the_tool_names_the_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr("stepscope.nvidia_tools.PLACES", {"nsys": ()})
+    monkeypatch.setattr("stepscope.nvidia.PLACES", {"nsys": ()})
     report = report_in(tmp_path)
     assert f"nsys export --type sqlite {report}" in one_line(report)
 

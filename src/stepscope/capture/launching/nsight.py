@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from stepscope import nvidia_tools
+from stepscope import nvidia
 from stepscope.errors import BadUsage
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def find_tool(name: str) -> str:
     Raises:
         BadUsage: It is not on this machine.
     """
-    found = nvidia_tools.find_tool(name)
+    found = nvidia.find_tool(name)
     if found is not None:
         return found
     raise BadUsage(
@@ -144,6 +144,8 @@ def nsys_command(tool: str, plan: NsysPlan, command: Iterable[str]) -> list[str]
     return [
         *(tool, "profile", "--trace=cuda,nvtx,osrt,cudnn,cublas", "--sample=none"),
         *("--cpuctxsw=none", "--export=sqlite", "--force-overwrite=true"),
+        # What the program leaves running is not waited for.
+        "--wait=primary",
         *chosen,
         f"--output={plan.output}",
         *command,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from stepscope import __version__
 from stepscope.capture.ground.clock import drift_ns
 from stepscope.cores import core_count
+from stepscope.nvidia import cuda_versions
 from stepscope.xspace.fields import UINT, PlaneTag, SpaceTag
 from stepscope.xspace.merging.merge import Part, merge
 from stepscope.xspace.reading.decode import decode_bytes
@@ -160,6 +161,7 @@ def _closing(
         found = stats.get(EnvironmentStat.OPTIONS)
         in_force = found if isinstance(found, bytes) else in_force
     _describe(environment, recording, in_force=in_force)
+    _describe_cuda(environment)
     drift = drift_ns(recording.begin, end)
     environment.set_stat(EnvironmentStat.DRIFT_NS, drift)
     for warning in warnings:
@@ -179,6 +181,17 @@ def _describe(
         (EnvironmentStat.CORES, core_count()),
     ):
         environment.set_stat(name, value)
+
+
+def _describe_cuda(environment: PlaneBuilder) -> None:
+    """Note the versions at the end: the program has loaded its libraries by then."""
+    found = cuda_versions()
+    for name, value in (
+        (EnvironmentStat.CUDA_RUNTIME, found.runtime),
+        (EnvironmentStat.CUDA_DRIVER, found.driver),
+    ):
+        if value is not None:
+            environment.set_stat(name, value)
 
 
 def _is_readable(xspace: bytes) -> bool:

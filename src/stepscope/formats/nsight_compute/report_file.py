@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from stepscope.errors import BadInput
 from stepscope.formats.nsight_compute.rows import TableFile, tables_of
 from stepscope.formats.vendor_tool import output_of
-from stepscope.nvidia_tools import find_tool
+from stepscope.nvidia import find_tool
 
 if TYPE_CHECKING:
     from pathlib import Path

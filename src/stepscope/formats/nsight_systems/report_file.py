@@ -11,7 +11,7 @@ import msgspec
 from stepscope.errors import BadInput
 from stepscope.formats.nsight_systems.database.rows import read_export
 from stepscope.formats.vendor_tool import output_of
-from stepscope.nvidia_tools import find_tool
+from stepscope.nvidia import find_tool
 
 if TYPE_CHECKING:
     from stepscope.formats.nsight_systems.database.rows import Export

@@ -147,7 +147,7 @@ _NO_VERSIONS: Final = Unavailable(
     reason="The recording does not say which versions of its libraries the program "
     "used, or on what generation of device.",
     remedy="Look on the machine: `nvidia-smi` shows the driver's version, `pip list` "
-    "those of the libraries. PyTorch's profiler notes them.",
+    "those of the libraries. `stepscope run` notes them on Linux.",
 )
 
 

@@ -47,6 +47,8 @@ _NO_DEVICE: Final = Unavailable(
 
 #: Real machines have fewer cores; a larger number is damage.
 _MOST_CORES: Final = 65_536
+#: CUDA 999; what is larger is no version.
+_LARGEST_VERSION: Final = 999_990
 #: Field numbers of ProfileOptions.
 _HOST_LEVEL: Final = 2
 _DEVICE_LEVEL: Final = 3
@@ -65,6 +67,9 @@ class TaskEnvironment(Frozen, frozen=True, kw_only=True, eq=True):
             stepscope.
         collectors: Names of what recorded; None as above.
         cores: How many cores the program may use; None as above.
+        cuda_runtime: Version of the CUDA runtime; None as above, or where the
+            program's could not be told.
+        cuda_driver: Newest CUDA version of the driver, likewise.
     """
 
     start_unix_ns: int | None = None
@@ -73,6 +78,8 @@ class TaskEnvironment(Frozen, frozen=True, kw_only=True, eq=True):
     asked_levels: tuple[int, int, int] | None = None
     collectors: str | None = None
     cores: int | None = None
+    cuda_runtime: int | None = None
+    cuda_driver: int | None = None
 
 
 def task_environment(recording: Recording) -> TaskEnvironment:
@@ -86,6 +93,8 @@ def task_environment(recording: Recording) -> TaskEnvironment:
                 asked_levels=_levels(raw(plane, EnvironmentStat.ASKED)),
                 collectors=text(plane, EnvironmentStat.COLLECTORS),
                 cores=_cores(integer(plane, EnvironmentStat.CORES)),
+                cuda_runtime=_version(integer(plane, EnvironmentStat.CUDA_RUNTIME)),
+                cuda_driver=_version(integer(plane, EnvironmentStat.CUDA_DRIVER)),
             )
     return TaskEnvironment()
 
@@ -142,8 +151,8 @@ def environment(recording: Recording) -> pl.DataFrame:
         "python_tracer_level": python,
         "processes": None,
         "rank": None,
-        "cuda_runtime": None,
-        "cuda_driver": None,
+        "cuda_runtime": task.cuda_runtime,
+        "cuda_driver": task.cuda_driver,
         "grouped": recording.handle("group_id") >= 0,
         "collectors": task.collectors,
         "cores": task.cores,
@@ -206,6 +215,10 @@ def _device(plane: Plane, role: PlaneRole, activities: int) -> dict[str, object]
 
 def _cores(said: int | None) -> int | None:
     return said if said is not None and 0 < said <= _MOST_CORES else None
+
+
+def _version(said: int | None) -> int | None:
+    return said if said is not None and 0 < said <= _LARGEST_VERSION else None
 
 
 def _levels(options: bytes | None) -> tuple[int, int, int] | None:

@@ -1,0 +1,73 @@
+"""The CUDA of a program is noted: that of the libraries it has loaded."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+import stepscope as ss
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="what a process has loaded shows on Linux only"
+)
+#: As the functions of CUDA are declared.
+SOURCE = """
+int {function}(int *version) {{
+    *version = {version};
+    return {status};
+}}
+"""
+PROGRAM = """
+import ctypes, sys
+import stepscope as ss
+
+logdir, *libraries = sys.argv[1:]
+with ss.Profile(logdir, ss.ProfilerOptions(collectors=("host",))):
+    for library in libraries:
+        ctypes.CDLL(library)
+"""
+
+
+def library(
+    folder: Path, name: str, function: str, version: int, status: int = 0
+) -> Path:
+    """A library that tells its version as CUDA's does."""
+    source, path = folder / f"{name}.c", folder / name
+    text = SOURCE.format(function=function, version=version, status=status)
+    source.write_text(text, encoding="utf-8")
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", path, source], check=True)
+    return path
+
+
+def noted(folder: Path, *libraries: Path) -> tuple[int | None, int | None]:
+    """What a recording says of a program that loads these while it is recorded."""
+    logdir = folder / "logs"
+    subprocess.run(
+        [sys.executable, "-c", PROGRAM, logdir, *libraries], check=True, timeout=60
+    )
+    profile = ss.open(logdir)
+    (host,) = profile.hosts
+    (row,) = profile.table(host, "environment").rows(named=True)
+    return row["cuda_runtime"], row["cuda_driver"]
+
+
+def test_both_versions_are_noted(tmp_path: Path) -> None:
+    runtime = library(tmp_path, "libcudart.so.13", "cudaRuntimeGetVersion", 13_000)
+    driver = library(tmp_path, "libcuda.so.580.1", "cuDriverGetVersion", 13_010)
+    assert noted(tmp_path, runtime, driver) == (13_000, 13_010)
+
+
+def test_what_is_not_loaded_or_tells_nothing_is_unknown(tmp_path: Path) -> None:
+    failing = library(tmp_path, "libcudart.so", "cudaRuntimeGetVersion", 13_000, 3)
+    other = library(tmp_path, "libcuda.so.1", "otherFunction", 12_080)
+    assert noted(tmp_path, failing, other) == (None, None)
+
+
+def test_a_program_without_cuda_has_neither(tmp_path: Path) -> None:
+    assert noted(tmp_path) == (None, None)
