@@ -216,6 +216,9 @@ def _waits(threads: Sequence[Thread], work: _Work, quiet: Sequence[Spans]) -> Re
         _released(work, place, one.for_thread, one.handed)
         for place, one in enumerate(threads)
     ]
+    if threads and threads[0].is_program:
+        waiting = threads[0].for_thread | quiet[0]
+        found[1:] = [_handed_over(one, waiting) for one in found[1:]]
     driving = _Work.of(threads, of_silence=True)
     for place, spans in enumerate(quiet):
         if not len(spans):
@@ -249,6 +252,25 @@ def _released(work: _Work, place: int, spans: Spans, handed: Spans) -> Releases:
     still = (source < 0) & (handed.within(began, when) > 0)
     source[still] = work.working(when, thread)[still]
     return Releases(thread, when.copy(), began.copy(), source, source_ps)
+
+
+def _handed_over(found: Releases, waiting: Spans) -> Releases:
+    """Explain waits that end as the program's thread, the first, begins to wait.
+
+    It has handed its work on then, as to the thread that runs a backward pass.
+    """
+    begun = waiting.start_ps
+    if not len(begun):
+        return found
+    source, source_ps = found.source.copy(), found.source_ps.copy()
+    after = np.searchsorted(begun, found.when_ps, side="right")
+    for near in (after - 1, after):
+        at = np.clip(near, 0, len(begun) - 1)
+        close = np.abs(begun[at] - found.when_ps) <= _WAKES_PS
+        close &= (source < 0) & (begun[at] > found.began_ps)
+        source[close] = 0
+        source_ps[close] = np.minimum(begun[at], found.when_ps)[close]
+    return found._replace(source=source, source_ps=source_ps)
 
 
 #: The end of a wait is near the end of other work within this part of the wait.
