@@ -29,7 +29,7 @@ ACTIONS: Final = (
     Action(
         cause="waiting",
         framework="any",
-        text="No graph was replayed, whose nodes could be missing, and no recording "
+        text="No graph was replayed whose nodes could be missing, and no recording "
         "shows the cause. Other programs may use the device, which then takes turns: "
         "see whether any do (`nvidia-smi`, `rocm-smi --showpids`). On Windows the "
         "driver may hand launches over in batches.",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
 import polars as pl
 
 from stepscope.advice.signals.signal import signal
@@ -25,6 +26,8 @@ __all__ = ["CaptureSignals", "capture_signals"]
 _COPY: Final = r"(?i)^(copy|memcpy)"
 #: Calls that replay a graph of launches, of CUDA, ROCm and XLA.
 _REPLAY: Final = r"(?i)graph_?(?:exec_?)?launch|command_?buffer"
+#: So many of these calls may have no work of the device: it may lie after the end.
+_WITHOUT_WORK: Final = 0.1
 #: Doubts about a recording by which its producer says that records are missing.
 _COUNTERS: Final = frozenset({"dropped_events", "truncated_file"})
 #: Doubts about a file of which a part is missing.
@@ -47,7 +50,8 @@ class CaptureSignals(Frozen, frozen=True):
         functions: Whether the program's functions were recorded.
         few_looks: How many looks at the program's stack a recording holds that knows
             functions from these alone, where they are too few; else None.
-        replays: Whether a call that replays a graph was recorded.
+        replays: Whether a call that replays a graph was recorded, and not what the
+            device did for it.
         without_launch_percent: Share of the device work of which no launch call was
             recorded; None where either side was not recorded.
     """
@@ -71,9 +75,10 @@ class CaptureSignals(Frozen, frozen=True):
     function_frames,
     "devices",
     "environment",
+    "launches",
     "quality",
 )
-def capture_signals(profile: ProfileData, _: Thresholds) -> CaptureSignals:
+def capture_signals(profile: ProfileData, thresholds: Thresholds) -> CaptureSignals:
     """Look at every recording; the one with most devices gives their numbers."""
     dropped = 0
     damaged = False
@@ -96,10 +101,10 @@ def capture_signals(profile: ProfileData, _: Thresholds) -> CaptureSignals:
         if not isinstance(frames, Unavailable):
             functions = True
             looks.append(frames.looks())
-        types = profile.table(host, "event_types")
-        if not isinstance(types, Unavailable):
-            replays |= bool(types["name"].str.contains(_REPLAY).any())
         untied, all_of_it = _untied(profile, host)
+        # Where work has no launch call, a graph's may be among it, and be incomplete.
+        loose = 100 * untied > thresholds.without_launch.value * all_of_it
+        replays |= _replays(profile, host) and (loose or _without_work(profile, host))
         alone, work = alone + untied, work + all_of_it
     return CaptureSignals(
         damaged=damaged,
@@ -160,6 +165,36 @@ def _devices(profile: ProfileData, host: str) -> tuple[int, int, int]:
         int(kernels.sum()),
         int((by_device["copies"] & ~kernels).sum()),
     )
+
+
+def _replays(profile: ProfileData, host: str) -> bool:
+    """Return whether a call that replays a graph was recorded."""
+    types = profile.table(host, "event_types")
+    return not isinstance(types, Unavailable) and bool(
+        types["name"].str.contains(_REPLAY).any()
+    )
+
+
+def _without_work(profile: ProfileData, host: str) -> bool:
+    """Return whether of replayed graphs the device's work may not be recorded.
+
+    Where nodes are traced one by one, each has the number of the call.
+    """
+    launches = profile.table(host, "launches")
+    found = profile.derived(host, correlation)
+    types = profile.table(host, "event_types")
+    if (
+        isinstance(launches, Unavailable)
+        or isinstance(found, Unavailable)
+        or isinstance(types, Unavailable)
+    ):
+        return True
+    replaying = types["name"].str.contains(_REPLAY)
+    calls = replaying.gather(launches["type"]).to_numpy()
+    working = np.zeros(launches.height, bool)
+    working[found.launch_of_activity[found.launch_of_activity >= 0]] = True
+    without = int((calls & ~working).sum())
+    return not calls.any() or without > _WITHOUT_WORK * calls.sum()
 
 
 def _untied(profile: ProfileData, host: str) -> tuple[int, int]:
