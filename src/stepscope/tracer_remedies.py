@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ANNOTATE_UNKNOWN_TIME",
     "LONGER_FOR_LOOKS",
+    "LOOK_AT_OWN_OPS",
     "RECORD_ALLOCATIONS",
     "RECORD_CALLS",
     "RECORD_EXECUTIONS",
@@ -60,6 +61,12 @@ __all__ = [
 ANNOTATE_UNKNOWN_TIME: Final = (
     "Annotate what the program does in that time (`with ss.Trace('name'):`): its "
     "functions were recorded and do not say."
+)
+
+#: Of kernels whose ops are known, and say no more than their names do.
+LOOK_AT_OWN_OPS: Final = (
+    "Look at what these ops of the program's own compute: nothing that can be recorded "
+    "says it."
 )
 
 #: Of a recording in which the program's functions were looked at too seldom.

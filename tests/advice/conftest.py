@@ -164,6 +164,7 @@ def precision_of(**fields: Any) -> PrecisionSignals:
             "undecided_ps": 0,
             "undecided_narrow_ps": 0,
             "undecided_16_ps": 0,
+            "undecided_with_op_ps": 0,
             "wide_per_step_ps": 0,
             "tf32_per_step_ps": 0,
             "step_confidence": 1.0,

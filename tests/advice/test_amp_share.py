@@ -177,6 +177,30 @@ def test_kernels_without_ops_cannot_tell(signals_of: Any, precision_of: Any) -> 
     )
 
 
+@pytest.mark.parametrize(
+    ("with_op", "reason"),
+    [
+        (9_000, "neither the kernels' names nor their ops"),
+        (0, "the kernels carry no op"),
+    ],
+)
+def test_it_says_why_it_cannot_tell(
+    signals_of: Any, precision_of: Any, with_op: int, reason: str
+) -> None:
+    """Ops of the program's own say no more of what they compute than its kernels."""
+    found = precision_of(
+        eligible_ps=0,
+        eligible_narrow_ps=0,
+        narrow_ps=0,
+        undecided_ps=9_000 * US,
+        undecided_with_op_ps=with_op * US,
+    )
+    why = evaluate(signals_of({precision_signals: found}), THRESHOLDS).unavailable
+    assert why is not None
+    assert reason in why.reason
+    assert ("the program's own" in why.remedy) is (with_op > 0)
+
+
 def test_tf32_lowers_the_verdict_to_information(
     signals_of: Any, precision_of: Any
 ) -> None:

@@ -14,7 +14,7 @@ from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.replaying.change import Faster
 from stepscope.advice.signals.shares import IDLE_OWNERS, account_signals
 from stepscope.frozen import Frozen
-from stepscope.tracer_remedies import RECORD_KERNEL_OPS
+from stepscope.tracer_remedies import LOOK_AT_OWN_OPS, RECORD_KERNEL_OPS
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
@@ -131,7 +131,8 @@ def judge_kernels(
     time = int(worked.rows["time_ps"].sum())
     unknown = 0.0 if worked.unknown is None else work.share(worked.unknown)
     if share < warn.value <= share + unknown:
-        return item.cannot_tell(why_unknown or _unknown(share, unknown, warn))
+        rows = worked.rows if worked.unknown is None else worked.unknown
+        return item.cannot_tell(why_unknown or _unknown(share, unknown, warn, rows))
     short = work.stepped and time < thresholds.smallest_effect.value
     status: Status = "pass" if share < warn.value or short else "fail"
     idle = idle_percent(signals)
@@ -241,13 +242,17 @@ def _parts(work: KernelWork, rows: pl.DataFrame) -> tuple[Part, ...]:
     )
 
 
-def _unknown(share: float, unknown: float, warn: Threshold) -> Unavailable:
+def _unknown(
+    share: float, unknown: float, warn: Threshold, rows: pl.DataFrame
+) -> Unavailable:
+    with_op = rows.filter(pl.col("op").is_not_null())["time_ps"].sum()
+    ops_known = 2 * with_op > rows["time_ps"].sum()
     return Unavailable(
         code="NO_KERNEL_DETAILS",
         reason=f"Of {unknown:.0f} % of the kernels' time it is unknown whether it is "
         f"what this check looks for ({share:.0f} % is known to be), and the verdict "
         f"changes at {warn.value:g} %.",
-        remedy=RECORD_KERNEL_OPS,
+        remedy=LOOK_AT_OWN_OPS if ops_known else RECORD_KERNEL_OPS,
     )
 
 

@@ -102,6 +102,7 @@ class _Kernels(Frozen, frozen=True):
             "undecided_ps": self.undecided,
             "undecided_narrow_ps": self.undecided & (self.narrow | ~self.known),
             "undecided_16_ps": self.undecided & self.narrow,
+            "undecided_with_op_ps": self.undecided & (self.op >= 0),
         }
         return {name: self.time(classes) for name, classes in chosen.items()}
 
@@ -132,6 +133,7 @@ class PrecisionSignals(msgspec.Struct, frozen=True, kw_only=True):
         undecided_ps: Time of kernels of which it is unknown whether they are eligible.
         undecided_narrow_ps: The part of it that is not known to be wider than 16 bit.
         undecided_16_ps: The part of it that is known to be 16 bit or narrower.
+        undecided_with_op_ps: The part of it whose op is known.
         wide_per_step_ps: Eligible time in 32 bit per step on the busiest device, TF32
             apart; null without steps.
         tf32_per_step_ps: Eligible time in TF32 per step on the busiest device; null
@@ -159,6 +161,7 @@ class PrecisionSignals(msgspec.Struct, frozen=True, kw_only=True):
     undecided_ps: int
     undecided_narrow_ps: int
     undecided_16_ps: int
+    undecided_with_op_ps: int
     wide_per_step_ps: int | None
     tf32_per_step_ps: int | None
     step_confidence: float

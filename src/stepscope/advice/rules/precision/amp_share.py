@@ -21,7 +21,7 @@ from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.replaying.change import Faster
 from stepscope.advice.signals.running.traits import program_traits
 from stepscope.advice.words import Words
-from stepscope.tracer_remedies import RECORD_KERNEL_OPS
+from stepscope.tracer_remedies import LOOK_AT_OWN_OPS, RECORD_KERNEL_OPS
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS, PS_PER_US
 
@@ -184,11 +184,17 @@ def _unseen(found: PrecisionSignals, thresholds: Thresholds) -> Unavailable | No
     )
     doubtful = passes or undecided >= limit
     if doubtful and _depends_on_undecided(found, thresholds):
+        ops_known = 2 * found.undecided_with_op_ps > found.undecided_ps
+        why = (
+            "neither the kernels' names nor their ops say what they compute"
+            if ops_known
+            else "the kernels carry no op"
+        )
         return Unavailable(
             code="NO_KERNEL_DETAILS",
             reason=f"Whether {undecided:.0f} % of the kernel time could use 16-bit "
-            "units is unknown: the kernels carry no op.",
-            remedy=RECORD_KERNEL_OPS,
+            f"units is unknown: {why}.",
+            remedy=LOOK_AT_OWN_OPS if ops_known else RECORD_KERNEL_OPS,
         )
     return None
 
