@@ -21,13 +21,14 @@ def tracers(
     *,
     environment: pl.DataFrame | Unavailable,
     events: pl.DataFrame,
+    tracks: pl.DataFrame,
     device_activity: pl.DataFrame | Unavailable,
     event_kinds: EventKinds,
 ) -> Tracers:
     """Read the levels that the recording states; else what its events show.
 
-    Frames are there only where the Python tracer ran, and work of devices only where
-    the device tracer ran, whatever a file says of it.
+    Frames are there only where the Python tracer ran, unless they are samples, and work
+    of devices only where the device tracer ran, whatever a file says of it.
     """
     host, device, python = None, None, None
     if not isinstance(environment, Unavailable) and len(environment):
@@ -36,8 +37,10 @@ def tracers(
         device = row["device_tracer_level"]
         python = row["python_tracer_level"]
     framed = event_kinds.has(EventFlag.PYTHON_FRAME)
-    if framed.any() and framed[handles(events, "type")].any():
-        python = python or 1
+    if not python and framed.any():
+        frames = framed[handles(events, "type")]
+        traced = (tracks["kind"] != "samples").to_numpy()
+        python = 1 if traced[handles(events, "track")[frames]].any() else python
     if not isinstance(device_activity, Unavailable) and len(device_activity):
         device = device or 1
     return Tracers(host=host, device=device, python=python)

@@ -162,8 +162,11 @@ def us(value: float) -> str:
 
 
 def range_ms(low: float, high: float) -> str:
-    """Write a range in one unit: `13.4 to 26.7 ms`, `up to 26.7 ms` from zero on."""
-    if low == 0 < high:
+    """Write a range in one unit: `13.4 to 26.7 ms`, `up to 26.7 ms` from nothing on.
+
+    What is less than a hundredth of the range's end is nothing.
+    """
+    if low < high / 100:
         return f"up to {ms(high)}"
     first, last = ms(low), ms(high)
     if first == last:

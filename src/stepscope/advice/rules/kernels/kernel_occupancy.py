@@ -13,7 +13,10 @@ from stepscope.advice.finding import Action
 from stepscope.advice.item import Item
 from stepscope.advice.judging.measured import MEASURED_READS, Fault, judge_measured
 from stepscope.advice.rule import Rule
+from stepscope.advice.signals.computing.kernel_work import kernel_work
+from stepscope.advice.signals.launches.fill import fill_signals
 from stepscope.advice.words import Words
+from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
@@ -110,11 +113,12 @@ _BUSY: Final = 60.0
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     """Judge the time of kernels in which nothing is busy and few warps are at work."""
     achieved = pl.col("achieved_occupancy_percent")
+    few_blocks = pl.col("class").is_in(_few_blocks(signals))
     low = thresholds.low_occupancy.value
     bound = pl.col("bound")
     busiest = pl.max_horizontal("compute_percent", "memory_percent")
     found = (
-        pl.when((achieved >= low) | bound.is_in(["compute", "memory"]))
+        pl.when((achieved >= low) | bound.is_in(["compute", "memory"]) | few_blocks)
         .then(pl.lit(value=False))
         .when((achieved < low) & (bound == "latency"))
         .then(pl.lit(value=True))
@@ -136,4 +140,19 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     return judge_measured(_ITEM, signals, thresholds, fault)
 
 
-RULE: Final = Rule(_ITEM, evaluate, MEASURED_READS)
+def _few_blocks(signals: Signals) -> list[int]:
+    """Return the classes of kernels that leave multiprocessors without any block.
+
+    Another rule judges these, `kernel.fill`: more blocks are what they lack.
+    """
+    devices = signals.of(fill_signals)
+    work = signals.of(kernel_work)
+    if isinstance(devices, Unavailable) or isinstance(work, Unavailable):
+        return []
+    fill = devices.get(work.label)
+    if fill is None:
+        return []
+    return [one for _, classes in fill.classes for one in classes]
+
+
+RULE: Final = Rule(_ITEM, evaluate, (*MEASURED_READS, fill_signals))
