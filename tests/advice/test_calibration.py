@@ -31,9 +31,19 @@ NAMES = ("*.xplane.pb.gz", "*.pt.trace.json.gz")
 PROFILES = sorted({path for name in NAMES for path in DATA.rglob(name)})
 
 
+#: Folder of recordings → what Nsight Compute measured of the same program.
+MEASURED = {
+    DATA / "gpu" / "planted_kernels": "kernels.csv.gz",
+    DATA / "gpu" / "tiers": "step.csv.gz",
+}
+
+
 @cache
 def failing(path: Path) -> frozenset[str]:
-    found = evaluate(signals_of(open_profile(path), THRESHOLDS))
+    kernels = next(
+        (folder / it for folder, it in MEASURED.items() if folder in path.parents), None
+    )
+    found = evaluate(signals_of(open_profile(path, kernels=kernels), THRESHOLDS))
     return frozenset(one.id for one in found if one.status == "fail")
 
 
