@@ -60,6 +60,9 @@ _PROFILE, _SCHEDULE, _KERAS, _OLDER, _FLIGHT, _RUN, _SERVE, _OURS, _THEIRS, _CLI
 _ALL: Final = "TensorFlow, JAX, PyTorch"
 _CPU: Final = "tests/frameworks/"
 _GPU: Final = "tests/gpu/test_recorded_on_gpu.py::"
+_WAYS_ON_GPU: Final = (
+    "tests/gpu/test_ways_on_gpu.py::test_steps_and_the_work_of_the_device_are_there"
+)
 TRIED: Final = (
     Tried(
         *(_PROFILE, LOCAL, "CPU", _ALL),
@@ -70,6 +73,17 @@ TRIED: Final = (
         f"{_GPU}test_steps_are_those_that_the_program_timed",
         stored=True,
     ),
+    Tried(*(_SCHEDULE, LOCAL, "GPU", "PyTorch"), _WAYS_ON_GPU, stored=True),
+    Tried(
+        *(_FLIGHT, LOCAL, "GPU", "PyTorch"),
+        "tests/gpu/test_ways_on_gpu.py::"
+        "test_the_flight_recorder_wrote_the_slow_step_and_its_reason",
+        stored=True,
+    ),
+    Tried(*(_RUN, LOCAL, "GPU", "JAX, PyTorch"), _WAYS_ON_GPU, stored=True),
+    Tried(*(_SERVE, REMOTE, "GPU", "JAX, PyTorch"), _WAYS_ON_GPU, stored=True),
+    Tried(*(_OURS, REMOTE, "GPU", "JAX"), _WAYS_ON_GPU, stored=True),
+    Tried(*(_THEIRS, REMOTE, "GPU", "JAX"), _WAYS_ON_GPU, stored=True),
     Tried(
         *(_SCHEDULE, LOCAL, "CPU", "PyTorch"),
         f"{_CPU}test_examples_recorded.py::"
