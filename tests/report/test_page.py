@@ -53,6 +53,14 @@ def test_a_shortened_name_keeps_both_ends(name: str, width: int) -> None:
         assert short == name
 
 
+def test_a_namespace_without_a_name_goes_first() -> None:
+    name = (
+        "(anonymous namespace)::scale_few_blocks(float const*, float*, unsigned long)"
+    )
+    assert cut_middle(name, 40).startswith("scale_few_blocks(")
+    assert cut_middle(name, 80) == name
+
+
 def test_the_stretched_column_gives_way_to_the_width() -> None:
     rows = [("a" * 90, "1.0 ms"), ("b", "22 ms")]
     lines = table(("name", "time"), rows, align=("<", ">"), width=60, stretch=0)

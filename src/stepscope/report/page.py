@@ -10,7 +10,7 @@ import textwrap
 from typing import TYPE_CHECKING, Final, Literal
 
 from stepscope.frozen import Frozen
-from stepscope.patterns import Pattern
+from stepscope.patterns import UNNAMED_NAMESPACE, Pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -100,7 +100,12 @@ def cut(text: str, width: int) -> str:
 
 
 def cut_middle(text: str, width: int) -> str:
-    """Cut a name to at most `width` characters in its middle: both ends identify it."""
+    """Cut a name to at most `width` characters in its middle: both ends identify it.
+
+    Namespaces of C++ without a name go first: they take the room of the function's.
+    """
+    if len(text) > width:
+        text = UNNAMED_NAMESPACE.sub("", text)
     if len(text) <= width or width < 5:
         return cut(text, width)
     head = (width - 1) // 2

@@ -170,7 +170,8 @@ export function besides(lines: number[]): number[] {
     group.forEach((k, nth) => (places[k] = nth === 0 ? lines[k]! - ABOVE : last + LABEL * nth));
   };
   for (const k of down) {
-    if (group.length > 0 && lines[k]! - lines[group.at(-1)!]! > LABEL + ABOVE) {
+    // Labels that stand below a group leave as much less room.
+    if (group.length > 0 && lines[k]! - lines[group.at(-1)!]! > LABEL * group.length + ABOVE) {
       place();
       group = [];
     }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { numbered, parted } from "./name";
+import { numbered, parted, shown } from "./name";
 
 describe("a name that is cut", () => {
   it.each([
@@ -15,6 +15,13 @@ describe("a name that is cut", () => {
     const [head, kept] = parted(text);
     expect(kept).toBe(tail);
     expect(head + kept).toBe(text);
+  });
+});
+
+describe("a function without a named namespace", () => {
+  it("loses it where room is short", () => {
+    expect(shown("void (anonymous namespace)::column_sums<0>(float const*)")).toBe("void column_sums<0>(float const*)");
+    expect(shown("(anonymous namespace)::mix()")).toBe("(anonymous namespace)::mix()");
   });
 });
 

@@ -8,9 +8,12 @@ const PLAIN = 18;
 const TAIL = 14;
 const LONGEST_TAIL = 42;
 
+/** Namespaces of C++ without a name say nothing, and take the room of the function's. */
+const UNNAMED = /\(anonymous namespace\)::|<unnamed>::/g;
+
 export function Name({ text }: { text: string }) {
-  const [head, tail] = parted(text);
-  if (head === "") return text.length > PLAIN ? <span class="plain">{text}</span> : <>{text}</>;
+  const [head, tail] = parted(shown(text));
+  if (head === "") return tail.length > PLAIN ? <span class="plain">{tail}</span> : <>{tail}</>;
   return (
     <span class="name">
       <span class="head" style={{ maxWidth: `max(5ch, var(--name) - ${0.85 * tail.length}ch)` }}>{head}</span>
@@ -18,6 +21,9 @@ export function Name({ text }: { text: string }) {
     </span>
   );
 }
+
+/** What is shown of a name that may have to be cut. */
+export const shown = (text: string) => (text.length > SHORT ? text.replace(UNNAMED, "") : text);
 
 /** Where a name may be cut: before as many of its last parts as there is room for. */
 export function parted(text: string): [string, string] {
