@@ -155,6 +155,7 @@ def test_a_timeline_is_recorded_and_its_database_reported(machine: Machine) -> N
     assert called == [
         *("profile", "--trace=cuda,nvtx,osrt,cudnn,cublas", "--sample=none"),
         *("--cpuctxsw=none", "--export=sqlite", "--force-overwrite=true"),
+        "--wait=primary",
         *("--capture-range=nvtx", "--nvtx-capture=train", "--capture-range-end=stop"),
         *("--delay=2", "--duration=5", "--output=mine"),
         *(sys.executable, "-c", copy),

@@ -28,6 +28,9 @@ ROOT = Path(__file__).resolve().parents[3]
 CANNOT_TELL: Final = frozenset(
     {
         "gpu/jax_copies",
+        # Other programs used the device, which took turns.
+        "gpu/ways/run_jax",
+        "gpu/ways/server_theirs_jax",
         "gpu_jax_amd/jax08_elementwise",
         "gpu_jax_amd/jax_conv_minimal",
         "jax_ahead",
