@@ -216,11 +216,15 @@ def _rows(
     if guessed.any():
         # Frames and ranges hold the program's own code; anything else does not.
         through = kinds.has(EventFlag.ANNOTATION | EventFlag.PYTHON_FRAME)
-        inside = np.where(through, np.int32(-1), np.int32(0))[types]
-        answer = inherit(nesting.parent, inside, 0, len(inside))
-        if answer < 0:
-            raise ValueError(f"the kernel refused its arrays ({answer})")
-        found |= guessed & (inside[rows] < 0)
+        label = np.where(through, np.int32(-1), np.int32(0))
+        inside = np.empty(len(types), np.int32)
+        for one in np.unique(track[guessed]).tolist():
+            begin, end = tracks["event_begin"][one], tracks["event_end"][one]
+            inside[begin:end] = label[types[begin:end]]
+            answer = inherit(nesting.parent, inside, begin, end)
+            if answer < 0:
+                raise ValueError(f"the kernel refused its arrays ({answer})")
+        found[guessed] = inside[rows[guessed]] < 0
     return rows[found]
 
 

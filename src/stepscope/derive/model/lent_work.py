@@ -62,14 +62,20 @@ def with_lent_work(
         nesting: The event around each event.
         launches: The table.
     """
-    track = handles(events, "track")
     launching = handles(launches, "track")
     lone = np.flatnonzero(of_launch < 0)
     if not len(lone):
         return of_launch
-    ops = kinds.is_op()[handles(events, "type")]
-    telling = _some(len(tracks), launching, track[ops])
-    holders = np.flatnonzero(telling & _some(len(tracks), track[of_event >= 0]))
+    types, is_op = handles(events, "type"), kinds.is_op()
+    launches_some = np.zeros(len(tracks), np.bool_)
+    launches_some[launching] = True
+    ranges = zip(ints(tracks, "event_begin"), ints(tracks, "event_end"), strict=True)
+    holders = [
+        track
+        for track, (begin, end) in enumerate(ranges)
+        if (of_event[begin:end] >= 0).any()
+        and (launches_some[track] or is_op[types[begin:end]].any())
+    ]
     charged = of_launch.copy()
     for several in np.split(lone, np.flatnonzero(np.diff(launching[lone])) + 1):
         own = launching[several[0]]
@@ -84,20 +90,12 @@ def with_lent_work(
                 kinds=kinds,
                 nesting=nesting,
             )
-            for holder in holders.tolist()
+            for holder in holders
             if holder != own
         ]
         if waiting:
             charged[several] = _charged(*_by_one(waiting))
     return charged
-
-
-def _some(count: int, *several: NDArray[np.int32]) -> NDArray[np.bool_]:
-    """Return which of so many numbers are in some arrays."""
-    found = np.zeros(count, np.bool_)
-    for numbers in several:
-        found[numbers] = True
-    return found
 
 
 def _waiting(
@@ -144,7 +142,7 @@ def _charged(call: NDArray[np.int32], silent: NDArray[np.bool_]) -> NDArray[np.i
     """Keep the calls that are silent at nearly all moments of one thread's launches."""
     lent = np.flatnonzero(call >= 0)
     count = np.bincount(call[lent])
-    quiet = np.bincount(call[lent], weights=silent[lent])
+    quiet = np.bincount(call[lent[silent[lent]]], minlength=len(count))
     # The last one is that of -1.
     kept = np.append(quiet >= _SILENT * count, [False])
     return np.where(kept[call], call, np.int32(-1))

@@ -273,10 +273,11 @@ def _take_inner(
     own operands say, and the sum of what theirs say. The op itself is charged with what
     the others leave.
     """
-    if not chosen.any():
+    some = np.flatnonzero(chosen)
+    if not len(some):
         return
-    whole = np.where(chosen, flops, 0)
     inner = np.zeros(len(flops), np.int64)
     for rows in inside_out:
-        np.add.at(inner, parent[rows], np.maximum(whole[rows], inner[rows]))
-    flops[chosen] = np.maximum(whole - inner, 0)[chosen]
+        whole = np.where(chosen[rows], flops[rows], 0)
+        np.add.at(inner, parent[rows], np.maximum(whole, inner[rows]))
+    flops[some] = np.maximum(flops[some] - inner[some], 0)
