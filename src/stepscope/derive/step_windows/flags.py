@@ -214,7 +214,9 @@ def _unrecorded(
     executed = correlation.activity_count_of_launch > 0
     # Calls that never lead to records, such as queries of events, say nothing.
     type_ = handles(launches, "type")
-    leads = np.isin(type_, np.unique(type_[executed]))
+    leading = np.zeros(int(type_.max(initial=-1)) + 1, np.bool_)
+    leading[type_[executed]] = True
+    leads = leading[type_]
     called = np.bincount(step[leads], minlength=n + 1)[1:]
     some = np.bincount(step[executed], minlength=n + 1)[1:]
     share = np.where(called > 0, some / np.maximum(called, 1), 1.0)
