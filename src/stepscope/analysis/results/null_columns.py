@@ -53,7 +53,7 @@ def other_slices(
     for name, part in zip(frame[label], frame[value], strict=True):
         sums["(unknown)" if name is None else name] += part or 0
     ordered = sorted(sums.items(), key=lambda one: (-one[1], one[0]))
-    schema = {"name": pl.String, value: frame.schema[value]}
+    schema = {"name": pl.String(), value: frame.schema[value]}
     largest = pl.DataFrame(ordered[:slices], schema=schema, orient="row")
     if len(ordered) > slices:
         rest = "other", sum(part for _, part in ordered[slices:])
