@@ -15,6 +15,7 @@ import numpy as np
 from stepscope._core.nesting import running
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.names.event_kinds import EventFlag
+from stepscope.trace.reading.by_row import by_row
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -121,9 +122,9 @@ def _waiting(
     )
     if answer < 0:
         raise ValueError(f"the kernel refused its arrays ({answer})")
-    call = np.where(around >= 0, of_event[around], np.int32(-1))
     through = kinds.has(EventFlag.ANNOTATION | EventFlag.PYTHON_FRAME)
-    return call, through[handles(events, "type")[around]]
+    type_ = by_row(handles(events, "type"), around, none=-1)
+    return by_row(of_event, around, none=-1), by_row(through, type_, none=False)
 
 
 def _by_one(waiting: Sequence[_Waiting]) -> _Waiting:

@@ -14,6 +14,7 @@ from stepscope.derive.costs.family import Part
 from stepscope.derive.costs.operands import from_lists, from_text
 from stepscope.derive.host.values import text_codes
 from stepscope.frozen import Frozen
+from stepscope.trace.reading.by_row import by_row
 from stepscope.trace.reading.nullable import filled
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
@@ -96,7 +97,7 @@ def execution_costs(
             (told.weights, weights),
             (told.part, part),
         ):
-            target[given.rows] = column[told.code]
+            target[given.rows] = by_row(column, told.code)
         inside_out = _inside_out(found)
         for number in Part:
             _take_inner(flops, part == int(number), found.parent, inside_out)
@@ -105,7 +106,7 @@ def execution_costs(
     callers = np.array([calls_only(one) for one in types], np.bool_)
     only_calls = np.zeros(count, np.bool_)
     if len(callers):
-        only_calls = callers[found.op] & (flops < 0)
+        only_calls = by_row(callers, found.op) & (flops < 0)
         flops[only_calls] = 0
     return ExecutionCosts(
         flops,

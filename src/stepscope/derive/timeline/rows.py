@@ -15,6 +15,7 @@ from stepscope._core import rows as kernels
 from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.intervals.nesting import NESTED_KINDS
 from stepscope.frozen import Frozen
+from stepscope.trace.reading.by_row import by_row
 from stepscope.trace.tracks import TRACK_KINDS
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ def recorded_rows(
     ):
         part = slice(begin, end)
         nested = bool(nests[track])
-        hidden = undrawn[types[part]] if any_undrawn else None
+        hidden = by_row(undrawn, types[part]) if any_undrawn else None
         folds = hidden is not None and bool(hidden.any())
         beside = apart[slice(*np.searchsorted(apart, (begin, end)))] - begin
         starts, durs = start_ps[part], dur_ps[part]
