@@ -56,11 +56,14 @@ def _number(
     code: cython.int
     count: cython.longlong = 0
     places: cython.longlong = table.shape[0]
+    paired: cython.bint = outer.shape[0] > 0
     for row in range(inner.shape[0]):
         within = inner[row] - least
         if within < 0 or within >= width:
             return -3
-        place = outer[row] * width + within
+        place = within
+        if paired:
+            place += outer[row] * width
         if place < 0 or place >= places:
             return -3
         code = table[place]
@@ -86,16 +89,17 @@ def number(
 ) -> cython.longlong:
     """Number the distinct pairs (outer, inner) in the order of their first rows.
 
-    Inner values lie in [least, least + width), outer ones from 0 up; `table`, with a
-    place for each pair, begins as -1 everywhere. `out` receives each row's number,
-    `first` the first row of each number.
+    Inner values lie in [least, least + width), outer ones from 0 up, and there are
+    none where the inner ones alone count. `table`, with a place for each pair, begins
+    as -1 everywhere. `out` receives each row's number, `first` the first row of each
+    number.
 
     Returns:
         How many distinct pairs there are; or `NO_ROOM` (of `first`), which as many
         places as there are pairs (or rows) prevent; or `BAD_RANGE`.
     """
     if (
-        outer.shape[0] != inner.shape[0]
+        (outer.shape[0] != inner.shape[0] and outer.shape[0] != 0)
         or out.shape[0] != inner.shape[0]
         or least < -0x8000_0000
         or width < 1

@@ -107,7 +107,7 @@ def _paired(outer: Codes | None, inner: NDArray[np.signedinteger]) -> Codes:
     places = width * groups_outside
     out, first = np.empty(rows, np.int32), np.empty(min(places, rows), np.int64)
     count = numbering.number(
-        outer.code if outer is not None else np.zeros(rows, np.int32),
+        outer.code if outer is not None else np.empty(0, np.int32),
         np.ascontiguousarray(inner, np.int32),
         least,
         width,

@@ -226,9 +226,10 @@ def _recorded(
     # The execution that each event is, if it is one.
     place = np.full(beyond - first, -1, np.int32)
     place[event - first] = np.arange(len(event), dtype=np.int32)
-    owner = place[owners[rows] - first]
-    if (owner < 0).any():
-        rows, owner = rows[owner >= 0], owner[owner >= 0]
+    owner = by_row(place, owners[rows] - first)
+    known = owner >= 0
+    if not known.all():
+        rows, owner = rows[known], owner[known]
     values = rows_at(stats, rows, owner)
     columns: dict[tuple[str, ...], NDArray[np.int32]] = {}
     texts: dict[tuple[str, ...], list[str]] = {}

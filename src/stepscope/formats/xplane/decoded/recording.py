@@ -23,6 +23,7 @@ from stepscope.formats.xplane.decoded.tracks import (
     tracks_of,
 )
 from stepscope.frozen import Frozen
+from stepscope.trace.reading.by_row import by_row
 from stepscope.trace.reading.texts import Shortening
 from stepscope.xspace.reading.pivot import pivot, pivot_rows
 
@@ -184,7 +185,7 @@ class Recording:
             return np.zeros(0, dtype=np.int64)
         line = self.timeline
         found = [
-            begin + np.flatnonzero(chosen[line.type[begin:end]])
+            begin + np.flatnonzero(by_row(chosen, line.type[begin:end]))
             for begin, end in self.ranges(self.host_tracks)
         ]
         return np.concatenate([np.zeros(0, dtype=np.int64), *found])
