@@ -73,6 +73,8 @@ with light_start():
     from stepscope.analysis.timeline.catalogue import catalogue
     from stepscope.analysis.timeline.tiles import MOST_TRACKS, TILE_BUCKETS, tiles
     from stepscope.report.compose import describe, doubts
+    from stepscope.derive.step_time.event_categories import event_categories
+    from stepscope.derive.timeline.lanes import trace_lanes
     from stepscope.report import to_json
     from stepscope.report.trace_frames import slice_frame
     from stepscope.serve import frames
@@ -86,7 +88,8 @@ def draw(host):
             tracks = range(len(shown.tracks))[first : first + MOST_TRACKS]
             found = tiles(profile, host, tracks=tracks, level=level, index=index)
             sys.stdout.buffer.write(frames.encode(*slice_frame(found)))
-for tool, result in answers(profile, sys.argv[2:]).items():
+drawn = (trace_lanes, event_categories) if "trace_viewer" in sys.argv else ()
+for tool, result in answers(profile, sys.argv[2:], beside=drawn).items():
     answer = to_json.envelope(
         tool,
         result,

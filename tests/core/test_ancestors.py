@@ -44,6 +44,43 @@ def test_each_row_gets_the_label_of_its_nearest_labelled_ancestor(
         assert sum(value >= 0 for value in expected) == answer
 
 
+@given(forest=forests(), seed=st.integers(0, 2**60))
+def test_a_row_gets_the_code_that_holds_around_it(
+    kernel_forms: Callable[[str], Forms], forest: tuple[list[int], list[int]], seed: int
+) -> None:
+    parents, _ = forest
+    codes = [seed >> (2 * row) & 3 for row in range(len(parents))]
+    expected = []
+    for row in range(len(parents)):
+        around, at = [], row
+        while at >= 0:
+            around.append(codes[at])
+            at = parents[at]
+        # 2 and 3 are sticky; else the nearest code that is not 0.
+        held = [code for code in around if code >= 2] or [it for it in around if it]
+        expected.append(held[0] if held else 0)
+    sticky = np.zeros(256, np.uint8)
+    sticky[2:4] = 1
+    for form in kernel_forms("rows").values():
+        code = np.array(codes, np.uint8)
+        changed = form.paint(np.array(parents, np.int32), sticky, code)
+        assert code.tolist() == expected
+        assert changed >= sum(
+            it != was for it, was in zip(expected, codes, strict=True)
+        )
+
+
+def test_codes_of_other_rows_or_kinds_are_refused(
+    kernel_forms: Callable[[str], Forms],
+) -> None:
+    sticky, parent = np.zeros(256, np.uint8), np.array([-1, 0], np.int32)
+    for form in kernel_forms("rows").values():
+        assert form.paint(parent, sticky, np.zeros(1, np.uint8)) == form.BAD_RANGE
+        two = np.zeros(2, np.uint8)
+        assert form.paint(parent, sticky[:9], two) == form.BAD_RANGE
+        assert form.paint(parent[::-1].copy(), sticky, two) == form.BAD_RANGE
+
+
 def test_rows_outside_the_range_keep_what_they_have(
     kernel_forms: Callable[[str], Forms],
 ) -> None:

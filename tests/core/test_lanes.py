@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from types import ModuleType
 
 Forms = dict[str, "ModuleType"]
@@ -32,10 +32,18 @@ def arrays(rows: list[Span]) -> tuple[np.ndarray, np.ndarray]:
     return start, start + np.array([dur for _, dur in rows], np.int64)
 
 
-def fitted(form: ModuleType, rows: list[Span], room: int = 64) -> tuple[int, list[int]]:
+def fitted(
+    form: ModuleType, rows: list[Span], room: int = 64, chosen: Sequence[int] = ()
+) -> tuple[int, list[int]]:
     start, end = arrays(rows)
     depth = np.full(len(rows), 99, np.int32)
-    answer = form.fit(start, end, depth, np.empty(room, np.int64))
+    answer = form.fit(
+        start,
+        end - start,
+        np.array(chosen, np.uint8),
+        depth,
+        np.empty(room, np.int64),
+    )
     return answer, depth.tolist()
 
 
@@ -70,6 +78,31 @@ def test_kept_spans_nest_and_a_span_is_apart_only_if_it_must_be(
         assert answer == max((each + 1 for each in depth), default=0)
 
 
+@given(rows=spans, seed=st.integers(0, 2**25 - 1))
+def test_rows_that_are_not_chosen_are_passed_over(
+    kernel_forms: Callable[[str], Forms], rows: list[Span], seed: int
+) -> None:
+    chosen = [seed >> at & 1 for at in range(len(rows))]
+    some = [row for row, one in zip(rows, chosen, strict=True) if one]
+    for form in kernel_forms("rows").values():
+        answer, depth = fitted(form, rows, chosen=chosen)
+        kept = [each for each, one in zip(depth, chosen, strict=True) if one]
+        assert (answer, kept) == fitted(form, some)
+        assert all(
+            each == 99 for each, one in zip(depth, chosen, strict=True) if not one
+        )
+
+
+def test_a_duration_below_zero_is_an_instant(
+    kernel_forms: Callable[[str], Forms],
+) -> None:
+    start, dur = np.array([0, 3, 3], np.int64), np.array([5, -4, 1], np.int64)
+    for form in kernel_forms("rows").values():
+        depth, stack = np.empty(3, np.int32), np.empty(3, np.int64)
+        assert form.fit(start, dur, np.empty(0, np.uint8), depth, stack) == 2
+        assert depth.tolist() == [0, 1, 1]
+
+
 @given(rows=spans)
 def test_no_lane_runs_two_spans_and_there_are_as_many_as_run_at_a_time(
     kernel_forms: Callable[[str], Forms], rows: list[Span]
@@ -100,4 +133,8 @@ def test_what_names_no_rows_is_refused(
         lane, free = np.zeros(2, np.int32), np.empty(2, np.int32)
         order = np.array(by_end, np.int64)
         assert form.spread(start, end, order, lane, free) == form.BAD_RANGE
-        assert form.fit(start, end[:1], lane, np.empty(4, np.int64)) == form.BAD_RANGE
+        every, stack = np.empty(0, np.uint8), np.empty(4, np.int64)
+        assert form.fit(start, end[:1], every, lane, stack) == form.BAD_RANGE
+        assert form.fit(start, end, every, lane, stack) >= 0
+        one = np.ones(1, np.uint8)
+        assert form.fit(start, end, one, lane, stack) == form.BAD_RANGE

@@ -50,6 +50,25 @@ def test_pairs_are_numbered_as_they_first_appear(
         assert expected == numbered(form, pairs)
 
 
+@given(values=st.lists(st.integers(LEAST, LEAST + WIDTH - 1)))
+def test_values_without_others_are_numbered_alone(
+    kernel_forms: Callable[[str], Forms], values: list[int]
+) -> None:
+    for form in kernel_forms("numbering").values():
+        out, first = np.empty(len(values), np.int32), np.empty(len(values), np.int64)
+        answer = form.number(
+            np.empty(0, np.int32),
+            np.array(values, np.int32),
+            LEAST,
+            WIDTH,
+            np.full(WIDTH, -1, np.int32),
+            out,
+            first,
+        )
+        alone = answer, out.tolist(), first.tolist()[:answer]
+        assert alone == numbered(form, [(0, value) for value in values])
+
+
 def test_numbers_without_room_and_values_without_a_place_are_refused(
     kernel_forms: Callable[[str], Forms],
 ) -> None:

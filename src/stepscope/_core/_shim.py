@@ -41,6 +41,7 @@ __all__ = [
     "exceptval",
     "final",
     "float",
+    "fused_type",
     "initializedcheck",
     "inline",
     "int",
@@ -109,6 +110,11 @@ def cast(kind: _Type, value: Any) -> Any:
 def declare(_kind: object, value: Any = None) -> Any:
     """Return a variable of the module that has a C type when it is compiled."""
     return value
+
+
+def fused_type(*_kinds: _Type) -> _Type:
+    """Return what stands for each of several types."""
+    return _Type()
 
 
 nogil: Final = _Nogil()

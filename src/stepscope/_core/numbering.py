@@ -1,6 +1,9 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
 """Tables over small whole numbers: number what is distinct, pick rows, add up groups.
 
+`gather` looks rows up. NumPy converts numbers of 32 bits first, which takes longer than
+looking them up.
+
 Handles, types, devices and codes come from narrow ranges, so that a table with one
 place per possible value answers in one step what hashing or sorting would. Totals are
 added group by group in one pass; they are exact, whole numbers of 64 bits.
@@ -15,12 +18,24 @@ except ImportError:
 if not cython.compiled:
     from stepscope._core import _shim as cython
 
-__all__ = ["BAD_RANGE", "NO_ROOM", "hulls", "number", "pick", "tally", "totals"]
+__all__ = [
+    "BAD_RANGE",
+    "NO_ROOM",
+    "gather",
+    "hulls",
+    "number",
+    "pick",
+    "tally",
+    "totals",
+]
 
 #: An output array is too small.
 NO_ROOM = -1
 #: Arrays of different lengths, or a value or code outside of its table.
 BAD_RANGE = -3
+
+#: Values that are copied as they are: only their width matters.
+Item = cython.fused_type(cython.uchar, cython.int, cython.longlong)
 
 
 @cython.cfunc
@@ -41,11 +56,14 @@ def _number(
     code: cython.int
     count: cython.longlong = 0
     places: cython.longlong = table.shape[0]
+    paired: cython.bint = outer.shape[0] > 0
     for row in range(inner.shape[0]):
         within = inner[row] - least
         if within < 0 or within >= width:
             return -3
-        place = outer[row] * width + within
+        place = within
+        if paired:
+            place += outer[row] * width
         if place < 0 or place >= places:
             return -3
         code = table[place]
@@ -71,16 +89,17 @@ def number(
 ) -> cython.longlong:
     """Number the distinct pairs (outer, inner) in the order of their first rows.
 
-    Inner values lie in [least, least + width), outer ones from 0 up; `table`, with a
-    place for each pair, begins as -1 everywhere. `out` receives each row's number,
-    `first` the first row of each number.
+    Inner values lie in [least, least + width), outer ones from 0 up, and there are
+    none where the inner ones alone count. `table`, with a place for each pair, begins
+    as -1 everywhere. `out` receives each row's number, `first` the first row of each
+    number.
 
     Returns:
         How many distinct pairs there are; or `NO_ROOM` (of `first`), which as many
         places as there are pairs (or rows) prevent; or `BAD_RANGE`.
     """
     if (
-        outer.shape[0] != inner.shape[0]
+        (outer.shape[0] != inner.shape[0] and outer.shape[0] != 0)
         or out.shape[0] != inner.shape[0]
         or least < -0x8000_0000
         or width < 1
@@ -334,4 +353,51 @@ def tally(
         place, out = memoryview(place), memoryview(out)
     with cython.nogil:
         found: cython.longlong = _tally(group, name, place, out)
+    return found
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _gather(
+    values: cython.const[Item][::1],
+    rows: cython.const[cython.int][::1],
+    none: cython.const[Item][::1],
+    out: Item[::1],
+) -> cython.longlong:
+    at: cython.longlong
+    row: cython.longlong
+    count: cython.longlong = values.shape[0]
+    may_be_none: cython.bint = none.shape[0] == 1
+    for at in range(rows.shape[0]):
+        row = rows[at]
+        if 0 <= row < count:
+            out[at] = values[row]  # type: ignore[index] # no fused types there
+        elif row < 0 and may_be_none:
+            out[at] = none[0]  # type: ignore[index] # as above
+        else:
+            return -3
+    return rows.shape[0]
+
+
+def gather(
+    values: cython.const[Item][::1],
+    rows: cython.const[cython.int][::1],
+    none: cython.const[Item][::1],
+    out: Item[::1],
+) -> cython.longlong:
+    """Write the value of each row, and the one value of `none` for rows below 0.
+
+    Where `none` is empty, no row may lie below 0.
+
+    Returns:
+        How many rows there are; or `BAD_RANGE`.
+    """
+    if len(out) != len(rows) or len(none) > 1:
+        return BAD_RANGE
+    if not cython.compiled:
+        values, rows = memoryview(values), memoryview(rows)
+        none, out = memoryview(none), memoryview(out)
+    with cython.nogil:
+        found: cython.longlong = _gather(values, rows, none, out)
     return found

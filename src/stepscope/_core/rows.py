@@ -10,9 +10,9 @@ and ends lie within 64 bits; a duration below one is an instant.
 equal length, start and end, whose intervals are not empty, ascend and neither overlap
 nor touch. What rows say of times beyond ±(2**62 - 1) is cut off.
 
-`children` and `mark` follow the parents that `nesting` found, each before its children.
-They stand apart from it: beside them the compiler places the loop of `nest` so that it
-takes a tenth longer.
+`children`, `mark` and `paint` follow the parents that `nesting` found, each before its
+children. They stand apart from it: beside them the compiler places the loop of `nest`
+so that it takes a tenth longer.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ __all__ = [
     "fit",
     "mark",
     "meeting",
+    "paint",
     "spread",
     "union_quick",
 ]
@@ -253,24 +254,30 @@ def meeting(
 @cython.exceptval(check=False)
 def _fit(
     start: cython.const[cython.longlong][::1],
-    end: cython.const[cython.longlong][::1],
+    dur: cython.const[cython.longlong][::1],
+    chosen: cython.const[cython.uchar][::1],
     depth: cython.int[::1],
     stack: cython.longlong[::1],
 ) -> cython.longlong:
     row: cython.longlong
+    ends: cython.longlong
+    every: cython.bint = chosen.shape[0] == 0
     height: cython.longlong = 0
     deepest: cython.longlong = 0
     room: cython.longlong = stack.shape[0]
     for row in range(start.shape[0]):
+        if not every and chosen[row] == 0:
+            continue
+        ends = start[row] + max(dur[row], 0)
         while height > 0 and stack[height - 1] <= start[row]:
             height -= 1
-        if height > 0 and stack[height - 1] < end[row]:
+        if height > 0 and stack[height - 1] < ends:
             depth[row] = -1
             continue
         if height == room:
             return -1
         depth[row] = cython.cast(cython.int, height)
-        stack[height] = end[row]
+        stack[height] = ends
         height += 1
         deepest = max(deepest, height)
     return deepest
@@ -278,7 +285,8 @@ def _fit(
 
 def fit(
     start: cython.const[cython.longlong][::1],
-    end: cython.const[cython.longlong][::1],
+    dur: cython.const[cython.longlong][::1],
+    chosen: cython.const[cython.uchar][::1],
     depth: cython.int[::1],
     stack: cython.longlong[::1],
 ) -> cython.longlong:
@@ -288,19 +296,25 @@ def fit(
 
     Args:
         start: Starts of the rows, in order.
-        end: Their ends, none before its start.
+        dur: Their durations; one below 0 counts as 0.
+        chosen: Nonzero for the rows that count, the others are passed over; empty
+            where all count.
         depth: Receives 0 for outermost rows, and one more for each row around a row.
         stack: Room for the deepest nesting.
 
     Returns:
         How many depths are used, `NO_ROOM` or `BAD_RANGE`.
     """
-    if end.shape[0] != start.shape[0] or depth.shape[0] != start.shape[0]:
+    if (
+        dur.shape[0] != start.shape[0]
+        or depth.shape[0] != start.shape[0]
+        or (chosen.shape[0] != start.shape[0] and chosen.shape[0] != 0)
+    ):
         return BAD_RANGE
     if not cython.compiled:
-        start, end = memoryview(start), memoryview(end)
+        start, dur, chosen = memoryview(start), memoryview(dur), memoryview(chosen)
     with cython.nogil:
-        found: cython.longlong = _fit(start, end, depth, stack)
+        found: cython.longlong = _fit(start, dur, chosen, depth, stack)
     return found
 
 
@@ -508,4 +522,52 @@ def mark(
         found: cython.longlong = _mark(
             rows, parent, of_type, is_op, plain, call, way, code, enclosing
         )
+    return found
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _paint(
+    parent: cython.const[cython.int][::1],
+    sticky: cython.const[cython.uchar][::1],
+    code: cython.uchar[::1],
+) -> cython.longlong:
+    row: cython.longlong
+    above: cython.longlong
+    found: cython.longlong = 0
+    for row in range(parent.shape[0]):
+        above = parent[row]
+        if above >= row:
+            return -3
+        if above < 0 or sticky[code[row]]:
+            continue
+        if code[row] == 0 or sticky[code[above]]:
+            code[row] = code[above]
+            found += 1
+    return found
+
+
+def paint(
+    parent: cython.const[cython.int][::1],
+    sticky: cython.const[cython.uchar][::1],
+    code: cython.uchar[::1],
+) -> cython.longlong:
+    """Give rows the code that holds around them, in place.
+
+    Inside a row whose code is marked in `sticky` (256 places) all rows get that code
+    but those with a sticky one of their own. Elsewhere a row of code 0 gets that of the
+    nearest row around it that has another. `parent` holds a smaller row number, or a
+    negative one for none.
+
+    Returns:
+        How many rows got the code of the row around them, or `BAD_RANGE`.
+    """
+    if code.shape[0] != parent.shape[0] or sticky.shape[0] != 256:
+        return BAD_RANGE
+    if not cython.compiled:
+        parent, sticky = memoryview(parent), memoryview(sticky)
+        code = memoryview(code)
+    with cython.nogil:
+        found: cython.longlong = _paint(parent, sticky, code)
     return found

@@ -46,6 +46,9 @@ _KEPT: Final = {
 #: that one core stood idle; below this much nothing more is gained.
 _TURN_S: Final = 0.0005
 
+#: Whether this process was started lightly.
+_started: Final = threading.Event()
+
 
 @contextmanager
 def light_start(paths: Iterable[str] = ()) -> Iterator[None]:
@@ -59,6 +62,7 @@ def light_start(paths: Iterable[str] = ()) -> Iterator[None]:
     if "numpy" in sys.modules:
         yield
         return
+    _started.set()
     _keep_freed_memory()
     sys.setswitchinterval(_TURN_S)
     small = _are_small(paths)
@@ -80,7 +84,7 @@ def end_lightly(status: object) -> None:
         status: Exit status. What is no number is left to Python, which prints it.
     """
     others = threading.active_count() > 1
-    if not gc.get_freeze_count() or others or not isinstance(status, int):
+    if not _started.is_set() or others or not isinstance(status, int):
         return
     atexit._run_exitfuncs()  # noqa: SLF001 - what `multiprocessing` calls for this, too
     try:

@@ -16,6 +16,7 @@ from stepscope.derive.device.kernels import kernels
 from stepscope.derive.host.event_nesting import event_nesting
 from stepscope.derive.host.op_events import host_op_events
 from stepscope.frozen import Frozen
+from stepscope.trace.reading.by_row import by_row
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -147,7 +148,7 @@ def _with_device(
 ) -> OpWork:
     """Add the device work of the calls, and the calls that only devices show."""
     executions = len(side.executed)
-    call = _looked_up(side.launch_call, launch_of)
+    call = by_row(side.launch_call, launch_of, none=-1).astype(np.int64)
     rest = np.flatnonzero(_mask(ops.ops, selection)[ops.op] & (call < 0))
     number, further = _by_kernel(activity, ops, rest)
     call[rest] = number + executions
@@ -204,14 +205,6 @@ def _calls_around(
     if answer < 0:
         raise ValueError(f"the kernel refused its arrays ({answer})")
     return label[wanted]
-
-
-def _looked_up(
-    launch_call: NDArray[np.int32], launch_of: NDArray[np.int32]
-) -> NDArray[np.int64]:
-    """Return the call of each activity by its launch, -1 for none."""
-    # -1 is the place after the last launch, which holds no call.
-    return np.append(launch_call, np.int32(-1))[launch_of].astype(np.int64)
 
 
 def _by_kernel(

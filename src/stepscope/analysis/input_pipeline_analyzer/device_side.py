@@ -145,7 +145,7 @@ def device_side(measured: MeasuredRun, *, excluded_flags: Sequence[str]) -> Devi
         excluded_flags=excluded_flags,
     )
     stats, few = _step_shares(steps, whole)
-    summary, of_summary = summary_of(hosts, excluded_flags=excluded_flags)
+    summary, of_summary = summary_of(run, hosts, excluded_flags=excluded_flags)
     missing = [
         *lacks,
         *few,

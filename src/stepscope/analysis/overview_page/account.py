@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -145,8 +146,9 @@ def _with_parts(
 ) -> AccountEntry:
     if mine is None:
         return entry
-    named = mine.filter(pl.col("name").is_not_null()).head(_MOST_PARTS)
-    found = [_part(row, windows) for row in named.iter_rows(named=True)]
+    rows = (row for row in mine.iter_rows(named=True) if row["name"] is not None)
+    named = [*islice(rows, _MOST_PARTS)]
+    found = [_part(row, windows) for row in named]
     left = entry.ms - sum(part.ms for part in found)
     if len(named) < len(mine) and left > 0:
         found.append(

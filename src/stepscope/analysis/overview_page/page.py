@@ -404,7 +404,7 @@ def _step_times(measured: MeasuredRun, options: Options) -> StepTimes:
         if host.windows.has_steps
         for step in step_list(host)
     )
-    summary, missing = _summary(measured.hosts, options, measured.matching)
+    summary, missing = _summary(measured, options)
     return StepTimes(steps, summary, missing)
 
 
@@ -415,17 +415,18 @@ def _each_host(
         HostSummary(
             host=host.host,
             step_detection=_detection(run, host),
-            summary=summary_of([host], excluded_flags=options.exclude_flags)[0],
+            summary=summary_of(run, [host], excluded_flags=options.exclude_flags)[0],
         )
         for host in hosts
     )
 
 
 def _summary(
-    hosts: Sequence[HostSteps], options: Options, matching: StepMatching
+    measured: MeasuredRun, options: Options
 ) -> tuple[StepSummary, tuple[Missing, ...]]:
+    matching, flags = measured.matching, options.exclude_flags
     if matching.in_lock_step:
-        return summary_of(hosts, excluded_flags=options.exclude_flags)
+        return summary_of(measured.run, measured.hosts, excluded_flags=flags)
     fields = (
         "step_time_ms",
         "batch_time_ms",

@@ -36,6 +36,8 @@ from stepscope.analysis.steps.measured_hosts import measured_run
 from stepscope.analysis.steps.rows import category_columns, reasons_of
 from stepscope.derive.account.owned_time import account
 from stepscope.derive.collectives.calls import collective_calls
+from stepscope.derive.columns.arrays import handles
+from stepscope.derive.columns.dense_codes import dense
 from stepscope.derive.memory.silent_devices import unrecorded_devices
 from stepscope.derive.step_time.owners import CATEGORIES, OWNERS
 from stepscope.derive.step_windows.first_compute import first_compute
@@ -296,11 +298,10 @@ def _unused(
         if not isinstance(devices, Unavailable):
             # One that works outside the steps has no row.
             activity = run.table(host.host, "device_activity")
-            worked = (
-                set()
-                if isinstance(activity, Unavailable)
-                else set(activity["device"].unique().to_list())
-            )
+            worked: set[int] = set()
+            if not isinstance(activity, Unavailable):
+                device = handles(activity, "device")
+                worked.update(device[dense(device).first].tolist())
             idle = tuple(
                 it
                 for it in devices["device"].to_list()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import polars as pl
-
 from stepscope.analysis.steps.asking import UNTOLD
 from stepscope.frozen import Frozen
 from stepscope.thresholds import THRESHOLDS
@@ -13,6 +11,8 @@ from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
+
+    import polars as pl
 
 __all__ = [
     "HIGHLY",
@@ -166,7 +166,7 @@ def share_of_rows(rows: pl.DataFrame, missing: Mapping[str, Unavailable]) -> Inp
     else:
         no_wait = None if waits.sum() else missing.get("input")
     wait_ps = None if no_wait is not None else int(waits.sum())
-    untold = int(rows.select(pl.sum_horizontal(UNTOLD).sum()).item() or 0)
+    untold = sum(int(rows[name].sum()) for name in UNTOLD)
     doubt = 0 if no_wait is None else untold
     no_transfer = missing.get("copy_in", _NOT_SEEN) if copies.null_count() else None
     transfer_ps = None if copies.null_count() else int(copies.sum())

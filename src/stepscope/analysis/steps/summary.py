@@ -35,9 +35,10 @@ from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from stepscope.analysis.steps.rows import HostSteps
+    from stepscope.derive.profile_data import ProfileData
     from stepscope.derive.steps.chosen import Steps
 
 __all__ = [
@@ -222,14 +223,23 @@ def _ms(ps: int | None) -> float | None:
 
 
 def summary_of(
-    hosts: Sequence[HostSteps], *, excluded_flags: Sequence[str] = ()
+    run: ProfileData, hosts: Iterable[HostSteps], *, excluded_flags: Iterable[str] = ()
 ) -> tuple[StepSummary, tuple[Missing, ...]]:
     """Summarise the closed windows of the hosts; the open one if there is no other.
 
+    Several tools show the same summary, which is worked out once.
+
     Args:
+        run: The run that the hosts are of.
         hosts: The hosts to average.
         excluded_flags: Windows with one of these flags are left out.
     """
+    return run.kept(_summary_of, tuple(hosts), tuple(excluded_flags))
+
+
+def _summary_of(
+    _: ProfileData, hosts: tuple[HostSteps, ...], excluded_flags: tuple[str, ...]
+) -> tuple[StepSummary, tuple[Missing, ...]]:
     rows = pl.concat([measured_rows(host, excluded_flags) for host in hosts])
     united = pl.concat([measured_any_device(host, excluded_flags) for host in hosts])
     walls = rows.group_by("host", "window", maintain_order=True).agg(

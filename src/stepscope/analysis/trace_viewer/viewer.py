@@ -20,6 +20,7 @@ from stepscope.derive.device.attribution import activity_ops
 from stepscope.derive.device.correlation import correlation
 from stepscope.derive.steps.chosen import steps
 from stepscope.derive.timeline.drawn_rows import DRAWN, FOLDED, HIDDEN, trace_timeline
+from stepscope.trace.reading.by_row import by_row
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_MS
 
@@ -229,7 +230,7 @@ def _visibility(profile: ProfileData, trace: HostTrace) -> NDArray[np.int64]:
     for track, (source, begin, end, folded) in enumerate(shown.iter_rows()):
         if source is None:
             continue
-        found = visibility[types[begin:end]]
+        found = by_row(visibility, types[begin:end])
         seen[track, FOLDED] = np.count_nonzero(found == FOLDED)
         seen[track, HIDDEN] = np.count_nonzero(found == HIDDEN)
         seen[track, DRAWN] = end - begin - seen[track].sum()

@@ -24,6 +24,7 @@ from stepscope.derive.step_time.host_codes import STICKY, HostCode
 from stepscope.derive.step_time.neighbours import Surroundings, told_around
 from stepscope.derive.step_time.threads import EVIDENCE
 from stepscope.frozen import Frozen
+from stepscope.trace.reading.by_row import by_row
 from stepscope.trace.reading.nullable import absent
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
@@ -548,7 +549,7 @@ def naming(
     ranging = on_host & host_classes.rows.having(types, ranges)
     others = (*host_classes.by_thread, *np.flatnonzero(ranging).tolist())
     threads = tuple(dict.fromkeys((*driving, *others)))
-    program = _program(threads, host_classes, of_program[types])
+    program = _program(threads, host_classes, by_row(of_program, types))
     # What only hands work on says nothing of where the program was.
     passing = np.isin(
         event_kinds.host_class,

@@ -24,6 +24,7 @@ from stepscope.derive.step_time.host_codes import HostCode
 from stepscope.frozen import Frozen
 from stepscope.remedies import RECORD_WITH_STEPSCOPE
 from stepscope.trace.device_activity import ACTIVITY_KINDS
+from stepscope.trace.reading.nullable import filled
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -376,16 +377,14 @@ class _ReadBacks(Frozen, frozen=True):
 
     def _copied(self, device: int | None) -> NDArray[np.int64]:
         """Return the ends of copies of small results."""
-        rows = (codes(self.activity, "kind") == _D2H) & (
-            handles(self.activity, "device") == device
+        rows = np.flatnonzero(
+            (codes(self.activity, "kind") == _D2H)
+            & (handles(self.activity, "device") == device)
         )
-        size = self.activity["bytes"].fill_null(_SMALL_BYTES + 1)
-        rows &= (size <= _SMALL_BYTES).to_numpy()
-        start_ps, dur_ps = (
-            ints(self.activity, "start_ps"),
-            ints(self.activity, "dur_ps"),
-        )
-        ends: NDArray[np.int64] = (start_ps + dur_ps)[rows]
+        size = filled(self.activity["bytes"].gather(rows), _SMALL_BYTES + 1)
+        rows = rows[size <= _SMALL_BYTES]
+        start_ps, dur_ps = (ints(self.activity, it) for it in ("start_ps", "dur_ps"))
+        ends: NDArray[np.int64] = start_ps[rows] + dur_ps[rows]
         return ends
 
 

@@ -83,15 +83,14 @@ def dense(values: NDArray[np.signedinteger]) -> Codes:
 
 def combined(columns: Sequence[NDArray[np.signedinteger]]) -> Codes:
     """Number the distinct rows of several columns of equal length."""
+    if not columns:
+        raise ValueError("no column to number")
     together: Codes | None = None
     for column in columns:
         # A column with one value distinguishes no rows.
-        if len(column) and together is not None and column.min() == column.max():
-            continue
-        together = _paired(together, column)
-    if together is None:
-        raise ValueError("no column to number")
-    return together
+        if not len(column) or column.min() != column.max():
+            together = _paired(together, column)
+    return _paired(None, columns[0]) if together is None else together
 
 
 def _paired(outer: Codes | None, inner: NDArray[np.signedinteger]) -> Codes:
@@ -108,7 +107,7 @@ def _paired(outer: Codes | None, inner: NDArray[np.signedinteger]) -> Codes:
     places = width * groups_outside
     out, first = np.empty(rows, np.int32), np.empty(min(places, rows), np.int64)
     count = numbering.number(
-        outer.code if outer is not None else np.zeros(rows, np.int32),
+        outer.code if outer is not None else np.empty(0, np.int32),
         np.ascontiguousarray(inner, np.int32),
         least,
         width,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -27,6 +27,10 @@ __all__ = [
     "rows_with_key",
     "texts_of",
 ]
+
+#: Rows that are compared with a handle at one time: the answers stay in the
+#: processor's cache.
+_BLOCK_ROWS: Final = 1 << 16
 
 
 class StatRows(NamedTuple):
@@ -77,7 +81,12 @@ def rows_with_key(frame: pl.DataFrame, owner: str, handle: int) -> StatRows:
     """
     if handle < 0 or not len(frame):
         return _take(frame, owner, np.empty(0, np.int64))
-    return _take(frame, owner, np.flatnonzero(handles(frame, "key") == handle))
+    key = handles(frame, "key")
+    found = [
+        first + np.flatnonzero(key[first : first + _BLOCK_ROWS] == handle)
+        for first in range(0, len(key), _BLOCK_ROWS)
+    ]
+    return _take(frame, owner, np.concatenate(found))
 
 
 def rows_of_owners(

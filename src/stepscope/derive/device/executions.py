@@ -13,6 +13,7 @@ from stepscope.derive.columns.stat_values import find_handle, rows_with_key
 from stepscope.derive.device.attribution import OpEvidence
 from stepscope.derive.host.values import int_values
 from stepscope.frozen import Frozen
+from stepscope.trace.reading.by_row import by_row
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
 
@@ -79,7 +80,7 @@ def device_executions(
     joined = of_class.join(numbered, on=key, how="left", maintain_order="left")
     place_of_class = joined["place"].to_numpy().astype(np.int32)
     code = activity_classes.code
-    place = place_of_class[code]
+    place = by_row(place_of_class, code)
     everything = np.bincount(code, minlength=len(of_class))
     eager = _eager_flags(host_op_events)
     rest, counted = everything, _Counted.nothing(len(places), len(eager))
@@ -167,9 +168,10 @@ def executions_of_activities(
     # A call inside another op (a whole program's, say) is no execution of this one.
     equal = _same_ops(activity_ops.ops, launching_ops.ops)
     launch = correlation.launch_of_activity
-    mine = launching_ops.op[launch] == equal[activity_ops.op]
-    mine &= launch >= 0
-    return np.where(mine, launching_ops.execution[launch], np.int32(-1))
+    op = by_row(launching_ops.op, launch, none=-1)
+    mine = op == by_row(equal, activity_ops.op)
+    execution = by_row(launching_ops.execution, launch, none=-1)
+    return np.where(mine, execution, np.int32(-1))
 
 
 def _same_ops(device: pl.DataFrame, host: pl.DataFrame) -> NDArray[np.int32]:

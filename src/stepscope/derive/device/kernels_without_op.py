@@ -5,17 +5,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-import polars as pl
 
+from stepscope.derive.columns.arrays import codes, ints
+from stepscope.derive.columns.dense_codes import totals_by
 from stepscope.derive.device.attribution import NoOp
+from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.quality import QualityNote
 from stepscope.units import duration_text
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from stepscope.derive.device.attribution import ActivityOps
 
 __all__ = ["kernels_without_op"]
 
+_KERNELS: Final = [
+    ACTIVITY_KINDS.categories.to_list().index(kind) for kind in ("kernel", "collective")
+]
 _REASONS: Final = {
     NoOp.NOT_ASKED: "launch calls were not recorded, or no op on the host was",
     NoOp.NO_ID: "they carry no id that leads to a launch call",
@@ -29,26 +36,20 @@ def kernels_without_op(
     device_activity: pl.DataFrame, activity_ops: ActivityOps
 ) -> list[QualityNote]:
     """Return one note on kernels and collectives; none where all have an op."""
-    kernel = device_activity["kind"].is_in(["kernel", "collective"])
-    rows = (
-        device_activity.select("dur_ps")
-        .with_columns(reason=pl.Series(activity_ops.no_op.astype(np.int64)))
-        .filter(kernel)
-    )
-    without = (
-        rows.filter(pl.col("reason") != int(NoOp.NAMED))
-        .group_by("reason")
-        .agg(pl.len(), pl.col("dur_ps").sum())
-        .sort("dur_ps", "reason", descending=[True, False])
-    )
-    if without.is_empty():
+    is_kernel = np.isin(np.arange(256), _KERNELS)[codes(device_activity, "kind")]
+    reason = np.where(is_kernel, activity_ops.no_op, np.int32(-1))
+    sums = totals_by(reason, ints(device_activity, "dur_ps"), count=len(NoOp))
+    numbers, times = sums.count.tolist(), sums.total.tolist()
+    without = [it for it in NoOp if it != NoOp.NAMED and numbers[it]]
+    if not without:
         return []
-    count, spent = int(without["len"].sum()), int(without["dur_ps"].sum())
-    total = int(rows["dur_ps"].sum())
+    without.sort(key=lambda it: (-times[it], it))
+    count, spent = (sum(each[it] for it in without) for each in (numbers, times))
+    total = sum(times)
     share = f", {100 * spent / total:.1f} % of kernel time" if total else ""
     reasons = "; ".join(
-        f"{number:,} ({duration_text(took)}): {_REASONS[NoOp(reason)]}"
-        for reason, number, took in without.iter_rows()
+        f"{numbers[it]:,} ({duration_text(times[it])}): {_REASONS[it]}"
+        for it in without
     )
     return [
         QualityNote(
@@ -56,7 +57,7 @@ def kernels_without_op(
             severity="info",
             count=count,
             scope="device activity",
-            message=f"{count:,} of {rows.height:,} kernels ({duration_text(spent)}"
+            message=f"{count:,} of {sum(numbers):,} kernels ({duration_text(spent)}"
             f"{share}) belong to no op. {reasons}.",
         )
     ]

@@ -17,6 +17,7 @@ from stepscope._core import launches as kernels
 from stepscope.derive.columns.arrays import codes, handles, ints, picked
 from stepscope.frozen import Frozen
 from stepscope.trace.device_activity import ACTIVITY_KINDS
+from stepscope.trace.reading.by_row import by_row
 from stepscope.trace.reading.nullable import is_true
 from stepscope.units import PS_PER_US
 
@@ -105,9 +106,8 @@ def idle_waits_ps(
     """
     launch_of = correlation.launch_of_activity
     known = _known(launch_of)
-    waited = (
-        ints(device_activity, "start_ps")[known]
-        - ints(launches, "start_ps")[launch_of[known]]
+    waited = ints(device_activity, "start_ps")[known] - by_row(
+        ints(launches, "start_ps"), launch_of[known]
     )
     found: NDArray[np.int64] = waited[correlation.queue_empty[known] | (waited < 0)]
     return found

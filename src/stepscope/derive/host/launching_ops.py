@@ -10,6 +10,7 @@ from stepscope._core.nesting import inherit
 from stepscope.derive.columns.arrays import handles
 from stepscope.derive.names.event_kinds import OpCategory
 from stepscope.frozen import Frozen
+from stepscope.trace.reading.by_row import by_row
 
 if TYPE_CHECKING:
     import polars as pl
@@ -56,7 +57,6 @@ def launching_ops(
     answer = inherit(event_nesting.parent, label, begin, end)
     if answer < 0:
         raise ValueError(f"the kernel refused its arrays ({answer})")
-    execution = label[event]
-    # The place after the last execution stands for none.
-    op = np.append(host_op_events.op, np.int32(-1))[execution]
+    execution = by_row(label, event)
+    op = by_row(host_op_events.op, execution, none=-1)
     return LaunchingOps(execution, op, ops)

@@ -17,6 +17,7 @@ from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.derive.steps.marker_events import STEP_RANGE
 from stepscope.frozen import Frozen
 from stepscope.remedies import ALLOW_DEVICE_TRACER, NAME_RANGES
+from stepscope.trace.reading.by_row import by_row
 from stepscope.trace.reading.nullable import absent, is_true
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.trace.tracks import TRACK_KINDS
@@ -153,7 +154,7 @@ def annotation_calls(
     else:
         launched = with_lent_work(
             of_event,
-            of_event[handles(launches, "event")],
+            by_row(of_event, handles(launches, "event")),
             tracks=tracks,
             events=events,
             kinds=event_kinds,
@@ -216,11 +217,15 @@ def _rows(
     if guessed.any():
         # Frames and ranges hold the program's own code; anything else does not.
         through = kinds.has(EventFlag.ANNOTATION | EventFlag.PYTHON_FRAME)
-        inside = np.where(through, np.int32(-1), np.int32(0))[types]
-        answer = inherit(nesting.parent, inside, 0, len(inside))
-        if answer < 0:
-            raise ValueError(f"the kernel refused its arrays ({answer})")
-        found |= guessed & (inside[rows] < 0)
+        label = np.where(through, np.int32(-1), np.int32(0))
+        inside = np.empty(len(types), np.int32)
+        for one in np.unique(track[guessed]).tolist():
+            begin, end = tracks["event_begin"][one], tracks["event_end"][one]
+            inside[begin:end] = by_row(label, types[begin:end])
+            answer = inherit(nesting.parent, inside, begin, end)
+            if answer < 0:
+                raise ValueError(f"the kernel refused its arrays ({answer})")
+        found[guessed] = inside[rows[guessed]] < 0
     return rows[found]
 
 
@@ -270,7 +275,7 @@ def _launched(
     if isinstance(of_launch, Unavailable) or isinstance(correlation, Unavailable):
         why = _why_no_launches(device_activity, of_launch, correlation)
         return why, why
-    of_activity = np.append(of_launch, np.int32(-1))[correlation.launch_of_activity]
+    of_activity = by_row(of_launch, correlation.launch_of_activity, none=-1)
     if (of_activity >= 0).any():
         return of_launch, of_activity
     # Zero would say that the ranges launched nothing.

@@ -19,6 +19,7 @@ from stepscope.derive.columns.distinct_runs import distinct_runs
 from stepscope.derive.names.op_names import read_annotations
 from stepscope.frozen import Frozen
 from stepscope.trace.allocations import ALLOCATION_KINDS
+from stepscope.trace.reading.by_row import by_row
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -180,7 +181,7 @@ def device_charges(
     rows: Rows = slice(None) if chosen.all() else np.flatnonzero(chosen)
     group = ops.ops["group"].to_numpy().astype(np.int32)
     op, device, where = work.op[rows], work.device[rows], place[rows]
-    charge = combined([group[op], where])
+    charge = combined([by_row(group, op), where])
     spent = totals_by(charge.code, work.dur_ps[rows], count=charge.count).total
     by_device = combined([charge.code, device])
     runs = _executions(work, rows, by_device)

@@ -9,6 +9,7 @@ import polars as pl
 
 from stepscope.derive.columns.arrays import handles
 from stepscope.derive.model.program_places import LIBRARY
+from stepscope.trace.reading.by_row import by_row
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def kernel_places(
         or isinstance(program_places, Unavailable)
     ):
         launch = correlation.launch_of_activity
-        event = np.append(handles(launches, "event"), np.int32(-1))[launch]
+        event = by_row(handles(launches, "event"), launch, none=-1)
         code = activity_classes.code
         source = _of_classes(program_places.lines, event, code, empty)
         module = _of_classes(program_places.modules, event, code, empty)

@@ -15,6 +15,7 @@ import numpy as np
 from stepscope._core.nesting import running
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.names.event_kinds import EventFlag
+from stepscope.trace.reading.by_row import by_row
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,14 +63,20 @@ def with_lent_work(
         nesting: The event around each event.
         launches: The table.
     """
-    track = handles(events, "track")
     launching = handles(launches, "track")
     lone = np.flatnonzero(of_launch < 0)
     if not len(lone):
         return of_launch
-    ops = kinds.is_op()[handles(events, "type")]
-    telling = _some(len(tracks), launching, track[ops])
-    holders = np.flatnonzero(telling & _some(len(tracks), track[of_event >= 0]))
+    types, is_op = handles(events, "type"), kinds.is_op()
+    launches_some = np.zeros(len(tracks), np.bool_)
+    launches_some[launching] = True
+    ranges = zip(ints(tracks, "event_begin"), ints(tracks, "event_end"), strict=True)
+    holders = [
+        track
+        for track, (begin, end) in enumerate(ranges)
+        if (of_event[begin:end] >= 0).any()
+        and (launches_some[track] or is_op[types[begin:end]].any())
+    ]
     charged = of_launch.copy()
     for several in np.split(lone, np.flatnonzero(np.diff(launching[lone])) + 1):
         own = launching[several[0]]
@@ -84,20 +91,12 @@ def with_lent_work(
                 kinds=kinds,
                 nesting=nesting,
             )
-            for holder in holders.tolist()
+            for holder in holders
             if holder != own
         ]
         if waiting:
             charged[several] = _charged(*_by_one(waiting))
     return charged
-
-
-def _some(count: int, *several: NDArray[np.int32]) -> NDArray[np.bool_]:
-    """Return which of so many numbers are in some arrays."""
-    found = np.zeros(count, np.bool_)
-    for numbers in several:
-        found[numbers] = True
-    return found
 
 
 def _waiting(
@@ -123,9 +122,9 @@ def _waiting(
     )
     if answer < 0:
         raise ValueError(f"the kernel refused its arrays ({answer})")
-    call = np.where(around >= 0, of_event[around], np.int32(-1))
     through = kinds.has(EventFlag.ANNOTATION | EventFlag.PYTHON_FRAME)
-    return call, through[handles(events, "type")[around]]
+    type_ = by_row(handles(events, "type"), around, none=-1)
+    return by_row(of_event, around, none=-1), by_row(through, type_, none=False)
 
 
 def _by_one(waiting: Sequence[_Waiting]) -> _Waiting:
@@ -144,7 +143,7 @@ def _charged(call: NDArray[np.int32], silent: NDArray[np.bool_]) -> NDArray[np.i
     """Keep the calls that are silent at nearly all moments of one thread's launches."""
     lent = np.flatnonzero(call >= 0)
     count = np.bincount(call[lent])
-    quiet = np.bincount(call[lent], weights=silent[lent])
+    quiet = np.bincount(call[lent[silent[lent]]], minlength=len(count))
     # The last one is that of -1.
     kept = np.append(quiet >= _SILENT * count, [False])
     return np.where(kept[call], call, np.int32(-1))

@@ -42,16 +42,18 @@ def chained(parent: NDArray[np.int32], key: NDArray[np.int32]) -> Places:
     keys: list[NDArray[np.int32]] = []
     count = 0
     level = np.flatnonzero(parent < 0)
+    above = np.full(len(level), -1, np.int32)
     children = _children(parent)
     # One round per level of nesting; each item is in one of them.
     while len(level):
-        above = np.where(parent[level] >= 0, node[parent[level]], np.int32(-1))
-        distinct = combined([above, key[level]])
+        own = key[level]
+        distinct = combined([above, own])
         node[level] = distinct.code + np.int32(count)
-        parents.append(above[distinct.first].astype(np.int32))
-        keys.append(key[level][distinct.first].astype(np.int32))
+        parents.append(above[distinct.first])
+        keys.append(own[distinct.first].astype(np.int32))
         count += distinct.count
         level = children.of(level)
+        above = node[parent[level]]
     nothing = [np.empty(0, np.int32)]
     return Places(
         node, np.concatenate(parents or nothing), np.concatenate(keys or nothing)

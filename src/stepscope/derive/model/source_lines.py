@@ -24,6 +24,7 @@ from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.model.program_places import LIBRARY
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
+from stepscope.trace.reading.by_row import by_row
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -153,7 +154,7 @@ def source_lines(
         activity_ops, Unavailable
     ):
         device_ps = ints(device_activity, "dur_ps")
-        device_line = lines.of_ops(activity_ops.ops)[activity_ops.op]
+        device_line = by_row(lines.of_ops(activity_ops.ops), activity_ops.op)
         device_op, device_names = activity_ops.op, activity_ops.ops["name"]
         device_function = np.full(len(device_ps), _NONE)
         if not isinstance(correlation, Unavailable) and not isinstance(

@@ -24,6 +24,7 @@ from stepscope.derive.model.charges import (
 from stepscope.derive.model.places import Places, chained
 from stepscope.derive.model.view_names import VIEWS, View
 from stepscope.frozen import Frozen
+from stepscope.trace.reading.by_row import by_row
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -261,7 +262,7 @@ def _places_at(place: NDArray[np.int32], rows: NDArray[np.int32]) -> NDArray[np.
     """Return the places of some rows, -1 for row -1 and where there are no places."""
     if not len(place):
         return np.full(len(rows), -1, np.int32)
-    return np.where(rows < 0, np.int32(-1), place[rows])
+    return by_row(place, rows, none=-1)
 
 
 class _Tree(Frozen, frozen=True, eq=True):
@@ -368,9 +369,9 @@ def _own_executions(
     of_host, of_device = number[: len(names)], number[len(names) :]
     launch = correlation.launch_of_activity
     nothing = np.int32(-1)
-    execution = np.append(launching_ops.execution, nothing)[launch]
-    around = np.append(launching_ops.op, nothing)[launch]
-    mine = np.append(of_host, nothing)[around] == of_device[ops.op]
+    execution = by_row(launching_ops.execution, launch, none=-1)
+    around = by_row(launching_ops.op, launch, none=-1)
+    mine = by_row(of_host, around, none=-1) == by_row(of_device, ops.op)
     found: NDArray[np.int32] = np.where(mine, execution, nothing)
     return found
 
@@ -378,7 +379,7 @@ def _own_executions(
 def _kernels(ops: ActivityOps, type_: NDArray[np.int32]) -> NDArray[np.int32]:
     """Return the name of each activity, -1 where no op names it."""
     unnamed = ops.ops["evidence"].is_in([int(OpEvidence.COPY), int(OpEvidence.NONE)])
-    return np.where(unnamed.to_numpy()[ops.op], np.int32(-1), type_)
+    return np.where(by_row(unnamed.to_numpy(), ops.op), np.int32(-1), type_)
 
 
 def _names(host: HostOpEvents) -> pl.Series:
@@ -393,9 +394,7 @@ def _launch_events(
 ) -> NDArray[np.int32]:
     if isinstance(correlation, Unavailable) or isinstance(launches, Unavailable):
         return np.full(count, -1, np.int32)
-    event = np.append(handles(launches, "event"), np.int32(-1))
-    found: NDArray[np.int32] = event[correlation.launch_of_activity]
-    return found
+    return by_row(handles(launches, "event"), correlation.launch_of_activity, none=-1)
 
 
 def _flops_of_ops(

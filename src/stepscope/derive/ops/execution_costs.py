@@ -14,6 +14,7 @@ from stepscope.derive.costs.family import Part
 from stepscope.derive.costs.operands import from_lists, from_text
 from stepscope.derive.host.values import text_codes
 from stepscope.frozen import Frozen
+from stepscope.trace.reading.by_row import by_row
 from stepscope.trace.reading.nullable import filled
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
@@ -96,7 +97,7 @@ def execution_costs(
             (told.weights, weights),
             (told.part, part),
         ):
-            target[given.rows] = column[told.code]
+            target[given.rows] = by_row(column, told.code)
         inside_out = _inside_out(found)
         for number in Part:
             _take_inner(flops, part == int(number), found.parent, inside_out)
@@ -105,7 +106,7 @@ def execution_costs(
     callers = np.array([calls_only(one) for one in types], np.bool_)
     only_calls = np.zeros(count, np.bool_)
     if len(callers):
-        only_calls = callers[found.op] & (flops < 0)
+        only_calls = by_row(callers, found.op) & (flops < 0)
         flops[only_calls] = 0
     return ExecutionCosts(
         flops,
@@ -225,9 +226,10 @@ def _recorded(
     # The execution that each event is, if it is one.
     place = np.full(beyond - first, -1, np.int32)
     place[event - first] = np.arange(len(event), dtype=np.int32)
-    owner = place[owners[rows] - first]
-    if (owner < 0).any():
-        rows, owner = rows[owner >= 0], owner[owner >= 0]
+    owner = by_row(place, owners[rows] - first)
+    known = owner >= 0
+    if not known.all():
+        rows, owner = rows[known], owner[known]
     values = rows_at(stats, rows, owner)
     columns: dict[tuple[str, ...], NDArray[np.int32]] = {}
     texts: dict[tuple[str, ...], list[str]] = {}
@@ -273,10 +275,11 @@ def _take_inner(
     own operands say, and the sum of what theirs say. The op itself is charged with what
     the others leave.
     """
-    if not chosen.any():
+    some = np.flatnonzero(chosen)
+    if not len(some):
         return
-    whole = np.where(chosen, flops, 0)
     inner = np.zeros(len(flops), np.int64)
     for rows in inside_out:
-        np.add.at(inner, parent[rows], np.maximum(whole[rows], inner[rows]))
-    flops[chosen] = np.maximum(whole - inner, 0)[chosen]
+        whole = np.where(chosen[rows], flops[rows], 0)
+        np.add.at(inner, parent[rows], np.maximum(whole, inner[rows]))
+    flops[some] = np.maximum(flops[some] - inner[some], 0)

@@ -15,6 +15,7 @@ from stepscope.derive.columns.arrays import nullable
 from stepscope.derive.columns.dense_codes import totals_by
 from stepscope.derive.device.executions import executions_of_activities
 from stepscope.derive.ops.costs import DIVIDED, left_to_others
+from stepscope.trace.reading.by_row import by_row
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ def _by_host(
     doubtful |= found.owner < 0
     launched = np.flatnonzero(execution >= 0)
     by = execution[launched]
-    alone = np.bincount(by, minlength=len(costs.flops))[by] == 1
+    alone = by_row(np.bincount(by, minlength=len(costs.flops)), by) == 1
     told = launched[alone & ~doubtful[by]]
     code, by = activity_classes.code[told], execution[told]
     columns = []

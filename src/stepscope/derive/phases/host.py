@@ -22,6 +22,7 @@ from stepscope.derive.phases.rules import (
     range_phases,
 )
 from stepscope.frozen import Frozen
+from stepscope.trace.reading.by_row import by_row
 from stepscope.trace.reading.nullable import is_true
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
@@ -65,9 +66,8 @@ class HostPhases(Frozen, frozen=True):
             event: The events in which the work was done or launched; -1 for none.
             named: The phases that its names alone give.
         """
-        # The place after the last event stands for none.
-        firm = np.append(self.firm, np.uint8(UNKNOWN_PHASE))[event]
-        loose = np.append(self.loose, np.uint8(UNKNOWN_PHASE))[event]
+        firm = by_row(self.firm, event, none=UNKNOWN_PHASE)
+        loose = by_row(self.loose, event, none=UNKNOWN_PHASE)
         weak = np.where(named != UNKNOWN_PHASE, named, loose)
         return np.where(firm != UNKNOWN_PHASE, firm, weak)
 
@@ -85,12 +85,12 @@ def host_phases(
     firm_codes = [PHASES.index(phase) for phase in FIRM]
     of_type = range_phases(event_types["name"]).astype(np.int32)
     types = handles(events, "type")
-    own = _labels(of_type)[types]
+    own = by_row(_labels(of_type), types)
     is_firm = np.isin(of_type, firm_codes)
     # Most recordings have no such ranges: nothing is written for each event then.
     firm: NDArray[np.int32] = np.broadcast_to(np.int32(-1), types.shape)
     if is_firm.any():
-        firm = np.where(is_firm, of_type, np.int32(-1))[types]
+        firm = by_row(np.where(is_firm, of_type, np.int32(-1)), types)
         _hand_down(event_nesting, firm)
     # Calls of functions hold ops of all phases.
     calls = is_true(host_op_events.ops["call"])

@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.columns.arrays import codes, handles, ints
+from stepscope.derive.columns.dense_codes import dense
 from stepscope.derive.intervals.nesting import flatten_tracks
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.phases.rules import PHASES, UNKNOWN_PHASE, op_phases
@@ -140,7 +141,7 @@ def _on_devices(
     device = handles(activity, "device")
     starts, ends = ints(windows.rows, "start_ps"), ints(windows.rows, "end_ps")
     frames = []
-    numbers = activity["device"].unique().sort().to_list()
+    numbers = sorted(device[dense(device).first].tolist())
     for number in [it for it in numbers if it in shown] or numbers:
         here = np.where(device == number, of_activity, np.uint8(none))
         sets = {}

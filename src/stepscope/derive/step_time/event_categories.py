@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope._core.nesting import inherit
+from stepscope._core.rows import paint
 from stepscope.derive.columns.arrays import codes, handles
 from stepscope.derive.step_time.host_codes import STICKY, HostCode
 from stepscope.derive.step_time.owners import CATEGORIES, OWNER_OF_KIND, OWNERS
@@ -84,27 +84,16 @@ def _of_host(
 ) -> NDArray[np.uint8]:
     if isinstance(host_classes, Unavailable):
         return np.full(rows, OTHER, np.uint8)
-    code = host_classes.code
-    labels = np.arange(256, dtype=np.int32)
-    shown = _inherited(nesting, code, np.where(labels == HostCode.NOTHING, -1, labels))
-    np.maximum(shown, HostCode.NOTHING, out=shown)
-    inside = _inherited(nesting, code, np.where(np.isin(labels, STICKY), labels, -1))
-    np.copyto(shown, inside, where=inside >= 0)
+    code = host_classes.code.copy()
+    sticky = np.zeros(256, np.uint8)
+    sticky[list(STICKY)] = 1
+    answer = paint(nesting.parent, sticky, code)
+    if answer < 0:
+        raise ValueError(f"the kernel refused its arrays ({answer})")
     category = np.full(256, OTHER, np.uint8)
     for value, name in _OF_HOST_CODE.items():
         category[value] = _NUMBER[name]
-    return category[shown]
-
-
-def _inherited(
-    nesting: Nesting, code: NDArray[np.uint8], labels: NDArray[np.int32]
-) -> NDArray[np.int32]:
-    """Return the label of each row, else of the nearest row around it, else -1."""
-    label = labels[code]
-    answer = inherit(nesting.parent, label, 0, len(label))
-    if answer < 0:
-        raise ValueError(f"the kernel refused its arrays ({answer})")
-    return label
+    return category[code]
 
 
 def _of_activity(

@@ -21,6 +21,7 @@ from stepscope.derive.names.event_kinds import EventFlag, HostClass
 from stepscope.derive.step_time.device_sets import NO_DEVICE_EVENTS
 from stepscope.frozen import Frozen
 from stepscope.trace.device_activity import ACTIVITY_KINDS
+from stepscope.trace.reading.by_row import by_row
 from stepscope.trace.reading.nullable import absent
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.trace.tracks import TRACK_KINDS
@@ -289,7 +290,7 @@ class HostEvents(Frozen, frozen=True):
         of_type = of_class[self.kinds.host_class]
         of_type[self.kinds.has(EventFlag.CONSUMER_WAIT)] = HostCode.INPUT_WAIT
         of_type[self._root_iterators()] = HostCode.ITERATOR
-        code: NDArray[np.uint8] = of_type[handles(self.events, "type")]
+        code = by_row(of_type, handles(self.events, "type"))
         begins, ends = self.tracks["event_begin"], self.tracks["event_end"]
         for track in np.flatnonzero(~self._on_threads()).tolist():
             code[begins[track] : ends[track]] = HostCode.NOTHING

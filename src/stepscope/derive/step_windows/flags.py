@@ -14,6 +14,7 @@ from stepscope.derive.names.event_kinds import HostClass
 from stepscope.derive.step_windows.kinds import device_work, host_work, other_kinds
 from stepscope.derive.step_windows.warm_up import cold_start, warm_up
 from stepscope.frozen import Frozen
+from stepscope.trace.reading.by_row import by_row
 from stepscope.trace.reading.nullable import is_true
 from stepscope.trace.reading.stat_keys import StatKey
 
@@ -214,7 +215,9 @@ def _unrecorded(
     executed = correlation.activity_count_of_launch > 0
     # Calls that never lead to records, such as queries of events, say nothing.
     type_ = handles(launches, "type")
-    leads = np.isin(type_, np.unique(type_[executed]))
+    leading = np.zeros(int(type_.max(initial=-1)) + 1, np.bool_)
+    leading[type_[executed]] = True
+    leads = by_row(leading, type_)
     called = np.bincount(step[leads], minlength=n + 1)[1:]
     some = np.bincount(step[executed], minlength=n + 1)[1:]
     share = np.where(called > 0, some / np.maximum(called, 1), 1.0)

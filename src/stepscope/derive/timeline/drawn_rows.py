@@ -337,11 +337,13 @@ def _flows(
     launch = correlation.launch_of_activity
     event = handles(device_activity, "event")
     known = np.flatnonzero((launch >= 0) & (event >= 0))
-    known = known[np.argsort(event[known], kind="stable")]
-    at = launch[known]
+    device_event, at = event[known], launch[known]
+    if (device_event[1:] < device_event[:-1]).any():
+        order = np.argsort(device_event, kind="stable")
+        device_event, at = device_event[order], at[order]
     return Flows(
         handles(launches, "event")[at],
-        event[known],
+        device_event,
         ints(launches, "correlation")[at],
     )
 
@@ -370,7 +372,7 @@ def _placed(
             ranges.append((int(begins[source]), int(ends[source])))
             continue
         spans = lines[line].spans
-        row, found = lay(spans.start_ps, spans.dur_ps, nested=True)
+        row, found = lay(spans.start_ps, spans.dur_ps)
         lanes.append(found)
         laid.append(LaidLine(spans, row))
         ranges.append((at, at + len(row)))

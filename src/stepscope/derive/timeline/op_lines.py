@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from stepscope.derive.host.op_events import HostOpEvents
     from stepscope.derive.steps.chosen import Steps
     from stepscope.derive.timeline.derived_lines import DerivedLine, Names
-
-_Number = TypeVar("_Number", np.int32, np.int64)
 
 __all__ = ["DeviceLines", "op_lines_of_devices", "op_lines_of_threads"]
 
@@ -75,37 +73,37 @@ def op_lines_of_devices(
     """
     chosen = _computes(device_activity)
     places = _places(device_activity, chosen)
-    every = bool(chosen.all())
-
-    def taken(column: NDArray[_Number]) -> NDArray[_Number]:
-        return column if every else column[chosen]
-
-    track = taken(handles(device_activity, "track"))
-    instruction, texts = dense_texts(taken(handles(device_activity, "hlo_op")), strings)
+    track, device = (handles(device_activity, name) for name in ("track", "device"))
+    instruction, texts = dense_texts(
+        np.where(chosen, handles(device_activity, "hlo_op"), np.int32(-1)), strings
+    )
     paths = paths_of_ops(activity_ops.ops, texts, names)
-    start_ps = taken(ints(device_activity, "start_ps"))
-    end_ps = start_ps + taken(ints(device_activity, "dur_ps"))
-    event = taken(handles(device_activity, "event"))
-    op = taken(activity_ops.op)
-    step = np.full(len(op), -1, np.int32)
-    if activity_steps is not None:
-        step = taken(activity_steps)
+    start_ps, dur_ps = (ints(device_activity, it) for it in ("start_ps", "dur_ps"))
+    event = handles(device_activity, "event")
+    step = activity_steps
+    if step is None:
+        step = np.full(len(event), -1, np.int32)
     kind = codes(tracks, "kind")
     stored = tracks.filter(pl.col("event_end") > pl.col("event_begin"))
     has_modules = set(
         stored.filter(pl.col("derived") == "xla_modules")["device"].to_list()
     )
     lines: list[DerivedLine] = []
-    device = taken(handles(device_activity, "device"))
     for row, part in _stretches(track):
+        some = chosen[part]
+        if not some.any():
+            continue
         ordinal = int(device[part.start])
+        # A stream that only computes, as most do, needs no copies.
+        rows = part if some.all() else part.start + np.flatnonzero(some)
+        starts = start_ps[rows]
         pieces = Pieces(
-            start_ps[part],
-            end_ps[part],
-            step[part],
-            event[part],
-            op[part],
-            instruction[part],
+            starts,
+            starts + dur_ps[rows],
+            step[rows],
+            event[rows],
+            activity_ops.op[rows],
+            instruction[rows],
         )
         views: tuple[str, ...] = OP_VIEWS
         if kind[row] == _CORE:

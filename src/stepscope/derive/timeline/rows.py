@@ -15,6 +15,7 @@ from stepscope._core import rows as kernels
 from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.intervals.nesting import NESTED_KINDS
 from stepscope.frozen import Frozen
+from stepscope.trace.reading.by_row import by_row
 from stepscope.trace.tracks import TRACK_KINDS
 
 if TYPE_CHECKING:
@@ -58,36 +59,14 @@ class TrackRows(Frozen, frozen=True):
 
 
 def lay(
-    start_ps: NDArray[np.int64],
-    dur_ps: NDArray[np.int64],
-    *,
-    nested: bool,
-    kind: str = "main",
+    start_ps: NDArray[np.int64], dur_ps: NDArray[np.int64]
 ) -> tuple[NDArray[np.int32], tuple[Lane, ...]]:
     """Lay out one track's spans: starts ascending, durations descending.
 
-    Args:
-        start_ps: Starts.
-        dur_ps: Durations.
-        nested: Whether spans that lie inside another one go below it.
-        kind: Kind of the first lane; where that is not `main`, of all lanes.
+    Spans that lie inside another one go below it.
     """
-    if not len(start_ps):
-        return np.empty(0, np.int32), ()
-    end_ps = start_ps + np.maximum(dur_ps, 0)
-    further = "overlap" if kind == "main" else kind
-    if not nested:
-        row, count = _spread(start_ps, end_ps)
-        kinds = [kind, *[further] * (count - 1)]
-        return row, tuple(Lane(at, 1, each) for at, each in enumerate(kinds))
-    row, depths = _fit(start_ps, end_ps)
-    apart = np.flatnonzero(row == kernels.APART)
-    lanes = [Lane(0, depths, kind)]
-    if len(apart):
-        row[apart], count = _spread(start_ps[apart], end_ps[apart])
-        row[apart] += depths
-        lanes += [Lane(depths + at, 1, further) for at in range(count)]
-    return row, tuple(lanes)
+    row = np.empty(len(start_ps), np.int32)
+    return row, _lay_chosen(start_ps, dur_ps, None, row, nested=True, kind="main")
 
 
 def recorded_rows(
@@ -116,13 +95,15 @@ def recorded_rows(
     begins, ends = ints(tracks, "event_begin"), ints(tracks, "event_end")
     nests = np.isin(codes(tracks, "kind"), [_KIND_CODES[kind] for kind in NESTED_KINDS])
     row, own = nesting.depth, False
+    any_undrawn = bool(undrawn.any())
     lanes: list[tuple[Lane, ...]] = []
     for track, (begin, end) in enumerate(
         zip(begins.tolist(), ends.tolist(), strict=True)
     ):
         part = slice(begin, end)
         nested = bool(nests[track])
-        folds = bool(undrawn.any()) and bool(undrawn[types[part]].any())
+        hidden = by_row(undrawn, types[part]) if any_undrawn else None
+        folds = hidden is not None and bool(hidden.any())
         beside = apart[slice(*np.searchsorted(apart, (begin, end)))] - begin
         starts, durs = start_ps[part], dur_ps[part]
         simple = not folds and not len(beside)
@@ -132,9 +113,7 @@ def recorded_rows(
             continue
         if not own:
             row, own = row.copy(), True
-        hidden = undrawn[types[part]] if folds else None
-        laid, found = _lay_groups(starts, durs, nested, beside, hidden)
-        row[part] = laid
+        row[part], found = _lay_groups(starts, durs, nested, beside, hidden)
         lanes.append(found)
     return TrackRows(row, tuple(lanes))
 
@@ -161,7 +140,7 @@ def _lay_groups(
     hidden: NDArray[np.bool_] | None,
 ) -> tuple[NDArray[np.int32], tuple[Lane, ...]]:
     """Lay out one track: nested spans, below them overlaps, then hidden events."""
-    group = np.zeros(len(starts), np.int8)
+    group = np.zeros(len(starts), np.uint8)
     group[beside] = 1
     if hidden is not None:
         group[hidden] = 2
@@ -170,10 +149,11 @@ def _lay_groups(
     for number, (nests, kind) in enumerate(
         ((nested, "main"), (False, "overlap"), (nested, "undrawn"))
     ):
-        rows = np.flatnonzero(group == number)
-        laid, found = lay(starts[rows], durs[rows], nested=nests, kind=kind)
+        chosen = group == number
+        found = _lay_chosen(starts, durs, chosen, row, nested=nests, kind=kind)
         below = lanes[-1].first_row + lanes[-1].rows if lanes else 0
-        row[rows] = laid + np.int32(below)
+        if below:
+            np.add(row, np.int32(below), out=row, where=chosen)
         lanes += [
             msgspec.structs.replace(each, first_row=each.first_row + below)
             for each in found
@@ -181,27 +161,69 @@ def _lay_groups(
     return row, tuple(lanes)
 
 
+def _lay_chosen(
+    start_ps: NDArray[np.int64],
+    dur_ps: NDArray[np.int64],
+    chosen: NDArray[np.bool_] | None,
+    row: NDArray[np.int32],
+    *,
+    nested: bool,
+    kind: str,
+) -> tuple[Lane, ...]:
+    """Write the rows of the chosen spans of a track, or of all, and return the lanes.
+
+    `kind` is that of the first lane; where it is not `main`, of all lanes.
+    """
+    if not (len(start_ps) if chosen is None else chosen.any()):
+        return ()
+    further = "overlap" if kind == "main" else kind
+    if not nested:
+        some = np.arange(len(row)) if chosen is None else np.flatnonzero(chosen)
+        count = _spread(start_ps, dur_ps, some, row)
+        kinds = [kind, *[further] * (count - 1)]
+        return tuple(Lane(at, 1, each) for at, each in enumerate(kinds))
+    depths = _fit(start_ps, dur_ps, chosen, row)
+    is_apart = row == kernels.APART
+    apart = np.flatnonzero(is_apart if chosen is None else is_apart & chosen)
+    lanes = [Lane(0, depths, kind)]
+    if len(apart):
+        count = _spread(start_ps, dur_ps, apart, row)
+        row[apart] += depths
+        lanes += [Lane(depths + at, 1, further) for at in range(count)]
+    return tuple(lanes)
+
+
 def _fit(
-    start_ps: NDArray[np.int64], end_ps: NDArray[np.int64]
-) -> tuple[NDArray[np.int32], int]:
-    depth = np.empty(len(start_ps), np.int32)
+    start_ps: NDArray[np.int64],
+    dur_ps: NDArray[np.int64],
+    chosen: NDArray[np.bool_] | None,
+    row: NDArray[np.int32],
+) -> int:
+    """Write the depths of the chosen spans, and return how many there are."""
+    marks = np.empty(0, np.uint8) if chosen is None else chosen.view(np.uint8)
     answer = kernels.NO_ROOM
     for room in (_USUAL_DEPTH, len(start_ps)):
-        answer = kernels.fit(start_ps, end_ps, depth, np.empty(room, np.int64))
+        answer = kernels.fit(start_ps, dur_ps, marks, row, np.empty(room, np.int64))
         if answer != kernels.NO_ROOM:
             break
     if answer < 0:
         raise ValueError(f"{len(start_ps)} rows could not be nested ({answer})")
-    return depth, int(answer)
+    return int(answer)
 
 
 def _spread(
-    start_ps: NDArray[np.int64], end_ps: NDArray[np.int64]
-) -> tuple[NDArray[np.int32], int]:
-    lane = np.empty(len(start_ps), np.int32)
-    by_end = np.argsort(end_ps, kind="stable")
-    free = np.empty(len(start_ps), np.int32)
-    answer = kernels.spread(start_ps, end_ps, by_end, lane, free)
+    start_ps: NDArray[np.int64],
+    dur_ps: NDArray[np.int64],
+    some: NDArray[np.int64],
+    row: NDArray[np.int32],
+) -> int:
+    """Write the lanes of some spans, and return how many there are."""
+    starts = start_ps[some]
+    ends = starts + np.maximum(dur_ps[some], 0)
+    lane, free = (np.empty(len(some), np.int32) for _ in range(2))
+    by_end = np.argsort(ends, kind="stable")
+    answer = kernels.spread(starts, ends, by_end, lane, free)
     if answer < 0:
-        raise ValueError(f"{len(start_ps)} rows could not be laid out ({answer})")
-    return lane, int(answer)
+        raise ValueError(f"{len(some)} rows could not be laid out ({answer})")
+    row[some] = lane
+    return int(answer)

@@ -23,6 +23,7 @@ from stepscope.formats.xplane.decoded.tracks import (
     tracks_of,
 )
 from stepscope.frozen import Frozen
+from stepscope.trace.reading.by_row import by_row
 from stepscope.trace.reading.texts import Shortening
 from stepscope.xspace.reading.pivot import pivot, pivot_rows
 
@@ -184,7 +185,7 @@ class Recording:
             return np.zeros(0, dtype=np.int64)
         line = self.timeline
         found = [
-            begin + np.flatnonzero(chosen[line.type[begin:end]])
+            begin + np.flatnonzero(by_row(chosen, line.type[begin:end]))
             for begin, end in self.ranges(self.host_tracks)
         ]
         return np.concatenate([np.zeros(0, dtype=np.int64), *found])
@@ -195,17 +196,17 @@ class Recording:
         stats = [
             self._stats_of(begin, end) for begin, end in self.ranges(self.host_tracks)
         ]
-        counts = [int(np.count_nonzero(part.key == handle)) for part in stats]
-        total = sum(counts)
+        places = [np.flatnonzero(part.key == handle) for part in stats]
+        total = sum(map(len, places))
         rows, values = np.empty(total, np.int64), Values.none(total)
         at = 0
-        for part, count in zip(stats, counts, strict=True):
-            here, chosen = slice(at, at + count), part.key == handle
+        for part, chosen in zip(stats, places, strict=True):
+            here = slice(at, at + len(chosen))
             rows[here] = part.event[chosen]
             values.kind[here] = part.kind[chosen]
             values.value[here] = part.value[chosen]
             values.length[here] = part.length[chosen]
-            at += count
+            at = here.stop
         # Of several values of one event the last one counts.
         last = np.ones(total, dtype=np.bool_)
         last[:-1] = rows[1:] != rows[:-1]

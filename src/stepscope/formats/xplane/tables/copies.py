@@ -9,6 +9,7 @@ import numpy as np
 from stepscope.formats.xplane.decoded.details import parse_copy
 from stepscope.formats.xplane.decoded.texts import distinct_handles
 from stepscope.trace.reading.activity_names import SOME_COPY, copy_kind
+from stepscope.trace.reading.by_row import by_row
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -46,7 +47,10 @@ class CopyTable:
         for text, copy in self._copies.items():
             if copy.size is not None:
                 size[text], known[text] = copy.size, True
-        return size[self._handles], known[self._handles]
+        return (
+            by_row(size, self._handles, none=0),
+            by_row(known, self._handles, none=False),
+        )
 
     def resolve(
         self,

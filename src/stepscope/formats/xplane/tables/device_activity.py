@@ -31,6 +31,7 @@ from stepscope.trace.reading.activity_names import (
     kind_of_name,
     kind_of_wait,
 )
+from stepscope.trace.reading.by_row import by_row
 from stepscope.trace.reading.nullable import nullable
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ def collect_activity(recording: Recording) -> Activity:
 
 def _codes(recording: Recording, rows: ActivityRows) -> NDArray[np.uint8]:
     """Return the kind of each event, as far as its name and its own stats say."""
-    types = recording.timeline.type[rows.event]
+    types = by_row(recording.timeline.type, rows.event)
     used = np.zeros(len(recording.type_names), dtype=np.bool_)
     used[types] = True
     plain = np.full(len(used), _KERNEL, dtype=np.uint8)
@@ -132,10 +133,10 @@ def _codes(recording: Recording, rows: ActivityRows) -> NDArray[np.uint8]:
             kinds = kind_of_name(name), kind_of_name(name, launched=True)
             known[name] = _CODES[kinds[0]], _CODES[kinds[1]]
         plain[number], launched[number] = known[name]
-    code = plain[types]
+    code = by_row(plain, types)
     details = rows.handles.get("kernel_details")
     if details is not None and not np.array_equal(plain, launched):
-        code = np.where(details >= 0, launched[types], code)
+        code = np.where(details >= 0, by_row(launched, types), code)
     if rows.passive is not None:
         code[rows.passive] = _NONE
     return _without_idle_tracks(recording, code)
@@ -267,9 +268,9 @@ def _frame(
     ids = [recording.tracks[it].id for it in tracks]
     given: dict[str, pl.Series | NDArray[np.generic]] = {
         "event": event,
-        "track": tracks[position],
-        "device": np.array([role.device for role in roles], dtype=np.int32)[position],
-        "stream": np.array(ids, dtype=np.int64)[position],
+        "track": by_row(tracks, position),
+        "device": by_row(np.array([it.device for it in roles], np.int32), position),
+        "stream": by_row(np.array(ids, np.int64), position),
         "type": line.type[here],
         "start_ps": line.start_ps[here],
         "dur_ps": line.dur_ps[here],
