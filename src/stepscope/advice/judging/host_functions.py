@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from stepscope.advice.judging.work_actions import LIBRARY_KINDS
-from stepscope.advice.signals.enclosing import FEW_LOOKS, function_runs
 from stepscope.advice.signals.running.callbacks import called_back
+from stepscope.advice.signals.running.function_runs import FEW_LOOKS, function_runs
 from stepscope.advice.signals.vocabulary import PLAIN, frameworks_used
 from stepscope.derive.account.topics import COLLECTIONS
 from stepscope.derive.intervals.spans import Spans
@@ -22,7 +22,7 @@ from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Part
-    from stepscope.advice.signals.enclosing import FunctionRuns
+    from stepscope.advice.signals.running.function_runs import FunctionRuns
     from stepscope.advice.signals.shares import StepShares
     from stepscope.advice.signals.signal import Signal, Signals
     from stepscope.thresholds import Thresholds

@@ -66,9 +66,9 @@ from stepscope.units import PS_PER_MS
 if TYPE_CHECKING:
     from stepscope.advice.finding import Action
     from stepscope.advice.judging.host_functions import HostFunction
-    from stepscope.advice.signals.enclosing import FunctionRuns
     from stepscope.advice.signals.replaying.change import Change
     from stepscope.advice.signals.running.asleep import Asleep
+    from stepscope.advice.signals.running.function_runs import FunctionRuns
     from stepscope.advice.signals.shares import StepShares
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds

@@ -6,8 +6,8 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.finding import Part
-from stepscope.advice.signals.enclosing import FEW_LOOKS
 from stepscope.advice.signals.ranges import SHOWN
+from stepscope.advice.signals.running.function_runs import FEW_LOOKS
 from stepscope.advice.signals.signal import signal
 from stepscope.derive.input_pipeline.worker_functions import worker_functions
 from stepscope.frozen import Frozen
