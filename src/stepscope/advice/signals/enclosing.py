@@ -7,17 +7,20 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stepscope.advice.finding import Part
+from stepscope.advice.signals.running.own_lines import LineRuns
 from stepscope.advice.signals.signal import signal
 from stepscope.derive.account.owned_time import account
 from stepscope.derive.columns.arrays import ints
 from stepscope.derive.host.called_below import called_by
 from stepscope.derive.host.function_frames import function_frames
+from stepscope.derive.host.function_lines import function_lines
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.step_windows.windows import windows
 from stepscope.unavailable import Unavailable, present
 
 if TYPE_CHECKING:
     from stepscope.derive.host.function_frames import FunctionFrames
+    from stepscope.derive.host.function_lines import FunctionLines
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
 
@@ -29,7 +32,7 @@ _MOST: Final = 0.8
 _OWN: Final = 0.6
 
 
-@signal(account, function_frames, windows)
+@signal(account, function_frames, function_lines, windows)
 def enclosing_functions(profile: ProfileData, _: Thresholds) -> dict[str, Part]:
     """Return the deepest function around most of the work, by `host:device`.
 
@@ -45,10 +48,18 @@ def enclosing_functions(profile: ProfileData, _: Thresholds) -> dict[str, Part]:
         measured = present(profile.derived(host, windows)).measured
         starts, ends = ints(measured, "start_ps"), ints(measured, "end_ps")
         judged = Spans.from_events(starts, ends - starts)
+        seen = profile.derived(host, function_lines)
+        lines = None if isinstance(seen, Unavailable) else seen.known()
         for one in accounted.devices:
             work = (one.idle["host_compute"] & judged) - one.between
             launching = [track for track in one.walked_by if track >= 0]
             part = around_most(frames, work, launching, total_ps=judged.length_ps)
+            if part is None and lines is not None:
+                part = _own_lines(
+                    *(frames, lines, work, launching),
+                    inside=judged - one.between,
+                    total_ps=judged.length_ps,
+                )
             if part is not None:
                 found[f"{host}:{one.device}"] = part
     return found
@@ -82,6 +93,46 @@ def around_most(
         return None
     name = frames.names[best[2]]
     return Part.of_function(name, 100 * best[1] / total_ps)
+
+
+def _own_lines(
+    frames: FunctionFrames,
+    lines: FunctionLines,
+    work: Spans,
+    tracks: list[int],
+    *,
+    inside: Spans,
+    total_ps: int,
+) -> Part | None:
+    """Return the lines of one function of the program that do most of the work.
+
+    What works in the training loop itself is in no function around which there is
+    nothing else.
+    """
+    if frames.hz is None:
+        return None
+    runs = LineRuns(
+        lines=lines,
+        frames=frames,
+        hz=frames.hz,
+        tracks=tuple(tracks),
+        inside=inside,
+        working=work,
+        unshared=work,
+    )
+    found = {
+        (name, one.first): one
+        for kind, name in lines.names.items()
+        if name.library is False
+        for one in runs.own([kind])
+    }
+    if not found:
+        return None
+    (name, _), most = max(found.items(), key=lambda it: it[1].working.length_ps)
+    if 2 * most.working.length_ps < work.length_ps:
+        return None
+    share = 100 * most.working.length_ps / total_ps
+    return most.of(Part.of_function(name, 0.0), share)
 
 
 def _is_deeper(

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from stepscope.derive.account.owned_time import DeviceAccount
     from stepscope.derive.host.function_frames import FunctionFrames
+    from stepscope.derive.host.function_lines import FunctionLines
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.derive.step_time.host_classes import HostClasses
     from stepscope.derive.step_windows.windows import Windows
@@ -113,7 +114,6 @@ class Name(NamedTuple):
     loop: bool = False
 
 
-_NO_DETAIL: Final = -1
 #: A launch call that lasts longer than this is named, not counted as latency.
 _LONG_CALL_PS: Final = PS_PER_MS
 
@@ -152,6 +152,7 @@ class Naming(Frozen, frozen=True, dict=True):
         windows: Starts and ends of the measured windows.
         off_core: Row of tracks of a thread → of the line of its time without a core.
         lines: Row of tracks of each thread of the host → its name.
+        ran: The lines of functions that ran; None where none were recorded.
     """
 
     classes: HostClasses
@@ -169,6 +170,7 @@ class Naming(Frozen, frozen=True, dict=True):
     windows: tuple[NDArray[np.int64], NDArray[np.int64]]
     off_core: dict[int, int]
     lines: dict[int, str]
+    ran: FunctionLines | None
 
     def parts(
         self, device: DeviceAccount, owner: str, spans: Spans
@@ -370,16 +372,14 @@ class Naming(Frozen, frozen=True, dict=True):
         mine = frames.track == track
         start = frames.start_ps[mine]
         covered = spans & Spans.from_events(start, frames.end_ps[mine] - start)
-        found = function_parts(frames, covered, track=track, windows=self.windows)
-        parts = [
-            (
-                self.function(frames, part.type, part.detail)._replace(
-                    loop=part.is_loop
-                ),
-                part.time_ps,
-            )
-            for part in found
-        ]
+        parts = []
+        for part in function_parts(
+            frames, covered, track=track, windows=self.windows, lines=self.ran
+        ):
+            name = self.function(frames, part.type, part.detail)
+            line = name.detail if part.line < 0 else f"line {part.line}"
+            name = name._replace(loop=part.is_loop, detail=line)
+            parts.append((name, part.time_ps))
         return _Named(parts, covered)
 
     def callers(self, owner: str, spans: Spans) -> list[tuple[Name, int]]:
@@ -407,13 +407,10 @@ class Naming(Frozen, frozen=True, dict=True):
         # The loop is told where nothing else is.
         found.sort(key=lambda called: called.is_loop)
         return [
-            (self.function(frames, called.type, _NO_DETAIL), called.time_ps)
-            for called in found[:1]
+            (self.function(frames, called.type), called.time_ps) for called in found[:1]
         ]
 
-    def function(
-        self, frames: FunctionFrames, kind: int, detail: int = _NO_DETAIL
-    ) -> Name:
+    def function(self, frames: FunctionFrames, kind: int, detail: int = -1) -> Name:
         """Return the name of a function, by rows of event_types; -1 for none."""
         if kind < 0:
             return UNNAMED
@@ -524,6 +521,7 @@ def naming(
     event_kinds: EventKinds,
     host_classes: HostClasses,
     function_frames: FunctionFrames | Unavailable,
+    function_lines: FunctionLines | Unavailable,
 ) -> Naming:
     """Collect what can give time its names.
 
@@ -536,6 +534,7 @@ def naming(
         event_kinds: What the names of the events say.
         host_classes: What each host event does.
         function_frames: The functions that ran.
+        function_lines: Their lines.
     """
     names, types = event_types["name"], handles(events, "type")
     on_host = absent(tracks["device"])
@@ -585,6 +584,7 @@ def naming(
         windows=(ints(measured, "start_ps"), ints(measured, "end_ps")),
         off_core=lines_without_core(tracks, events, event_types),
         lines=host_threads(tracks),
+        ran=None if isinstance(function_lines, Unavailable) else function_lines.known(),
     )
 
 
@@ -594,6 +594,5 @@ def _program(
     """Return the thread that carries the marks, else the one that calls most."""
     marked = classes.threads.by_evidence[EVIDENCE.index("marker")].any(axis=1)
     pool = [track for track in threads if marked[track]] or list(threads)
-    if len(pool) < 2:
-        return pool[0] if pool else None
-    return max(pool, key=lambda track: int(calls[classes.rows.rows(track)].sum()))
+    made = {track: int(calls[classes.rows.rows(track)].sum()) for track in pool}
+    return max(pool, key=made.__getitem__, default=None)

@@ -25,7 +25,16 @@ if TYPE_CHECKING:
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.trace.model import TraceData
 
-__all__ = ["FunctionName", "FunctionNames", "function_names"]
+__all__ = [
+    "COMPREHENSIONS",
+    "FunctionName",
+    "FunctionNames",
+    "function_names",
+    "is_nameless",
+]
+
+#: What Python calls the code of comprehensions, each a part of a function.
+COMPREHENSIONS: Final = ("<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>")
 
 #: `path/train.py(12): load`; the folder from which it was imported may be cut off.
 _CUT_OFF: Final = Pattern(
@@ -55,6 +64,11 @@ _LIBRARY: Final = Pattern(
     r"|tensorflow|keras|jax|jaxlib|asyncio|collections|concurrent|ctypes|encodings|html"
     r"|importlib|json|logging|multiprocessing|unittest|urllib|xml)[\\/]"
 )
+
+
+def is_nameless(function: str) -> bool:
+    """Return whether a function has no name to tell: it stands within another one."""
+    return function.endswith((*COMPREHENSIONS, "<lambda>"))
 
 
 class FunctionName(Frozen, frozen=True, eq=True):

@@ -255,7 +255,11 @@ def _named(
             return parts
         # What it does itself is a part of what it holds.
         return (around, *(it for it in parts if _key(it) != _key(around)))
-    called = tuple(one.part for one in functions if one is not fault)
+    # Of a function around the lines that hold most, these are told.
+    own = None if fault is None or fault.part.lines is None else _key(fault.part)
+    called = tuple(
+        one.part for one in functions if one is not fault and _key(one.part) != own
+    )
     told = {_key(one) for one in (*called, *((fault.part,) if fault else ()))}
     rest = tuple(
         part

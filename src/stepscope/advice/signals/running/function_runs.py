@@ -11,6 +11,7 @@ import numpy as np
 from stepscope.advice.finding import Part
 from stepscope.advice.signals.enclosing import around_most
 from stepscope.advice.signals.replaying.change import Quiet
+from stepscope.advice.signals.running.own_lines import LineRuns
 from stepscope.advice.signals.running.ran_ops import Looks, RanOps, ran_ops, rows_of
 from stepscope.advice.signals.signal import signal
 from stepscope.derive.account.function_parts import function_parts
@@ -21,6 +22,7 @@ from stepscope.derive.columns.arrays import ints
 from stepscope.derive.host.called_below import called_by
 from stepscope.derive.host.core_time import core_time, places_of
 from stepscope.derive.host.function_frames import function_frames
+from stepscope.derive.host.function_lines import function_lines
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.step_time.host_codes import HostCode
 from stepscope.derive.step_time.threads import EVIDENCE
@@ -35,9 +37,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stepscope.advice.signals.running.own_lines import OwnLines
     from stepscope.derive.account.host_states import HostStates
     from stepscope.derive.account.owned_time import DeviceAccount
     from stepscope.derive.host.function_frames import FunctionFrames
+    from stepscope.derive.host.function_lines import FunctionLines
     from stepscope.derive.host.function_names import FunctionName
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
@@ -88,6 +92,8 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
         exchanging: When the host waited for other workers, as the account has it.
         collecting: When garbage was collected.
         awake: When the program's own thread wanted a core; None where nothing tells.
+        lines: The lines that ran; None where none were recorded.
+        pooled: When any thread, those of pools too, ran ops.
     """
 
     host: str
@@ -103,6 +109,8 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
     exchanging: Spans
     collecting: Spans
     awake: Spans | None = None
+    lines: FunctionLines | None = None
+    pooled: Spans = Spans.empty()
 
     def times_ps(self, part: Part) -> tuple[int, ...]:
         """Return what a function takes in each judged step, with all that it calls."""
@@ -124,7 +132,9 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
         return None if hz is None else round(seen.length_ps * hz / PS_PER_S)
 
     def repeats(self, part: Part) -> bool:
-        """Return whether a function was seen to be called more than once."""
+        """Return whether a function, or a line, was seen to run more than once."""
+        if part.lines is not None:
+            return len(self._function(part).seen) > 1
         return int(self._function(part).frames.sum()) > 1
 
     def without(
@@ -189,6 +199,30 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
             for part in function_parts(self.frames, silence, track=track, windows=steps)
             if part.type >= 0 and not part.is_loop
         ]
+
+    def own_lines(self, part: Part) -> tuple[OwnLines, ...]:
+        """Return the lines of a function that do work of their own, in their order.
+
+        Nothing where the lines are not known.
+        """
+        return self._function(part).own_lines
+
+    @cached_property
+    def line_runs(self) -> LineRuns | None:
+        """When the lines ran; None where they are not known."""
+        hz, ops = self.frames.hz, self.called
+        if self.lines is None or hz is None:
+            return None
+        called = Spans.from_events(ops.start_ps, ops.end_ps - ops.start_ps)
+        return LineRuns(
+            lines=self.lines,
+            frames=self.frames,
+            hz=hz,
+            tracks=self.tracks,
+            inside=self.inside,
+            working=(self.working & self.inside) - called,
+            unshared=self._quiet - self.pooled,
+        )
 
     def ops_percent(self, part: Part) -> float:
         """Return in how much of a function's time ops run, as far as it calls them."""
@@ -356,7 +390,8 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
 
     def _function(self, part: Part) -> _Function:
         key = part.function, part.file, part.line
-        return self._functions.get(key) or _Function(self, ())
+        found = self._functions.get(key) or _Function(self, ())
+        return found if part.lines is None else found.at(part.lines)
 
     @cached_property
     def _functions(self) -> dict[_Key, _Function]:
@@ -372,10 +407,23 @@ class _Function(Frozen, frozen=True, dict=True):
     Attributes:
         runs: All of them.
         kinds: The types that are this function.
+        only: When it counts; None for whenever it ran.
     """
 
     runs: FunctionRuns
     kinds: tuple[int, ...]
+    only: Spans | None = None
+
+    def at(self, lines: tuple[int, int]) -> _Function:
+        """Return the function as far as it is at some of its own lines."""
+        spans = (it.spans for it in self.own_lines if (it.first, it.last) == lines)
+        return _Function(self.runs, self.kinds, Spans.union_of(spans))
+
+    @cached_property
+    def own_lines(self) -> tuple[OwnLines, ...]:
+        """Its lines that do work of their own."""
+        lines = self.runs.line_runs
+        return () if lines is None else lines.own(self.kinds)
 
     @cached_property
     def frames(self) -> NDArray[np.bool_]:
@@ -385,7 +433,8 @@ class _Function(Frozen, frozen=True, dict=True):
     @cached_property
     def seen(self) -> Spans:
         """When looks say that it ran."""
-        return self.runs.of(self.kinds)
+        seen = self.runs.of(self.kinds)
+        return seen if self.only is None else seen & self.only
 
     @cached_property
     def looks(self) -> Looks:
@@ -442,7 +491,10 @@ class _Function(Frozen, frozen=True, dict=True):
         return ran.are_partly_of(self.looks) or all_of_it
 
 
-@signal(account, host_states, function_frames, windows, naming, core_time)
+@signal(
+    *(account, host_states, function_frames, function_lines),
+    *(windows, naming, core_time),
+)
 def function_runs(profile: ProfileData, _: Thresholds) -> dict[str, FunctionRuns]:
     """Return the functions of the hosts without devices of which any were recorded."""
     found: dict[str, FunctionRuns] = {}
@@ -475,6 +527,8 @@ def _runs(
     judged = Spans.from_events(starts, ends - starts)
     driving = states.classes.threads
     marked = driving.by_evidence[EVIDENCE.index("marker")].any(axis=1)
+    lines = profile.derived(host, function_lines)
+    pooled = states.classes.host_compute
     threads = np.flatnonzero(marked).tolist() or driving.tracks()
     return FunctionRuns(
         host=host,
@@ -490,6 +544,8 @@ def _runs(
         exchanging=accounted.idle["peer"],
         collecting=_collections(profile, host, states),
         awake=_awake(profile, host),
+        lines=None if isinstance(lines, Unavailable) else lines.known(),
+        pooled=Spans.empty() if isinstance(pooled, Unavailable) else pooled,
     )
 
 
