@@ -15,9 +15,10 @@ import numpy as np
 
 from stepscope.advice.judging.work_actions import LIBRARY_KINDS
 from stepscope.advice.signals.running.callbacks import called_back
-from stepscope.advice.signals.running.function_runs import FEW_LOOKS, function_runs
+from stepscope.advice.signals.running.function_runs import function_runs
 from stepscope.advice.signals.vocabulary import PLAIN, frameworks_used
 from stepscope.derive.account.topics import COLLECTIONS
+from stepscope.derive.host.function_frames import FEW_LOOKS
 from stepscope.derive.intervals.spans import Spans
 from stepscope.frozen import Frozen
 

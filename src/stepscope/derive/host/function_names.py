@@ -31,6 +31,7 @@ __all__ = [
     "FunctionNames",
     "function_names",
     "is_nameless",
+    "placed",
 ]
 
 #: What Python calls the code of comprehensions, each a part of a function.
@@ -71,6 +72,15 @@ def is_nameless(function: str) -> bool:
     return function.endswith((*COMPREHENSIONS, "<lambda>"))
 
 
+def placed(function: str, file: str | None, line: int | None) -> str:
+    """Return `load (train.py:12)`, as far as the place of a function is known."""
+    if not file:
+        return function
+    name = PurePath(file.replace("\\", "/")).name
+    at = name if line is None else f"{name}:{line}"
+    return f"{function} ({at})"
+
+
 class FunctionName(Frozen, frozen=True, eq=True):
     """A function, as its events are named.
 
@@ -90,11 +100,7 @@ class FunctionName(Frozen, frozen=True, eq=True):
 
     def placed(self) -> str:
         """Return `load (train.py:12)`, as far as its place is known."""
-        if not self.file:
-            return self.function
-        file = PurePath(self.file).name
-        at = file if self.line is None else f"{file}:{self.line}"
-        return f"{self.function} ({at})"
+        return placed(self.function, self.file, self.line)
 
 
 class FunctionNames(Frozen, frozen=True):

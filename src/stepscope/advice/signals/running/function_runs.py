@@ -21,7 +21,7 @@ from stepscope.derive.account.owned_time import account
 from stepscope.derive.columns.arrays import ints
 from stepscope.derive.host.called_below import called_by
 from stepscope.derive.host.core_time import core_time, places_of
-from stepscope.derive.host.function_frames import function_frames
+from stepscope.derive.host.function_frames import FEW_LOOKS, function_frames
 from stepscope.derive.host.function_lines import function_lines
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.step_time.host_codes import HostCode
@@ -63,8 +63,6 @@ _PREDICT_BEGINS: Final = Pattern(r"EpochIterator\.__init__$")
 _TRAIN: Final = Pattern(
     r"^(?:Tensor\.)?backward$|^GradientTape\.gradient$|Trainer\.(?:train_on_batch|fit)$"
 )
-#: Fewer looks at a stretch of time do not say what it was spent on.
-FEW_LOOKS: Final = 3
 #: From one op to the next a caller of ops needs far less. What takes this long is work.
 _SILENCE_PS: Final = PS_PER_MS
 #: A function with so much of such work does not only call ops.
