@@ -470,9 +470,14 @@ class Naming(Frozen, frozen=True, dict=True):
         """What the program's own thread did; None where no thread is known."""
         if self.program is None:
             return None
-        rows, code = self.classes.rows, self.classes.code
-        known = {"passing": self.passing, "calls": self.calls | self.marks}
-        return Surroundings.of(rows, self.program, code=code, types=self.types, **known)
+        return Surroundings.of(
+            *(self.classes.rows, self.program),
+            code=self.classes.code,
+            types=self.types,
+            passing=self.passing,
+            calls=self.calls | self.marks,
+            marks=self.marks,
+        )
 
     def _place(self, kind: int) -> str:
         """Return the name of an event, of a function with its file and line."""
@@ -494,20 +499,17 @@ class Naming(Frozen, frozen=True, dict=True):
         around = self._surroundings.near(spans)
 
         @cache
-        def name(first: int, last: int) -> Name:
+        def name(first: int, last: int, *, inside: bool) -> Name:
             if first >= 0 and last >= 0 and self.marks[[first, last]].all():
                 return _FROM_STEP_TO_STEP
             places = (None if it < 0 else self._place(it) for it in (first, last))
-            return Name(told_around(*places))
+            return Name(told_around(*places, inside=inside))
 
+        lengths = spans.end_ps - spans.start_ps
+        rows = zip(*(column.tolist() for column in (*around, lengths)), strict=True)
         return [
-            (name(first, last), length)
-            for first, last, length in zip(
-                around.before.tolist(),
-                around.after.tolist(),
-                (spans.end_ps - spans.start_ps).tolist(),
-                strict=True,
-            )
+            (name(first, last, inside=inside), length)
+            for first, last, inside, length in rows
         ]
 
 
