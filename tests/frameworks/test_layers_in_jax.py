@@ -35,15 +35,14 @@ short = jax.jit(lambda x: jnp.tanh(x @ layers[0]) @ layers[1])
 def iterate(how):
     for _ in range(30):
         if how == "whole":
-            x = whole(ones)
+            x = whole(ones).block_until_ready()
         elif how == "short":
-            x = short(ones)
+            x = short(ones).block_until_ready()
         elif how == "one":
             x = through(ones, layers[:1])
-            x.block_until_ready()
         else:
             x = through(ones, layers)
-        if how == "read":
+        if how in ("read", "one"):
             float(x[0, 0])
     return x
 
@@ -61,7 +60,7 @@ with ss.Profile(sys.argv[1]):
         ("layers", None),
         # The end of each is read back.
         ("read", 30),
-        # Compiled whole, also where a step is short, and one layer that is waited for.
+        # So is that of a single layer, and a short step is compiled whole.
         ("whole", 30),
         ("short", 30),
         ("one", 30),

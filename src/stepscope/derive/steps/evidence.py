@@ -38,6 +38,8 @@ _IN_NEARLY_ALL: Final = 0.9
 _PER_CALL: Final = 1.5
 #: A program with so few instructions is hardly more than one op.
 _OPS_PER_PROGRAM: Final = 2
+#: So many different ops may as well be a layer: a product, a sum, an activation.
+_OPS_OF_A_LAYER: Final = 4
 #: Fewer numbered instances are no series.
 _LEAST_SERIES: Final = 3
 #: Names that are numbered by instance.
@@ -94,11 +96,12 @@ class StepEvidence(Frozen, frozen=True, dict=True):
         if segments < 1:
             return True
         edges = self._device_edges if on_device else self._host_edges
-        if not on_device and programs:
-            if (np.abs(self._runs - len(start_ps)) <= 1).any():
-                # Programs that run behind their calls: one per segment, elsewhere.
+        if not on_device:
+            edges = (*edges, self._program_calls) if programs else edges
+            counts = self._runs if programs else self._waits
+            if any(abs(count - len(start_ps)) <= 1 for count in counts):
+                # Programs run behind their calls: one per segment, elsewhere.
                 return False
-            edges = (*edges, self._program_calls)
         for at in edges:
             held = np.searchsorted(start_ps, at, side="right") - 1
             held = held[(held >= 0) & (held < segments)]
@@ -107,11 +110,11 @@ class StepEvidence(Frozen, frozen=True, dict=True):
         return True
 
     def runs_op_by_op(self, segments: int, *, executed: float) -> bool:
-        """Return whether each op of the segments is a compiled program of its own.
+        """Return whether the segments are a few ops, each a compiled program.
 
         A step that is run as a program is one call, or some calls of programs that hold
-        more. Of several programs that hold hardly more than one op each nothing says
-        whether they are a step or one of its layers.
+        more. Of two to four programs that hold hardly more than one op each nothing
+        says whether they are a step or one of its layers.
 
         Args:
             segments: How many there are. What they run may run behind its calls, so
@@ -121,7 +124,8 @@ class StepEvidence(Frozen, frozen=True, dict=True):
         of_program = self._compiled_calls
         often = of_program[2 * of_program >= segments]
         enough = executed * segments / _OPS_PER_PROGRAM
-        return len(often) > 1 and int(of_program.sum()) >= _IN_NEARLY_ALL * enough
+        few = 1 < len(often) <= _OPS_OF_A_LAYER
+        return few and int(of_program.sum()) >= _IN_NEARLY_ALL * enough
 
     @cached_property
     def _compiled_calls(self) -> NDArray[np.int64]:
@@ -188,12 +192,10 @@ class StepEvidence(Frozen, frozen=True, dict=True):
     def _host_edges(self) -> tuple[NDArray[np.int64], ...]:
         """Host times of edges but runs of programs, one array by kind."""
         kinds = self.event_kinds
-        waits = np.isin(kinds.host_class, (HostClass.SYNC, HostClass.READ_BACK))
         named = (
             (kinds.host_class == HostClass.INPUT_WAIT)
             | kinds.has(EventFlag.CONSUMER_WAIT),
-            # Who runs a program waits for its end: that is the run.
-            (waits | kinds.has(EventFlag.READ_BACK)) & ~kinds.has(PROGRAM_CALLS),
+            self._waiting,
             kinds.has(EventFlag.OPTIMIZER),
             kinds.has(EventFlag.SERVING | EventFlag.ENGINE_ITERATION),
         )
@@ -318,10 +320,28 @@ class StepEvidence(Frozen, frozen=True, dict=True):
         return found
 
     @cached_property
-    def _runs(self) -> NDArray[np.int64]:
-        """How often each program was called."""
-        row = self._rows_of(self.event_kinds.has(PROGRAM_CALLS))
-        return np.bincount(handles(self.events, "type")[row]).astype(np.int64)
+    def _runs(self) -> frozenset[int]:
+        """How often any program was called."""
+        return self._counted(self.event_kinds.has(PROGRAM_CALLS))
+
+    @cached_property
+    def _waits(self) -> frozenset[int]:
+        """How often the program waited for something, or read it back, by one name."""
+        return self._counted(self._waiting)
+
+    @cached_property
+    def _waiting(self) -> NDArray[np.bool_]:
+        """Kinds of events in which the program waits, or reads a result back."""
+        kinds = self.event_kinds
+        waits = np.isin(kinds.host_class, (HostClass.SYNC, HostClass.READ_BACK))
+        # Who runs a program waits for its end: that is the run.
+        waits = (waits | kinds.has(EventFlag.READ_BACK)) & ~kinds.has(PROGRAM_CALLS)
+        found: NDArray[np.bool_] = waits
+        return found
+
+    def _counted(self, types: NDArray[np.bool_]) -> frozenset[int]:
+        of_type = handles(self.events, "type")[self._rows_of(types)]
+        return frozenset(np.unique(np.bincount(of_type)).tolist())
 
     @cached_property
     def _series(self) -> list[NDArray[np.int64]]:
