@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from stepscope.advice.signals.device import DeviceSignals, device_signals
-from stepscope.advice.signals.enclosing import enclosing_functions, function_runs
+from stepscope.advice.signals.enclosing import enclosing_functions
 from stepscope.advice.signals.input import InputSignals, input_signals
 from stepscope.advice.signals.launch import LaunchSignals, launch_signals
 from stepscope.advice.signals.launches.set_up import set_up_signals
@@ -26,6 +26,7 @@ from stepscope.advice.signals.replay import ReplaySignals, replay_signals
 from stepscope.advice.signals.running.asleep import asleep
 from stepscope.advice.signals.running.by_hand import collected_by_hand
 from stepscope.advice.signals.running.callbacks import called_back
+from stepscope.advice.signals.running.function_runs import function_runs
 from stepscope.advice.signals.running.kept import kept_growth
 from stepscope.advice.signals.running.rare_functions import rare_functions
 from stepscope.advice.signals.several.communication import communication_signals

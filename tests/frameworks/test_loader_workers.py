@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from tests.support.programs.frameworks import interpreter, run_program
 
+import stepscope as ss
+from stepscope.unavailable import Unavailable
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -125,6 +128,10 @@ def test_the_transform_that_holds_the_workers_is_said_first(
     # Worker time is no step's time.
     assert not any(part["function"] == "augment" for part in finding["parts"])
     assert f"augment (program.py:{line})" in text
+    page = ss.open(tmp_path / "log").tool("input_pipeline_analyzer")
+    assert not isinstance(page, Unavailable)
+    advice = {one.category: one.advice for one in page.next_steps}
+    assert f"most of their work in {place}" in advice["waiting_for_workers"]
 
 
 def test_its_healthy_twin_blames_no_worker(tmp_path: Path) -> None:

@@ -34,6 +34,19 @@ COLLECTING: Final = ("host_compute", "gap.gc")
 COMPILING: Final = ("compile", "xla.recompile")
 INPUT: Final = ("input",)
 WORK: Final = ("host_compute",)
+
+
+def inlined(framework: str, *, is_step: bool = False) -> str:
+    """How the line that no function holds is told; `is_step`: of the loop."""
+    file = f"{framework}_program.py"
+    texts = (PROGRAMS / file).read_text().splitlines()
+    (number,) = (at for at, text in enumerate(texts, 1) if text.endswith("# inlined"))
+    (begin,) = (at for at, text in enumerate(texts, 1) if text.startswith("def main"))
+    if is_step:
+        return f"`main` ({file}:{begin}), most of it in line {number}"
+    return f"`main` ({file}, line {number})"
+
+
 #: (Framework, fault) → owners or findings of the headline, and what it says.
 FAULTS: Final = {
     ("plain", "python_loop"): (WORK, "`count_words` (plain_program.py:"),
@@ -46,6 +59,9 @@ FAULTS: Final = {
     ("plain", "callback"): (BETWEEN, "`Logs.on_batch_end` (plain_program.py:"),
     ("plain", "bursts"): (BETWEEN, "`validate` (plain_program.py:"),
     ("plain", "checkpoint"): (WRITING, "`save_checkpoint` (plain_program.py:"),
+    ("plain", "inlined"): (WORK, inlined("plain", is_step=True)),
+    ("torch", "inlined"): (WORK, inlined("torch")),
+    ("jax", "inlined"): (WORK, inlined("jax")),
     ("torch", "slow_transform"): (
         WORK,
         "`normalize_by_hand` (torch_program.py:",
@@ -86,11 +102,12 @@ FAULTS: Final = {
     ("jax", "outside"): (BETWEEN, "`transform` (jax_program.py:"),
     ("jax", "debug"): (("debug.print",), "Prints and checks inside the steps"),
 }
-#: Two of each framework, of different kinds; `make test-thorough` plants all of them,
-#: and `make experiments` each of them in two sizes.
+#: Two of each framework and more, of different kinds; `make test-thorough` plants all
+#: of them, and `make experiments` each of them in two sizes.
 OF_EVERY_RUN: Final = {
     *(("plain", "slow_loader"), ("plain", "callback")),
     *(("torch", "slow_transform"), ("torch", "slow_collate")),
+    ("torch", "inlined"),
     *(("tensorflow", "sequential_map"), ("tensorflow", "eager")),
     *(("jax", "slow_transform"), ("jax", "recompile")),
 }

@@ -109,6 +109,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
         function: The function, where the name is one.
         file: Its file; null where it was not recorded.
         line: Its line; null where it was not recorded.
+        lines: First and last of its own lines that the part is; null for all of it.
         loop: Whether the function runs around steps: it is none of their work.
         thread: Name of the other thread of the program that is in the function while
             the steps wait; null for what the steps themselves do.
@@ -122,6 +123,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     function: str | None = None
     file: str | None = None
     line: int | None = None
+    lines: tuple[int, int] | None = None
     loop: bool = False
     thread: str | None = None
     share_percent: float

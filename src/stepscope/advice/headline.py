@@ -52,6 +52,13 @@ _PEER: Final = "peer"
 _LATE: Final = ("allreduce.arrival", "multi.stagger", "multi.input")
 
 
+_NO_TIME: Final = Unavailable(
+    code="NO_STEPS",
+    reason="Nothing that the program did was seen before the recording ended.",
+    remedy="Record for a second or longer.",
+)
+
+
 class Lead(msgspec.Struct, frozen=True, kw_only=True):
     """What is said first, before it becomes a sentence.
 
@@ -346,6 +353,8 @@ def _gain_percent(finding: Finding, shares: StepShares) -> float | None:
 
 def _of_step(shares: StepShares, thresholds: Thresholds) -> Lead:
     """Say what the step is where nothing has to be changed first."""
+    if not shares.total_ps:
+        return Lead(kind="nothing", unavailable=_NO_TIME)
     if shares.device is None:
         if shares.percent("host_compute"):
             return _of_owner("host", "host_compute", shares)

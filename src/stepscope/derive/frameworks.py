@@ -12,9 +12,10 @@ from stepscope.patterns import Pattern
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
+    from stepscope.derive.host.function_names import FunctionName
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = ["PLAIN", "seen"]
+__all__ = ["PLAIN", "of_framework", "seen"]
 
 _NAMES: Final = {
     OpCategory.TENSORFLOW: "TensorFlow",
@@ -25,7 +26,7 @@ _NAMES: Final = {
 _COLLECTORS: Final = {"tensorflow": "TensorFlow", "jax": "JAX", "torch": "PyTorch"}
 #: The folder of a framework in the path of an installed file.
 _PACKAGE: Final = Pattern(
-    rf"[\\/](?:site|dist)-packages[\\/]({'|'.join(_COLLECTORS)})[\\/]"
+    rf"[\\/](?:site|dist)-packages[\\/]({'|'.join(_COLLECTORS)}|keras)[\\/]"
 )
 #: Framework → what the names of its own kernels hold, or of what its profiler did.
 _IN_NAMES: Final = {
@@ -65,6 +66,11 @@ def seen(profile: ProfileData) -> tuple[str, ...]:
         name for name in ranked if total and counts[name] >= _LEAST_SHARE * total
     )
     return frequent or _of_names(profile) or _recorded(profile)
+
+
+def of_framework(name: FunctionName) -> bool:
+    """Return whether a function is a framework's own: it works for ops."""
+    return bool(name.library) and _PACKAGE.search(name.file or "") is not None
 
 
 def _of_names(profile: ProfileData) -> tuple[str, ...]:

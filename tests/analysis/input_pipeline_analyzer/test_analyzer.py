@@ -135,6 +135,32 @@ def test_what_has_threads_of_its_own_is_not_told_to_run_in_parallel(
     assert ("threads of its own already" in step.advice) != parallel
 
 
+@pytest.mark.parametrize(
+    ("idle", "maker", "said"),
+    [
+        (False, None, "come late: make each batch cheaper"),
+        (
+            False,
+            "`decode` (data.py:31)",
+            "come late, most of their work in `decode` (data.py:31): make that cheaper",
+        ),
+        # What they do is not what the steps wait for.
+        (True, "`decode` (data.py:31)", "were idle while the steps waited"),
+    ],
+)
+def test_of_workers_that_come_late_the_function_is_named(
+    maker: str | None, said: str, *, idle: bool
+) -> None:
+    (step,) = next_steps(
+        {"waiting_for_workers": 100.0},
+        outside_markers=False,
+        workers_idle=idle,
+        workers_in=maker,
+    )
+    assert said in step.advice
+    assert ("decode" in step.advice) == ("decode" in said)
+
+
 def test_a1_shows_transfers_and_cannot_see_waiting() -> None:
     result = analysed(blueprint.profile(blueprint.a1()))
     assert result.input_percent == result.input_transfer_percent == 7.0

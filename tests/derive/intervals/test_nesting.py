@@ -11,6 +11,7 @@ import pytest
 from stepscope.derive.intervals.nesting import (
     NESTED_KINDS,
     flatten_tracks,
+    innermost_at,
     nest_subset,
     nesting,
 )
@@ -91,6 +92,28 @@ def test_a_track_out_of_order_is_sorted_for_itself() -> None:
     assert found.parent.tolist() == [-1, 0, 1, 4, 5, -1]
     assert found.depth.tolist() == [0, 1, 2, 2, 1, 0]
     assert found.self_ps.tolist() == [5, 4, 1, 1, 4, 5]
+
+
+@pytest.mark.parametrize(
+    ("order", "rows"),
+    [((0, 1, 2), [-1, 3, 4, 5, 4, 3, -1]), ((2, 1, 0), [-1, 5, 4, 3, 4, 5, -1])],
+)
+def test_the_innermost_row_is_found_at_any_time(
+    order: tuple[int, ...], rows: list[int]
+) -> None:
+    """From 2 to 20, in it from 4 to 12, in it from 6 to 8, in the order of a file."""
+    nested = [(2, 18), (4, 8), (6, 2)]
+    tracks, events = tables([("thread", THREE), ("thread", [nested[k] for k in order])])
+    when = np.array([1, 2, 5, 7, 8, 12, 20])
+    for shuffled in (np.arange(7), np.arange(7)[::-1]):
+        found = innermost_at(
+            when[shuffled],
+            events["start_ps"].to_numpy(),
+            events["dur_ps"].to_numpy(),
+            nesting(tracks, events).parent,
+            rows=(3, 6),
+        )
+        assert found.tolist() == [rows[k] for k in shuffled]
 
 
 def test_equal_events_out_of_order_keep_the_order_of_the_file() -> None:

@@ -102,3 +102,40 @@ def test_neighbours_in_words(
     before: str | None, after: str | None, said: str | None
 ) -> None:
     assert told_around(before, after) == said
+
+
+def inside_of(*lines: tuple[Any, ...]) -> list[str | None]:
+    """Names of long time without a cause in two steps of 20 ms each."""
+    marks = [
+        ("main", "train", 20_000 * number, 19_990, {"_r": 1, "step_num": number})
+        for number in range(2)
+    ]
+    profile = blueprint.profile(blueprint.trace([*marks, *lines]))
+    found = profile.derived("vm", account_parts)
+    assert isinstance(found, AccountParts), found
+    return found.rows.filter(owner="unexplained")["name"].to_list()
+
+
+def test_time_within_a_steps_range_is_told_by_what_the_range_holds() -> None:
+    """From 6 to 20 ms of the first step nothing is known of; the next range is none."""
+    lines = [
+        ("main", "MatMul:MatMul", 0, 5_000),
+        ("main", "tf.constant", 5_000, 1_000),
+        ("main", "MatMul:MatMul", 20_000, 19_990),
+    ]
+    assert "after tf.constant, to the end of the step's range" in inside_of(*lines)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        ("a", "b", "after a, before b"),
+        ("a", None, "after a, to the end of the step's range"),
+        (None, "b", "from the begin of the step's range, before b"),
+        (None, None, "within a step's range"),
+    ],
+)
+def test_a_steps_range_begins_and_ends_what_nothing_else_does(
+    before: str | None, after: str | None, told: str
+) -> None:
+    assert told_around(before, after, inside=True) == told

@@ -392,6 +392,51 @@ def test_where_the_host_runs_ahead_the_executed_ops_answer() -> None:
     assert steps.rows["start_ps"][0] == 1000 * US
 
 
+def op_by_op(*, ops: int, waits: bool = False) -> list[tuple[Any, ...]]:
+    """Twelve times `matmul` and `tanh`, each a program, with so many instructions.
+
+    Their instructions run on a thread of the runtime, some time after the calls; the
+    program waits for each pair, or for none.
+    """
+    lines: list[tuple[Any, ...]] = []
+    for number in range(12):
+        for at, program in enumerate(("matmul", "tanh")):
+            begin = 100.0 * number + 40 * at
+            lines += [
+                ("main", f"PjitFunction({program})", begin, 20),
+                ("main", f"PjitFunction({program})", begin + 1, 18),
+                *(
+                    (
+                        "tf_XLATfrtCpuClient",
+                        f"{program}.{part}",
+                        begin + 30 + 30 / ops * part,
+                        30 / ops,
+                        {"hlo_op": f"{program}.{part}", "hlo_module": f"jit_{program}"},
+                    )
+                    for part in range(ops)
+                ),
+            ]
+        if waits:
+            lines.append(("main", "BlockUntilReady", 100.0 * number + 82, 10))
+    return lines
+
+
+@pytest.mark.parametrize(
+    ("ops", "waits", "count"),
+    [(1, False, 0), (2, False, 0), (4, False, 12), (1, True, 12)],
+)
+def test_of_ops_that_are_programs_nothing_says_whether_they_are_a_layer(
+    ops: int, count: int, *, waits: bool
+) -> None:
+    """An eager loop of JAX over equal layers was told as many steps as it has layers.
+
+    Two programs of four instructions each are an iteration; so are two ops that the
+    program waits for.
+    """
+    found, _, _ = derived(op_by_op(ops=ops, waits=waits))
+    assert (0 if isinstance(found, Unavailable) else len(found.rows)) == count
+
+
 def test_a_launch_step_begins_where_its_batch_is_fetched() -> None:
     lines: list[tuple[Any, ...]] = []
     for k in range(12):

@@ -54,7 +54,8 @@ def slow(
                 for (a, b), other in zip(segments, bags, strict=True)
                 if jaccard(bag, other) >= 0.9
             )
-            coverages.add(inside / sum(weights))
+            alone = sum(jaccard(bag, other) >= 0.9 for other in bags) == 1
+            coverages.add(0.0 if alone else inside / sum(weights))
     work = [sum(weights[a:b]) for a, b in segments[:-1]]
     return coverages, statistics.pstdev(work) / statistics.mean(work)
 
@@ -99,3 +100,13 @@ def test_proposals_do_not_depend_on_what_ran_before() -> None:
 
     assert answers() == answers()
     assert answers()[0][0] == 50
+
+
+def test_one_segment_that_holds_nearly_all_is_no_repetition() -> None:
+    """A thread of a pool that ran a program thrice, just before all else: three steps.
+
+    The third segment holds ten of twelve entries, and is like neither of the others.
+    """
+    sequence = sequence_of([1, 2, *[1, 2, 3] * 3, 1], [1] * 12)
+    found = measure(sequence, sequence.at_ps[:3])
+    assert (found.n, found.coverage) == (3, 0.0)

@@ -13,8 +13,11 @@ from tests.support.traces.kineto import check_all, frame
 
 import stepscope as ss
 from stepscope.analysis.overview_page import OverviewPageResult
+from stepscope.cli.progress import Progress
 from stepscope.derive.steps.chosen import Steps, steps
 from stepscope.formats.opening import read
+from stepscope.report.compose import compose
+from stepscope.report.words.findings import headline
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -100,3 +103,35 @@ def test_its_own_work_is_that_of_its_range(
     (own,) = (it for it in overview.account if it.owner == "host_compute")
     assert [part.name for part in own.parts or ()] == ["train"]
     assert own.ms * (STEPS - 1) == pytest.approx(worked, abs=0.05)
+
+
+def test_what_nothing_explains_is_told_by_what_the_steps_range_holds(
+    shared_profile: Callable[[str], Path], tmp_path: Path
+) -> None:
+    """In step 8 the thread of the steps does nothing that was recorded after `train`.
+
+    It was said to lie from one step's range to the next.
+    """
+    path = shared_profile(RECORDED)
+    ((ranges, calls),) = asked(
+        path,
+        tmp_path,
+        "WITH of_step AS (SELECT * FROM NVTX_EVENTS WHERE text = 'step 8'),"
+        " trained AS (SELECT NVTX_EVENTS.* FROM NVTX_EVENTS, of_step WHERE"
+        " NVTX_EVENTS.text = 'train' AND NVTX_EVENTS.start"
+        ' BETWEEN of_step.start AND of_step."end")'
+        ' SELECT (of_step."end" - trained."end") / 1e6,'
+        " (SELECT count(*) FROM OSRT_API WHERE globalTid = of_step.globalTid AND start"
+        ' BETWEEN trained."end" AND of_step."end") FROM of_step, trained',
+    )
+    assert calls == 0
+    document = compose(ss.open(path), Progress(stages=9))
+    assert isinstance(document.overview, OverviewPageResult)
+    (unknown,) = (it for it in document.overview.account if it.owner == "unexplained")
+    (first, *_) = unknown.parts or ()
+    assert first.name == "after train, to the end of the step's range"
+    assert first.ms * (STEPS - 1) == pytest.approx(ranges, abs=0.01)
+    (found,) = (one for one in document.findings if one.id == "capture.quality")
+    assert "does the thread of the steps wait then" in headline(found)
+    # These were recorded already, and say what they can.
+    assert "--cpuctxsw=process-tree" in (found.actions[0].code or "")

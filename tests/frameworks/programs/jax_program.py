@@ -22,6 +22,7 @@ ROWS, FEATURES, LAYERS = rows_or(64), 512, 4
 FOLDER = Path(tempfile.mkdtemp())
 RANDOM = np.random.default_rng(SEED)
 INPUTS = RANDOM.normal(size=(ROWS, FEATURES)).astype("float32")
+TEXT = "word " * FEATURES
 
 
 def loss_of(weights: Any, rows: Any) -> Any:
@@ -102,6 +103,8 @@ def main(fault: str) -> None:
         # What lies before the mark of a step is in no step for who looks at marks only.
         rows = transform(INPUTS) if fault == "outside" else INPUTS
         with ss.StepTrace(step):
+            if fault == "inlined":
+                _ = [word for text in [TEXT] * 4096 for word in text.split()]  # inlined
             weights = take_step(step, weights, fault, rows)
 
 

@@ -184,6 +184,8 @@ def main(fault: str) -> None:
     for step in range(STEPS):
         step_begins()
         with ss.StepTrace(step):
+            if fault == "inlined":
+                _ = [word.upper() for word in WORDS for _ in range(12)]  # inlined
             take_step(fault, loader)
         if fault == "callback":
             logs.on_batch_end()

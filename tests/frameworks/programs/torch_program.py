@@ -144,6 +144,8 @@ def main(fault: str) -> None:
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+        texts = [TEXT] * (4096 if fault == "inlined" else 0)
+        _ = [word for text in texts for word in text.split()]  # inlined
         if fault == "read_back":
             read_losses(batch)
         if fault == "callback":

@@ -11,18 +11,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+import numpy as np
 
 from stepscope.advice.judging.work_actions import LIBRARY_KINDS
-from stepscope.advice.signals.enclosing import FEW_LOOKS, function_runs
 from stepscope.advice.signals.running.callbacks import called_back
+from stepscope.advice.signals.running.function_runs import function_runs
 from stepscope.advice.signals.vocabulary import PLAIN, frameworks_used
 from stepscope.derive.account.topics import COLLECTIONS
+from stepscope.derive.host.function_frames import FEW_LOOKS
 from stepscope.derive.intervals.spans import Spans
 from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from stepscope.advice.finding import Part
-    from stepscope.advice.signals.enclosing import FunctionRuns
+    from stepscope.advice.signals.running.function_runs import FunctionRuns
     from stepscope.advice.signals.shares import StepShares
     from stepscope.advice.signals.signal import Signal, Signals
     from stepscope.thresholds import Thresholds
@@ -59,6 +63,8 @@ class HostFunction(Frozen, frozen=True, eq=True):
         is_seen: Whether calls, or looks enough, say how much of the steps it has.
         alone: When it works while no op runs, where the model runs as well while it
             does, or seems to: nothing else of it counts then. None for another one.
+        scale: What the time of `alone` is to be multiplied with, where looks come too
+            seldom to say in which of the steps it is.
     """
 
     part: Part
@@ -69,6 +75,7 @@ class HostFunction(Frozen, frozen=True, eq=True):
     is_called_back: bool = False
     is_seen: bool = True
     alone: Spans | None = None
+    scale: float = 1.0
 
     def times_ps(self) -> tuple[int, ...]:
         """Return what it takes in each judged step; nothing where that is not known."""
@@ -77,13 +84,16 @@ class HostFunction(Frozen, frozen=True, eq=True):
             return ()
         if self.alone is None:
             return runs.times_ps(self.part)
-        return tuple(self.alone.within(runs.starts_ps, runs.ends_ps).tolist())
+        times = self.scale * self.alone.within(runs.starts_ps, runs.ends_ps)
+        lengths = runs.ends_ps - runs.starts_ps
+        return tuple(np.minimum(times, lengths).astype(np.int64).tolist())
 
 
 def host_functions(signals: Signals, shares: StepShares) -> tuple[HostFunction, ...]:
     """Return the functions with most of the work, on a host without devices.
 
-    What the loop does by itself, or a library for it, is the step.
+    What the loop does by itself, or a library for it, is the step, save for lines that
+    do work of their own; so it is of a function that calls the model.
     """
     if shares.device is not None:
         return ()
@@ -110,6 +120,14 @@ def host_functions(signals: Signals, shares: StepShares) -> tuple[HostFunction, 
         for part in own
         if called is None or not _is_same(called, part)
     ]
+    if runs is not None:
+        around = [part for part in shares.parts(OWNER, place="inside") if part.loop]
+        around += [
+            one.part
+            for one in found
+            if one.is_model and not any(_is_same(one.part, part) for part in around)
+        ]
+        found += [one for part in around for one in _lines_of(part, runs, shares)]
     if called is not None:
         # What an op of the step calls is no step, whatever runs beside it.
         alone = HostFunction(
@@ -163,6 +181,26 @@ def _by_itself(one: HostFunction, shares: StepShares) -> HostFunction:
     return msgspec.structs.replace(
         one, part=part, own_percent=share, is_model=False, is_step=True, alone=alone
     )
+
+
+def _lines_of(
+    part: Part, runs: FunctionRuns, shares: StepShares
+) -> Iterator[HostFunction]:
+    """Return the lines of a function around the model that do work of their own."""
+    for one in runs.own_lines(part):
+        time_ps, scale = one.working.length_ps, 1.0
+        if runs.is_blurred and time_ps:
+            # What lies around each look is that of other lines as well.
+            scale = max(one.looked_ps / time_ps, 1.0)
+        share = 100 * time_ps * scale / max(shares.total_ps, 1)
+        yield HostFunction(
+            *(one.of(part, share), share, runs),
+            is_model=False,
+            is_step=True,
+            is_seen=one.looks >= FEW_LOOKS,
+            alone=one.working,
+            scale=scale,
+        )
 
 
 def fault_of(

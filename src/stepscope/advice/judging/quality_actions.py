@@ -84,6 +84,23 @@ ACTIONS: Final = (
         recorder="nsight",
     ),
     Action(
+        cause="unblocked",
+        framework="any",
+        text="Record samples of the cores and who had them: they say which function "
+        "computes, or which thread had the core.",
+        code="nsys profile --trace=cuda,nvtx,osrt --sample=process-tree "
+        "--cpuctxsw=process-tree …",
+        recorder="nsight",
+    ),
+    Action(
+        cause="unblocked",
+        framework="any",
+        text="Put NVTX ranges around what the step does; of a Python program "
+        "`stepscope run -- python …` says the function.",
+        code="with nvtx.annotate('load'): …  # pip install nvtx",
+        recorder="nsight",
+    ),
+    Action(
         cause="unexplained",
         framework="PyTorch",
         text="With PyTorch's own profiler, record stacks.",

@@ -53,7 +53,7 @@ _SYSTEM_CALL: Final = Pattern(SYSTEM_CALLS["SYSTEM_CALL"])
 _WORTH_A_LOOK: Final = 0.01
 _NO_WINDOW: Final = Unavailable(
     code="NO_STEPS",
-    reason="The recording holds no time to explain.",
+    reason="The recording holds no window.",
     remedy="Record a window in which the program runs.",
 )
 

@@ -242,6 +242,7 @@ def result_of(
             copy_us=_copy_us(run),
             slowest=work.bottleneck_iterator,
             workers_idle=workers.idle,
+            workers_in=workers.most,
         ),
         hosts_matched_by=measured.matching.by,
         by_host=by_host,

@@ -32,7 +32,7 @@ _ADVICE: Final = {
     "demanded_file_read": "Read in advance of the demand: add prefetch, interleave the "
     "files, or give the reader a buffer.",
     WAITING_FOR_WORKERS: "Worker processes make the batches already, and they come "
-    "late: make each batch cheaper (fewer bytes, cheaper transformations, a faster "
+    "late{work}: make {each} cheaper (fewer bytes, cheaper transformations, a faster "
     "store), or, where cores are idle, give the making more workers.",
     "unclassified": "Move the work into an input pipeline that records its stages, so "
     "that its parts can be told apart.",
@@ -91,6 +91,7 @@ def next_steps(
     copy_us: float = 0.0,
     slowest: str | None = None,
     workers_idle: bool | None = None,
+    workers_in: str | None = None,
 ) -> tuple[NextStep, ...]:
     """Give advice for every category that took time, the largest first.
 
@@ -103,10 +104,13 @@ def next_steps(
             is known.
         workers_idle: Whether no worker process works while steps wait for a batch; None
             where that is not known.
+        workers_in: The function that takes most of the workers' work, with file and
+            line; None where none does.
     """
-    advice = dict(_ADVICE)
-    if workers_idle:
-        advice[WAITING_FOR_WORKERS] = _READY
+    work = "" if workers_in is None else f", most of their work in {workers_in}"
+    each = "each batch" if workers_in is None else "that"
+    late = _ADVICE[WAITING_FOR_WORKERS].format(work=work, each=each)
+    advice = _ADVICE | {WAITING_FOR_WORKERS: _READY if workers_idle else late}
     if slowest is not None and read_name(slowest).asynchronous:
         advice["preprocessing"] = _AHEAD
     call_us = (spent_us.get("enqueue") or 0.0) / max(sends, 1)

@@ -8,12 +8,13 @@ import msgspec
 import polars as pl
 
 from stepscope.analysis.input_pipeline_analyzer.columns import WORKER_FUNCTIONS
+from stepscope.derive.host.function_names import placed
 from stepscope.derive.input_pipeline.worker_functions import worker_functions
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from stepscope.derive.input_pipeline.worker_functions import WorkerFunctions
     from stepscope.derive.profile_data import ProfileData
@@ -31,11 +32,14 @@ class WorkerSide(msgspec.Struct, frozen=True, kw_only=True):
         functions: One row per host and function, and what else their time goes to.
         idle: Whether no worker works during most of the time in which steps wait for a
             batch; None where that is not known.
+        most: The function that takes most of their work, with file and line; None where
+            none does.
         missing: Why fields are empty.
     """
 
     functions: pl.DataFrame
     idle: bool | None
+    most: str | None
     missing: tuple[Missing, ...]
 
 
@@ -58,10 +62,24 @@ def worker_side(run: ProfileData) -> WorkerSide:
     return WorkerSide(
         functions=pl.DataFrame(rows, schema=WORKER_FUNCTIONS.dtypes(), orient="row"),
         idle=idle >= _MOST * awaited if awaited else None,
+        most=_most(found.values()),
         missing=()
         if rows
         else tuple(why.for_field("worker_functions") for why in absent[:1]),
     )
+
+
+def _most(found: Iterable[WorkerFunctions]) -> str | None:
+    """Return the function that takes most of the workers' work, where one does."""
+    named = [one.worth_naming for one in found]
+    most = max(
+        (one for one in named if one is not None),
+        key=lambda one: one.time_ps,
+        default=None,
+    )
+    if most is None:
+        return None
+    return placed(f"`{most.function}`", most.file, most.line)
 
 
 def _rows(host: str, seen: WorkerFunctions) -> Iterator[tuple[object, ...]]:

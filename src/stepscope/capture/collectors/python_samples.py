@@ -22,8 +22,9 @@ import numpy as np
 from stepscope._core import recorder, wire
 from stepscope.capture.collectors.contract import Collected
 from stepscope.capture.collectors.core_time import CoreClocks, CoreTime
-from stepscope.capture.collectors.looking.turns import turns
+from stepscope.capture.collectors.looking.turns import RING_LOOKS, turns
 from stepscope.capture.collectors.looking.written import (
+    STORE_NS,
     FunctionTypes,
     add_frames,
     by_thread,
@@ -68,10 +69,6 @@ __all__ = ["PythonSamplesCollector"]
 _PS_PER_NS: Final = 1000
 #: From Python 3.12 on an uncompiled look is left out.
 _CRASHES: Final = 0x030C_0000
-#: More looks than this do not wait for a flush: it comes five times a second.
-_RING_LOOKS: Final = 4_096
-#: Frames are stored so often: what they are written into costs more than they do.
-_STORE_NS: Final = 1_000_000_000
 #: A look that comes so late, in ns, had to wait for the interpreter's lock.
 _HELD_NS: Final = 300_000
 #: Of a deeper stack the innermost functions count as part of the one above them.
@@ -116,7 +113,7 @@ class PythonSamplesCollector:
         self._hz = 0.0
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
-        self._looks: deque[_Raw] = deque(maxlen=_RING_LOOKS)
+        self._looks: deque[_Raw] = deque(maxlen=RING_LOOKS)
         #: The threads that are looked at: Python's id, and the system's.
         self._threads: Sequence[tuple[int, int]] = ()
         #: All threads that Python began or knows of, by its id.
@@ -130,7 +127,7 @@ class PythonSamplesCollector:
         self._beside: set[int] = set()
         self._clocks = CoreClocks()
         self._core_time = CoreTime()
-        self._readings: deque[list[Reading]] = deque(maxlen=_RING_LOOKS)
+        self._readings: deque[list[Reading]] = deque(maxlen=RING_LOOKS)
         self._frames: SampledFrames[CodeType] = SampledFrames()
         #: The same looks, of which line of each function ran.
         self._line_frames: SampledFrames[CodeLine] = SampledFrames()
@@ -190,7 +187,7 @@ class PythonSamplesCollector:
             for reading in self._readings.popleft():
                 self._core_time.add(reading)
         now = recorder.now()
-        if now - self._stored_ns < _STORE_NS and not self._stop.is_set():
+        if now - self._stored_ns < STORE_NS and not self._stop.is_set():
             return Fragment(b"", 0)
         ended, self._ended, self._stored_ns = self._ended, [], now
         lines, self._ended_lines = self._ended_lines, []

@@ -14,6 +14,7 @@ from stepscope.capture.ground.run import Run
 from stepscope.capture.ground.spool import Fragment
 from stepscope.capture.recording.assembling import Recording, assemble, spool_head
 from stepscope.capture.recording.flushing import Flusher
+from stepscope.capture.recording.garbage import collect_what_is_due
 from stepscope.capture.recording.saving import claim, hosts_of, save
 
 if TYPE_CHECKING:
@@ -149,7 +150,13 @@ class UnderWay:
         self._spool.leave()
 
     def _start(self, options: ProfilerOptions) -> None:
+        first_own = next(
+            (it for it in self._collectors if isinstance(it, Streaming)), None
+        )
         for collector in self._collectors:
+            if collector is first_own:
+                # Frameworks have been started, and imported what they need.
+                collect_what_is_due()
             # Stopped also where its start fails.
             self._started.append(collector)
             asked = options

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from stepscope.derive.host.function_names import COMPREHENSIONS, is_nameless
+from stepscope.derive.host.own_lines import own_lines
 from stepscope.derive.intervals.spans import Spans
 from stepscope.frozen import Frozen
 
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.derive.host.function_frames import FunctionFrames
+    from stepscope.derive.host.function_lines import FunctionLines
     from stepscope.derive.host.function_names import FunctionName
 
 __all__ = ["FunctionPart", "calling_function", "function_parts"]
@@ -48,9 +51,6 @@ _MARGIN: Final = 0.02
 _NONE: Final = -1
 #: What Python begins a thread and a program with.
 _BEGINNINGS: Final = ("<module>", "_bootstrap")
-_COMPREHENSIONS: Final = ("<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>")
-#: What is no name to tell beside a function's.
-_NAMELESS: Final = (*_COMPREHENSIONS, "<lambda>")
 #: What Python adds to a function's name for a function without one that it makes.
 _LAMBDA: Final = ".<locals>.<lambda>"
 
@@ -63,12 +63,15 @@ class FunctionPart(Frozen, frozen=True, eq=True):
         detail: Function that it calls to which most of the time goes; -1 for none.
         is_loop: Whether it runs around steps, so that it is none of their work.
         time_ps: The time.
+        line: Line of a loop that takes most of it; -1 for none, and where it is not
+            known.
     """
 
     type: int
     detail: int
     is_loop: bool
     time_ps: int
+    line: int = _NONE
 
 
 class _Node(Frozen, frozen=True, eq=True):
@@ -87,6 +90,7 @@ def function_parts(
     *,
     track: int,
     windows: tuple[NDArray[np.int64], NDArray[np.int64]],
+    lines: FunctionLines | None = None,
 ) -> tuple[FunctionPart, ...]:
     """Divide the time of a set on one thread among functions.
 
@@ -96,6 +100,7 @@ def function_parts(
         track: Row of tracks of the thread.
         windows: Starts and ends of the steps, in order: a run around several is that
             of their loop; none for a thread that takes no steps.
+        lines: Which lines of them ran, where that is known.
 
     Returns:
         Parts that add up to the length of `spans`, most time first.
@@ -108,14 +113,35 @@ def function_parts(
     whole = spans.length_ps
     for part in tree.parts(whole=whole):
         inner = frames.names.get(part.detail)
-        inside = inner is not None and inner.function.endswith(_NAMELESS)
+        inside = inner is not None and is_nameless(inner.function)
         key = (part.type, _NONE if inside else part.detail, part.is_loop)
         parts[key] = parts.get(key, 0) + part.time_ps
     rest = whole - sum(parts.values())
     if rest > 0:
         parts[_NONE, _NONE, False] = rest
     ranked = sorted(parts.items(), key=lambda one: -one[1])
-    return tuple(FunctionPart(*key, time) for key, time in ranked if time > 0)
+    return tuple(
+        FunctionPart(
+            *(*key, time),
+            line=_line(lines, key[0], spans, time, track=track)
+            if lines is not None and key[2] and key[1] == _NONE
+            else _NONE,
+        )
+        for key, time in ranked
+        if time > 0
+    )
+
+
+def _line(
+    lines: FunctionLines, kind: int, spans: Spans, time_ps: int, *, track: int
+) -> int:
+    """Return the line of a loop that takes most of its time, -1 for none."""
+    took = {
+        line: (seen & spans).length_ps
+        for line, seen in own_lines(lines, [kind], tracks=[track]).items()
+    }
+    most = max(took, key=lambda line: took[line], default=_NONE)
+    return most if took.get(most, 0) >= _MOST * time_ps else _NONE
 
 
 def calling_function(
@@ -315,7 +341,7 @@ def _is_own(name: FunctionName) -> bool:
 
     A comprehension is a part of the function that it stands in.
     """
-    if name.function.endswith(_COMPREHENSIONS):
+    if name.function.endswith(COMPREHENSIONS):
         return False
     return name.library is not True and name.file is not None
 

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from stepscope.derive.account.owned_time import DeviceAccount
     from stepscope.derive.host.function_frames import FunctionFrames
+    from stepscope.derive.host.function_lines import FunctionLines
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.derive.step_time.host_classes import HostClasses
     from stepscope.derive.step_windows.windows import Windows
@@ -114,7 +115,6 @@ class Name(NamedTuple):
     loop: bool = False
 
 
-_NO_DETAIL: Final = -1
 #: A launch call that lasts longer than this is named, not counted as latency.
 _LONG_CALL_PS: Final = PS_PER_MS
 
@@ -153,6 +153,7 @@ class Naming(Frozen, frozen=True, dict=True):
         windows: Starts and ends of the measured windows.
         off_core: Row of tracks of a thread → of the line of its time without a core.
         lines: Row of tracks of each thread of the host → its name.
+        ran: The lines of functions that ran; None where none were recorded.
     """
 
     classes: HostClasses
@@ -170,6 +171,7 @@ class Naming(Frozen, frozen=True, dict=True):
     windows: tuple[NDArray[np.int64], NDArray[np.int64]]
     off_core: dict[int, int]
     lines: dict[int, str]
+    ran: FunctionLines | None
 
     def parts(
         self, device: DeviceAccount, owner: str, spans: Spans
@@ -371,16 +373,14 @@ class Naming(Frozen, frozen=True, dict=True):
         mine = frames.track == track
         start = frames.start_ps[mine]
         covered = spans & Spans.from_events(start, frames.end_ps[mine] - start)
-        found = function_parts(frames, covered, track=track, windows=self.windows)
-        parts = [
-            (
-                self.function(frames, part.type, part.detail)._replace(
-                    loop=part.is_loop
-                ),
-                part.time_ps,
-            )
-            for part in found
-        ]
+        parts = []
+        for part in function_parts(
+            frames, covered, track=track, windows=self.windows, lines=self.ran
+        ):
+            name = self.function(frames, part.type, part.detail)
+            line = name.detail if part.line < 0 else f"line {part.line}"
+            name = name._replace(loop=part.is_loop, detail=line)
+            parts.append((name, part.time_ps))
         return _Named(parts, covered)
 
     def callers(self, owner: str, spans: Spans) -> list[tuple[Name, int]]:
@@ -408,13 +408,10 @@ class Naming(Frozen, frozen=True, dict=True):
         # The loop is told where nothing else is.
         found.sort(key=lambda called: called.is_loop)
         return [
-            (self.function(frames, called.type, _NO_DETAIL), called.time_ps)
-            for called in found[:1]
+            (self.function(frames, called.type), called.time_ps) for called in found[:1]
         ]
 
-    def function(
-        self, frames: FunctionFrames, kind: int, detail: int = _NO_DETAIL
-    ) -> Name:
+    def function(self, frames: FunctionFrames, kind: int, detail: int = -1) -> Name:
         """Return the name of a function, by rows of event_types; -1 for none."""
         if kind < 0:
             return UNNAMED
@@ -474,9 +471,14 @@ class Naming(Frozen, frozen=True, dict=True):
         """What the program's own thread did; None where no thread is known."""
         if self.program is None:
             return None
-        rows, code = self.classes.rows, self.classes.code
-        known = {"passing": self.passing, "calls": self.calls | self.marks}
-        return Surroundings.of(rows, self.program, code=code, types=self.types, **known)
+        return Surroundings.of(
+            *(self.classes.rows, self.program),
+            code=self.classes.code,
+            types=self.types,
+            passing=self.passing,
+            calls=self.calls | self.marks,
+            marks=self.marks,
+        )
 
     def _place(self, kind: int) -> str:
         """Return the name of an event, of a function with its file and line."""
@@ -498,20 +500,17 @@ class Naming(Frozen, frozen=True, dict=True):
         around = self._surroundings.near(spans)
 
         @cache
-        def name(first: int, last: int) -> Name:
+        def name(first: int, last: int, *, inside: bool) -> Name:
             if first >= 0 and last >= 0 and self.marks[[first, last]].all():
                 return _FROM_STEP_TO_STEP
             places = (None if it < 0 else self._place(it) for it in (first, last))
-            return Name(told_around(*places))
+            return Name(told_around(*places, inside=inside))
 
+        lengths = spans.end_ps - spans.start_ps
+        rows = zip(*(column.tolist() for column in (*around, lengths)), strict=True)
         return [
-            (name(first, last), length)
-            for first, last, length in zip(
-                around.before.tolist(),
-                around.after.tolist(),
-                (spans.end_ps - spans.start_ps).tolist(),
-                strict=True,
-            )
+            (name(first, last, inside=inside), length)
+            for first, last, inside, length in rows
         ]
 
 
@@ -525,6 +524,7 @@ def naming(
     event_kinds: EventKinds,
     host_classes: HostClasses,
     function_frames: FunctionFrames | Unavailable,
+    function_lines: FunctionLines | Unavailable,
 ) -> Naming:
     """Collect what can give time its names.
 
@@ -537,6 +537,7 @@ def naming(
         event_kinds: What the names of the events say.
         host_classes: What each host event does.
         function_frames: The functions that ran.
+        function_lines: Their lines.
     """
     names, types = event_types["name"], handles(events, "type")
     on_host = absent(tracks["device"])
@@ -586,6 +587,7 @@ def naming(
         windows=(ints(measured, "start_ps"), ints(measured, "end_ps")),
         off_core=lines_without_core(tracks, events, event_types),
         lines=host_threads(tracks),
+        ran=None if isinstance(function_lines, Unavailable) else function_lines.known(),
     )
 
 
@@ -595,6 +597,5 @@ def _program(
     """Return the thread that carries the marks, else the one that calls most."""
     marked = classes.threads.by_evidence[EVIDENCE.index("marker")].any(axis=1)
     pool = [track for track in threads if marked[track]] or list(threads)
-    if len(pool) < 2:
-        return pool[0] if pool else None
-    return max(pool, key=lambda track: int(calls[classes.rows.rows(track)].sum()))
+    made = {track: int(calls[classes.rows.rows(track)].sum()) for track in pool}
+    return max(pool, key=made.__getitem__, default=None)

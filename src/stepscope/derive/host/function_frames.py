@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from stepscope.xspace.samples_line import SamplesKind
 
 __all__ = [
+    "FEW_LOOKS",
     "LEAST_LOOKS",
     "FunctionFrames",
     "frames_beside",
@@ -43,6 +44,8 @@ __all__ = [
 
 #: A recording with fewer looks at the stack does not say what its time was spent on.
 LEAST_LOOKS: Final = 20
+#: Fewer looks at a stretch of time do not say what it was spent on.
+FEW_LOOKS: Final = 3
 
 _KINDS: Final = TRACK_KINDS.categories.to_list()
 _THREAD: Final = _KINDS.index("thread")

@@ -65,6 +65,10 @@ class FunctionLines(Frozen, frozen=True):
     line: NDArray[np.int32]
     names: Mapping[int, FunctionName]
 
+    def known(self) -> FunctionLines | None:
+        """Return the lines; None where not one of them is known."""
+        return self if (self.line >= 0).any() else None
+
 
 class _Runs(NamedTuple):
     """Runs by thread, then start, outer first, and how many are around each."""
@@ -129,13 +133,19 @@ def _cut(
     """Cut frames where recorded lines say so."""
     if isinstance(function_frames, Unavailable):
         return function_frames
+    if found is None:
+        of = function_frames
+        return FunctionLines(
+            *(of.track, of.start_ps, of.end_ps, of.type),
+            np.full(len(of.track), _NONE),
+            of.names,
+        )
     frames = _frames(function_frames)
     # Where the lines of a thread begin to be known, and they are from there on.
     since = np.full(len(tracks), _LAST)
-    if found is not None:
-        known = _known_since(frames, found)
-        since[list(known)] = list(known.values())
-        frames = _joined(frames, found, since)
+    known = _known_since(frames, found)
+    since[list(known)] = list(known.values())
+    frames = _joined(frames, found, since)
     return FunctionLines(
         frames.track,
         frames.start,

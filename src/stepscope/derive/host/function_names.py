@@ -25,7 +25,17 @@ if TYPE_CHECKING:
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.trace.model import TraceData
 
-__all__ = ["FunctionName", "FunctionNames", "function_names"]
+__all__ = [
+    "COMPREHENSIONS",
+    "FunctionName",
+    "FunctionNames",
+    "function_names",
+    "is_nameless",
+    "placed",
+]
+
+#: What Python calls the code of comprehensions, each a part of a function.
+COMPREHENSIONS: Final = ("<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>")
 
 #: `path/train.py(12): load`; the folder from which it was imported may be cut off.
 _CUT_OFF: Final = Pattern(
@@ -57,6 +67,20 @@ _LIBRARY: Final = Pattern(
 )
 
 
+def is_nameless(function: str) -> bool:
+    """Return whether a function has no name to tell: it stands within another one."""
+    return function.endswith((*COMPREHENSIONS, "<lambda>"))
+
+
+def placed(function: str, file: str | None, line: int | None) -> str:
+    """Return `load (train.py:12)`, as far as the place of a function is known."""
+    if not file:
+        return function
+    name = PurePath(file.replace("\\", "/")).name
+    at = name if line is None else f"{name}:{line}"
+    return f"{function} ({at})"
+
+
 class FunctionName(Frozen, frozen=True, eq=True):
     """A function, as its events are named.
 
@@ -76,11 +100,7 @@ class FunctionName(Frozen, frozen=True, eq=True):
 
     def placed(self) -> str:
         """Return `load (train.py:12)`, as far as its place is known."""
-        if not self.file:
-            return self.function
-        file = PurePath(self.file).name
-        at = file if self.line is None else f"{file}:{self.line}"
-        return f"{self.function} ({at})"
+        return placed(self.function, self.file, self.line)
 
 
 class FunctionNames(Frozen, frozen=True):

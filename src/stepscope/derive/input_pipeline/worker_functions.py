@@ -14,7 +14,7 @@ import numpy as np
 
 from stepscope.derive.account.function_parts import calling_function, function_parts
 from stepscope.derive.columns.arrays import ints
-from stepscope.derive.host.function_frames import FunctionFrames
+from stepscope.derive.host.function_frames import FEW_LOOKS, FunctionFrames
 from stepscope.derive.intervals.spans import Spans
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
@@ -47,6 +47,10 @@ _GIVES: Final = Pattern(r"(?:^|\.)put\Z")
 _HEARS: Final = Pattern(r"(?:^|\.)(?:recv|recv_bytes|recv_bytes_into|poll)\Z")
 _SENDS: Final = Pattern(r"(?:^|\.)(?:send|send_bytes)\Z")
 _NOTHING: Final = np.empty(0, np.int64)
+#: What takes this share of the workers' work is most of it, …
+_MOST: Final = 0.5
+#: … and worth a name from this share of their time on.
+_NAMED: Final = 0.2
 
 
 class WorkerFunction(Frozen, frozen=True, eq=True):
@@ -105,6 +109,21 @@ class WorkerFunctions(Frozen, frozen=True):
     def works_ps(self) -> int:
         """The time in which they work."""
         return self.looked_ps - self.waits_ps - self.gives_ps
+
+    @property
+    def worth_naming(self) -> WorkerFunction | None:
+        """The function that takes most of their work, with all that it calls.
+
+        The program's own, else a library's; None where none does, little of their time,
+        or too few looks say so.
+        """
+        most = self.most
+        if most is None and self.functions:
+            largest = self.functions[0]
+            most = largest if largest.time_ps >= _MOST * self.works_ps else None
+        if most is None or self.looks < FEW_LOOKS:
+            return None
+        return most if most.time_ps >= _NAMED * self.looked_ps else None
 
 
 def worker_functions(

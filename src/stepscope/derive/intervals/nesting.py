@@ -32,6 +32,7 @@ __all__ = [
     "Nesting",
     "flatten_rows",
     "flatten_tracks",
+    "innermost_at",
     "nest_subset",
     "nesting",
 ]
@@ -299,6 +300,46 @@ def _all_but(rows: NDArray[np.int64], begin: int, end: int) -> NDArray[np.int64]
     kept = np.ones(end - begin, np.bool_)
     kept[rows - begin] = False
     return np.flatnonzero(kept) + begin
+
+
+def innermost_at(
+    times_ps: NDArray[np.int64],
+    start_ps: NDArray[np.int64],
+    dur_ps: NDArray[np.int64],
+    parent: NDArray[np.int32],
+    *,
+    rows: tuple[int, int],
+) -> NDArray[np.int32]:
+    """Return the innermost row of one track that runs at each time, -1 for none.
+
+    A row runs until before its end.
+
+    Args:
+        times_ps: The times, in any order.
+        start_ps: Starts of all rows.
+        dur_ps: Durations of all rows.
+        parent: The row that contains each of them, -1 for none.
+        rows: The first row of the track, and the one after its last.
+    """
+    begin, end = rows
+    order = np.argsort(times_ps, kind="stable")
+    times, inner = times_ps[order], np.empty(len(order), np.int32)
+    if kernels.first_unordered(start_ps, dur_ps, begin, end) == end:
+        answer = kernels.running(start_ps, dur_ps, parent, begin, end, times, inner)
+    else:
+        at = _nesting_order(start_ps[begin:end], dur_ps[begin:end]) + begin
+        place = np.full(end + 1, -1, np.int32)
+        place[at] = np.arange(len(at))
+        around = place[parent[at]]
+        answer = kernels.running(
+            *(start_ps[at], dur_ps[at], around, 0, len(at), times, inner)
+        )
+        inner = np.where(inner >= 0, at[inner], -1).astype(np.int32)
+    if answer < 0:
+        raise ValueError(f"the kernel refused its arrays ({answer})")
+    found = np.empty(len(order), np.int32)
+    found[order] = inner
+    return found
 
 
 def _unfilled(row_count: int, track_count: int) -> Nesting:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope._core.nesting import running
 from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.intervals.nesting import innermost_at
 from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.trace.reading.by_row import by_row
 
@@ -110,18 +110,13 @@ def _waiting(
     nesting: Nesting,
 ) -> _Waiting:
     """Return by moment the call that a thread is in, and whether it is silent."""
-    around = np.empty(len(at_ps), np.int32)
-    answer = running(
+    around = innermost_at(
+        at_ps,
         ints(events, "start_ps"),
         ints(events, "dur_ps"),
         nesting.parent,
-        int(tracks["event_begin"][holder]),
-        int(tracks["event_end"][holder]),
-        at_ps,
-        around,
+        rows=(int(tracks["event_begin"][holder]), int(tracks["event_end"][holder])),
     )
-    if answer < 0:
-        raise ValueError(f"the kernel refused its arrays ({answer})")
     through = kinds.has(EventFlag.ANNOTATION | EventFlag.PYTHON_FRAME)
     type_ = by_row(handles(events, "type"), around, none=-1)
     return by_row(of_event, around, none=-1), by_row(through, type_, none=False)

@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.intervals.nesting import innermost_at
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.replay.nodes import EdgeKind, Graph, NodeKind
 from stepscope.derive.replay.owners import charged_spans
@@ -296,7 +297,7 @@ class _Names:
             ints(tracks, "event_end"),
         )
         self._start = ints(events, "start_ps")
-        self._end = self._start + ints(events, "dur_ps")
+        self._dur = ints(events, "dur_ps")
         self._type = handles(events, "type")
         self._names = event_types["name"]
         self._parent = nesting.parent
@@ -332,14 +333,10 @@ class _Names:
         ).to_series()
 
     def _innermost(self, track: int, when: NDArray[np.int64]) -> NDArray[np.int64]:
-        begin, end = int(self._begins[track]), int(self._ends[track])
-        at = np.searchsorted(self._start[begin:end], when, side="right") - 1 + begin
-        at[at < begin] = -1
-        while True:
-            over = (at >= 0) & (self._end[np.maximum(at, 0)] <= when)
-            if not over.any():
-                break
-            at[over] = self._parent[at[over]]
+        at = innermost_at(
+            *(when, self._start, self._dur, self._parent),
+            rows=(int(self._begins[track]), int(self._ends[track])),
+        )
         return np.where(at >= 0, self._type[np.maximum(at, 0)], -1)
 
 

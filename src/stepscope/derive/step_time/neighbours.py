@@ -28,10 +28,17 @@ _SOON_PS: Final = 10 * PS_PER_MS
 
 
 class Neighbours(NamedTuple):
-    """By span, rows of event_types of what lies around it; -1 for nothing."""
+    """By span, rows of event_types of what lies around it; -1 for nothing.
+
+    Attributes:
+        before: What came before it; within a step's own range, what did there.
+        after: What came after it, likewise.
+        inside: Whether it lies within a step's own range.
+    """
 
     before: NDArray[np.int32]
     after: NDArray[np.int32]
+    inside: NDArray[np.bool_]
 
 
 class Surroundings(Frozen, frozen=True, eq=True):
@@ -44,6 +51,10 @@ class Surroundings(Frozen, frozen=True, eq=True):
         writes_ps: Begins of what is written to files, wrappers included.
         written: Type of the innermost writing that each of these leads to.
         calls_ps: Begins of the program's calls of graphs, and of its steps.
+        mark_start_ps: Begins of the ranges that mark steps; the outermost ones.
+        mark_end_ps: Their ends.
+        inner: Begins and ends of events that lie in no other but such a range, and
+            their types, as in `types`.
     """
 
     start_ps: NDArray[np.int64]
@@ -52,6 +63,9 @@ class Surroundings(Frozen, frozen=True, eq=True):
     writes_ps: NDArray[np.int64]
     written: NDArray[np.int32]
     calls_ps: NDArray[np.int64]
+    mark_start_ps: NDArray[np.int64]
+    mark_end_ps: NDArray[np.int64]
+    inner: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]
 
     @classmethod
     def of(
@@ -63,6 +77,7 @@ class Surroundings(Frozen, frozen=True, eq=True):
         types: NDArray[np.int32],
         passing: NDArray[np.bool_],
         calls: NDArray[np.bool_],
+        marks: NDArray[np.bool_],
     ) -> Surroundings:
         """Look at the events of a thread.
 
@@ -73,6 +88,7 @@ class Surroundings(Frozen, frozen=True, eq=True):
             types: Row of event_types by row of events.
             passing: By row of event_types: whether it only hands work on.
             calls: By row of event_types: whether it calls a graph or marks a step.
+            marks: By row of event_types: whether it marks a step.
         """
         mine = rows.rows(track)
         long = np.flatnonzero(rows.dur_ps[mine] >= _NEIGHBOUR_PS) + mine.start
@@ -80,6 +96,10 @@ class Surroundings(Frozen, frozen=True, eq=True):
         start = rows.start_ps[told]
         end = start + rows.dur_ps[told]
         outer = _outermost(start, end)
+        marking = marks[types[told]]
+        ranges, others = np.flatnonzero(marking), np.flatnonzero(~marking)
+        ranges = ranges[_outermost(start[ranges], end[ranges])]
+        others = others[_outermost(start[others], end[others])]
         writing = np.flatnonzero(code[mine] == HostCode.OUTPUT) + mine.start
         begun = rows.start_ps[writing]
         # Wrappers around an op begin before it and say the same: the last one counts.
@@ -94,6 +114,12 @@ class Surroundings(Frozen, frozen=True, eq=True):
             writes_ps=begun,
             written=types[writing[last]],
             calls_ps=rows.start_ps[mine][called],
+            mark_start_ps=start[ranges],
+            mark_end_ps=end[ranges],
+            inner=(
+                *(start[others], end[others]),
+                np.append(types[told[others]], np.int32(-1)),
+            ),
         )
 
     def near(self, spans: Spans) -> Neighbours:
@@ -106,7 +132,12 @@ class Surroundings(Frozen, frozen=True, eq=True):
         at = spans.end_ps
         before = np.searchsorted(self.end_ps, spans.start_ps, side="right") - 1
         after = np.searchsorted(self.start_ps, at, side="left")
-        found = Neighbours(self.types[before], self.types[after])
+        found = self._in_steps(
+            spans,
+            Neighbours(
+                *(self.types[before], self.types[after]), np.zeros(len(at), np.bool_)
+            ),
+        )
         if not len(self.writes_ps):
             return found
         never = np.iinfo(np.int64).max
@@ -117,11 +148,40 @@ class Surroundings(Frozen, frozen=True, eq=True):
             begun < np.append(self.calls_ps, never)[called]
         )
         written = np.append(self.written, np.int32(-1))[first]
-        return Neighbours(found.before, np.where(soon, written, found.after))
+        return found._replace(after=np.where(soon, written, found.after))
+
+    def _in_steps(self, spans: Spans, found: Neighbours) -> Neighbours:
+        """Look around spans within a step's range at what this range holds."""
+        if not len(self.mark_start_ps):
+            return found
+        of = np.searchsorted(self.mark_start_ps, spans.start_ps, side="right") - 1
+        inside = (of >= 0) & (spans.end_ps <= self.mark_end_ps[of])
+        start_ps, end_ps, types = self.inner
+        before = np.searchsorted(end_ps, spans.start_ps, side="right") - 1
+        after = np.searchsorted(start_ps, spans.end_ps, side="left")
+        begun = np.append(start_ps, 0)
+        first = (before >= 0) & (begun[before] >= self.mark_start_ps[of])
+        last = (after < len(start_ps)) & (begun[after] < self.mark_end_ps[of])
+        return Neighbours(
+            np.where(inside, np.where(first, types[before], -1), found.before),
+            np.where(inside, np.where(last, types[after], -1), found.after),
+            inside,
+        )
 
 
-def told_around(before: str | None, after: str | None) -> str | None:
-    """Say in words between which events some time lies; None where there are none."""
+def told_around(
+    before: str | None, after: str | None, *, inside: bool = False
+) -> str | None:
+    """Say in words between which events some time lies; None where there are none.
+
+    Args:
+        before: What came before it; None for nothing that is known.
+        after: What came after it.
+        inside: Whether it lies within a step's own range, which begins and ends it
+            where nothing else does.
+    """
+    if inside and before is None and after is None:
+        return "within a step's range"
     if before is not None and before == after:
         return f"between two calls of {before}"
     told = [
@@ -129,6 +189,10 @@ def told_around(before: str | None, after: str | None) -> str | None:
         for word, name in (("after", before), ("before", after))
         if name is not None
     ]
+    if inside and after is None:
+        told.append("to the end of the step's range")
+    if inside and before is None:
+        told.insert(0, "from the begin of the step's range")
     return ", ".join(told) or None
 
 

@@ -36,6 +36,10 @@ __all__ = ["StepEvidence"]
 _IN_NEARLY_ALL: Final = 0.9
 #: This many repetitions per call that holds them are repetitions inside the call.
 _PER_CALL: Final = 1.5
+#: A program with so few instructions is hardly more than one op.
+_OPS_PER_PROGRAM: Final = 2
+#: So many different ops may as well be a layer: a product, a sum, an activation.
+_OPS_OF_A_LAYER: Final = 4
 #: Fewer numbered instances are no series.
 _LEAST_SERIES: Final = 3
 #: Names that are numbered by instance.
@@ -53,6 +57,7 @@ class _Calls(Frozen, frozen=True, eq=True):
 
     start_ps: NDArray[np.int64]
     end_ps: NDArray[np.int64]
+    type: NDArray[np.int32]
 
     def around(self, at_ps: NDArray[np.int64]) -> NDArray[np.intp]:
         """Return the call around each time, -1 for none."""
@@ -61,7 +66,9 @@ class _Calls(Frozen, frozen=True, eq=True):
         return np.where(inside, call, -1)
 
 
-_NONE: Final = _Calls(np.empty(0, np.int64), np.empty(0, np.int64))
+_NONE: Final = _Calls(
+    np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int32)
+)
 
 
 class StepEvidence(Frozen, frozen=True, dict=True):
@@ -75,25 +82,65 @@ class StepEvidence(Frozen, frozen=True, dict=True):
     launches: pl.DataFrame | None
     launch_of_activity: NDArray[np.int32] | None
 
-    def lacks_an_edge(self, start_ps: NDArray[np.int64], *, on_device: bool) -> bool:
+    def lacks_an_edge(
+        self, start_ps: NDArray[np.int64], *, on_device: bool, programs: bool = True
+    ) -> bool:
         """Return whether no kind of edge lies in nearly every segment.
 
         Args:
             start_ps: Begins of the segments, ascending; the last one is not looked at.
             on_device: They are times of device work, not of the host.
+            programs: Whether the run of a program is an edge.
         """
         segments = len(start_ps) - 1
         if segments < 1:
             return True
-        if not on_device and (np.abs(self._runs - len(start_ps)) <= 1).any():
-            # Programs that run behind their calls: one call per segment, elsewhere.
-            return False
-        for at in self._device_edges if on_device else self._host_edges:
+        edges = self._device_edges if on_device else self._host_edges
+        if not on_device:
+            edges = (*edges, self._program_calls) if programs else edges
+            counts = self._runs if programs else self._waits
+            if any(abs(count - len(start_ps)) <= 1 for count in counts):
+                # Programs run behind their calls: one per segment, elsewhere.
+                return False
+        for at in edges:
             held = np.searchsorted(start_ps, at, side="right") - 1
             held = held[(held >= 0) & (held < segments)]
             if len(np.unique(held)) >= _IN_NEARLY_ALL * segments:
                 return False
         return True
+
+    def runs_op_by_op(self, segments: int, *, executed: float) -> bool:
+        """Return whether the segments are a few ops, each a compiled program.
+
+        A step that is run as a program is one call, or some calls of programs that hold
+        more. Of two to four programs that hold hardly more than one op each nothing
+        says whether they are a step or one of its layers.
+
+        Args:
+            segments: How many there are. What they run may run behind its calls, so
+                that no segment holds its own.
+            executed: How many instructions or kernels one of them executes.
+        """
+        of_program = self._compiled_calls
+        often = of_program[2 * of_program >= segments]
+        enough = executed * segments / _OPS_PER_PROGRAM
+        few = 1 < len(often) <= _OPS_OF_A_LAYER
+        return few and int(of_program.sum()) >= _IN_NEARLY_ALL * enough
+
+    @cached_property
+    def _compiled_calls(self) -> NDArray[np.int64]:
+        """How often each compiled function was called, but by another one."""
+        calls = self._outermost(self.event_kinds.has(EventFlag.PJIT)).values()
+        kinds = [np.empty(0, np.int32), *(of.type for of in calls)]
+        return np.bincount(np.concatenate(kinds)).astype(np.int64)
+
+    @cached_property
+    def _program_calls(self) -> NDArray[np.int64]:
+        """Begins of the outermost runs of programs."""
+        found = self._outermost(self.event_kinds.has(PROGRAM_CALLS)).values()
+        return np.concatenate(
+            [np.empty(0, np.int64), *(calls.start_ps for calls in found)]
+        )
 
     def inside_one_call(
         self, track: NDArray[np.int32], start_ps: NDArray[np.int64]
@@ -143,13 +190,12 @@ class StepEvidence(Frozen, frozen=True, dict=True):
 
     @cached_property
     def _host_edges(self) -> tuple[NDArray[np.int64], ...]:
-        """Host times of edges, one array by kind."""
+        """Host times of edges but runs of programs, one array by kind."""
         kinds = self.event_kinds
         named = (
             (kinds.host_class == HostClass.INPUT_WAIT)
             | kinds.has(EventFlag.CONSUMER_WAIT),
-            np.isin(kinds.host_class, (HostClass.SYNC, HostClass.READ_BACK))
-            | kinds.has(EventFlag.READ_BACK),
+            self._waiting,
             kinds.has(EventFlag.OPTIMIZER),
             kinds.has(EventFlag.SERVING | EventFlag.ENGINE_ITERATION),
         )
@@ -158,9 +204,9 @@ class StepEvidence(Frozen, frozen=True, dict=True):
         rows[1] = rows[1][~self._of_scalars(rows[1])]
         found = [start[row] for row in rows]
         found.append(self._backward_passes)
-        for types in (kinds.has(PROGRAM_CALLS), kinds.has(EventFlag.MODULE_CALL)):
-            begins = [calls.start_ps for calls in self._outermost(types).values()]
-            found.append(np.concatenate([np.empty(0, np.int64), *begins]))
+        modules = self._outermost(kinds.has(EventFlag.MODULE_CALL)).values()
+        begins = [calls.start_ps for calls in modules]
+        found.append(np.concatenate([np.empty(0, np.int64), *begins]))
         if self.launches is not None and self.launch_of_activity is not None:
             called = ints(self.launches, "start_ps")
             for row in self._edges_on_device():
@@ -265,18 +311,37 @@ class StepEvidence(Frozen, frozen=True, dict=True):
         row = self._rows_of(types)
         start, dur = (ints(self.events, name)[row] for name in ("start_ps", "dur_ps"))
         thread, end = handles(self.events, "track")[row], start + dur
+        kind = handles(self.events, "type")[row]
         found = {}
         for track in np.unique(thread).tolist():
             mine = np.flatnonzero(thread == track)
             outer = mine[is_outermost(start[mine], end[mine])]
-            found[track] = _Calls(start[outer], end[outer])
+            found[track] = _Calls(start[outer], end[outer], kind[outer])
         return found
 
     @cached_property
-    def _runs(self) -> NDArray[np.int64]:
-        """How often each program was called."""
-        row = self._rows_of(self.event_kinds.has(PROGRAM_CALLS))
-        return np.bincount(handles(self.events, "type")[row]).astype(np.int64)
+    def _runs(self) -> frozenset[int]:
+        """How often any program was called."""
+        return self._counted(self.event_kinds.has(PROGRAM_CALLS))
+
+    @cached_property
+    def _waits(self) -> frozenset[int]:
+        """How often the program waited for something, or read it back, by one name."""
+        return self._counted(self._waiting)
+
+    @cached_property
+    def _waiting(self) -> NDArray[np.bool_]:
+        """Kinds of events in which the program waits, or reads a result back."""
+        kinds = self.event_kinds
+        waits = np.isin(kinds.host_class, (HostClass.SYNC, HostClass.READ_BACK))
+        # Who runs a program waits for its end: that is the run.
+        waits = (waits | kinds.has(EventFlag.READ_BACK)) & ~kinds.has(PROGRAM_CALLS)
+        found: NDArray[np.bool_] = waits
+        return found
+
+    def _counted(self, types: NDArray[np.bool_]) -> frozenset[int]:
+        of_type = handles(self.events, "type")[self._rows_of(types)]
+        return frozenset(np.unique(np.bincount(of_type)).tolist())
 
     @cached_property
     def _series(self) -> list[NDArray[np.int64]]:

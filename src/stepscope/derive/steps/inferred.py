@@ -174,15 +174,20 @@ def _measured_launch(
 ) -> Measured:
     name = shortened(tables.event_types["name"][launch.type])
     track = tables.tracks["name"][launch.track]
+    period = measure(sequence, launch.start_ps)
+    evidence, begins = tables.evidence, launch.start_ps
+    op_by_op = evidence.runs_op_by_op(period.n, executed=period.repeats)
     return Measured(
         source="launch",
         what=f"launches of {name} on {track}, by the {sequence.what}",
         label=launch.type,
         sequence=sequence,
-        period=measure(sequence, launch.start_ps),
+        period=period,
         track=np.full(len(launch.start_ps), launch.track, np.int32),
         slack_ps=None,
         on_device=tables.tracks["device"][launch.track] is not None,
+        edge=not op_by_op
+        or not evidence.lacks_an_edge(begins, on_device=False, programs=False),
     )
 
 
@@ -265,12 +270,15 @@ def _lacks_an_edge(tables: _Tables, sequence: SymbolSequence, period: Period) ->
     evidence = tables.evidence
     if _one_launch_each(sequence, period):
         return False
-    if not evidence.lacks_an_edge(period.start_ps, on_device=sequence.on_device):
-        return False
     begins = _host_begins(tables, sequence, period, track=-1)
-    if not sequence.on_device or begins is None:
-        return True
-    return evidence.lacks_an_edge(np.sort(begins[1]), on_device=False)
+    if sequence.on_device:
+        if not evidence.lacks_an_edge(period.start_ps, on_device=True):
+            return False
+        if begins is None:
+            return True
+    at = period.start_ps if begins is None else np.sort(begins[1])
+    programs = not evidence.runs_op_by_op(len(at), executed=period.repeats)
+    return evidence.lacks_an_edge(at, on_device=False, programs=programs)
 
 
 def _inside_a_run(tables: _Tables, sequence: SymbolSequence, period: Period) -> bool:

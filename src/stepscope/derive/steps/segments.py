@@ -131,6 +131,8 @@ def measure_segments(
     table = _signatures(sequence, edges, taken, sequence.heaviest[:symbols])
     modal = modal_row(table)
     alike = likeness(table, table[modal]) >= ALIKE
+    # A segment that is like no other one is no repetition, however much it holds.
+    alike &= alike.sum() > 1
     weight = sequence.weight_before[edges[taken + 1]]
     weight = weight - sequence.weight_before[edges[taken]]
     inside = share_after(sequence, first)

@@ -284,7 +284,7 @@ def _unexplained(
 
 
 #: Causes whose actions are to name the unexplained.
-_NAMING: Final = frozenset({"unexplained", "annotate", "damaged"})
+_NAMING: Final = frozenset({"unexplained", "annotate", "damaged", "unblocked"})
 _ANNOTATE: Final = "annotate what the program does then (with ss.Trace('name'):)."
 _NAME_RANGES: Final = (
     "put NVTX ranges around what the program does then, and record with `nsys profile "

@@ -264,7 +264,8 @@ def _function(parts: tuple[Part, ...]) -> str | None:
     """Write the largest part where it is a function that the steps call."""
     if not parts or parts[0].function is None or parts[0].loop:
         return None
-    return part_words(msgspec.structs.replace(parts[0], detail=None))
+    detail = parts[0].detail if parts[0].lines else None
+    return part_words(msgspec.structs.replace(parts[0], detail=detail))
 
 
 def _elsewhere(part: Part) -> str:
@@ -289,12 +290,20 @@ def part_words(part: Part) -> str:
         # Where a module begins says nothing of one of its variables.
         is_variable = part.function == MODULE != part.name
         at = "" if part.line is None or is_variable else f":{part.line}"
+        at = at if part.lines is None else _lines(*part.lines, part.detail)
         name += f" ({place}{at})"
-    if part.function is not None and part.detail is not None:
-        name += f", most of it in `{part.detail}`"
+    if part.function is not None and part.lines is None and part.detail is not None:
+        is_line = part.detail.startswith("line ")
+        name += f", most of it in {part.detail if is_line else f'`{part.detail}`'}"
     if part.thread is not None:
         name += f" on thread `{part.thread}`"
     return name
+
+
+def _lines(first: int, last: int, most: str | None) -> str:
+    """Write which lines of a function do the work, behind the name of its file."""
+    told = f", line {first}" if first == last else f", lines {first} to {last}"
+    return told if most is None else f"{told}, mostly {most}"
 
 
 def reasons(finding: Finding) -> str | None:

@@ -45,8 +45,9 @@ def _placed(said: str, lead: Lead | None) -> str:
 def _of_time(lead: Lead) -> str:
     """Write a sentence about time that no finding is about."""
     if lead.percent is None or lead.owner is None:
-        reason = "" if lead.unavailable is None else f" {lead.unavailable.reason}"
-        return f"There is no step time to explain.{reason}"
+        why = lead.unavailable
+        told = "" if why is None else f" {why.reason} {why.remedy}"
+        return f"There is no time to explain.{told}"
     size = percent(lead.percent)
     whole = "the step" if lead.steps else "the recording"
     if lead.owner == "between":

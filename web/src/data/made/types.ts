@@ -674,6 +674,7 @@ export interface Part {
   function: string | null;
   file: string | null;
   line: number | null;
+  lines: [number, number] | null;
   loop: boolean;
   thread: string | null;
   share_percent: number;

@@ -77,6 +77,11 @@ _WORDS: Final = Words(
                     "The recording is too short for samples: the program's functions "
                     "were looked at {looks:nothing} times."
                 ),
+                (
+                    "In none of the {unblocked} calls of the operating system that "
+                    "were recorded does the thread of the steps wait then: it "
+                    "computes, or has no core."
+                ),
             ),
         ),
         ("fail", "damaged"): (
@@ -405,6 +410,8 @@ def _remedy(word: str, capture: CaptureSignals, shares: StepShares) -> str:
         return "short"
     if word == "unexplained" and capture.functions:
         return "annotate"
+    if word == "unexplained" and capture.system_calls:
+        return "unblocked"
     same = {"dropped": "lost", "in_doubt": "silent"}
     return same.get(word, word)
 
@@ -417,6 +424,7 @@ def _facts(capture: CaptureSignals, found: AccountSignals) -> tuple[Fact, ...]:
         ("recorded", capture.hosts),
         ("ranks", capture.ranks),
         ("looks", capture.few_looks),
+        ("unblocked", capture.system_calls or None),
     )
     shares = (
         ("lost", _lost_percent(found)),

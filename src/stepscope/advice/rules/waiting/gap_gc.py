@@ -18,8 +18,8 @@ from stepscope.advice.judging.owned import (
 )
 from stepscope.advice.judging.work_actions import BY_HAND, FEWER_OBJECTS, FREEZE
 from stepscope.advice.rule import Rule
-from stepscope.advice.signals.enclosing import function_runs
 from stepscope.advice.signals.running.by_hand import collected_by_hand
+from stepscope.advice.signals.running.function_runs import function_runs
 from stepscope.advice.words import WAITING, Words
 
 if TYPE_CHECKING:

@@ -66,9 +66,9 @@ from stepscope.units import PS_PER_MS
 if TYPE_CHECKING:
     from stepscope.advice.finding import Action
     from stepscope.advice.judging.host_functions import HostFunction
-    from stepscope.advice.signals.enclosing import FunctionRuns
     from stepscope.advice.signals.replaying.change import Change
     from stepscope.advice.signals.running.asleep import Asleep
+    from stepscope.advice.signals.running.function_runs import FunctionRuns
     from stepscope.advice.signals.shares import StepShares
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
@@ -255,7 +255,11 @@ def _named(
             return parts
         # What it does itself is a part of what it holds.
         return (around, *(it for it in parts if _key(it) != _key(around)))
-    called = tuple(one.part for one in functions if one is not fault)
+    # Of a function around the lines that hold most, these are told.
+    own = None if fault is None or fault.part.lines is None else _key(fault.part)
+    called = tuple(
+        one.part for one in functions if one is not fault and _key(one.part) != own
+    )
     told = {_key(one) for one in (*called, *((fault.part,) if fault else ()))}
     rest = tuple(
         part

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.finding import Part
-from stepscope.advice.signals.enclosing import FEW_LOOKS
 from stepscope.advice.signals.ranges import SHOWN
 from stepscope.advice.signals.signal import signal
+from stepscope.derive.host.function_frames import FEW_LOOKS
+from stepscope.derive.host.function_names import placed
 from stepscope.derive.input_pipeline.worker_functions import worker_functions
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
@@ -23,10 +23,6 @@ if TYPE_CHECKING:
 
 __all__ = ["WorkerTime", "worker_time"]
 
-#: A function with this share of the workers' time is worth naming.
-_NAMED_PERCENT: Final = 20.0
-#: What takes at least half of the work is most of it.
-_MOST: Final = 0.5
 #: Workers that are idle in so much of the wait do not make it.
 _IDLE_PERCENT: Final = 50.0
 
@@ -61,12 +57,7 @@ class WorkerTime(Frozen, frozen=True, eq=True):
         """Return the function that takes most of their work, with file and line."""
         if self.most is None:
             return None
-        name = f"`{self.most.name}`"
-        if self.most.file is None:
-            return name
-        file = PurePath(self.most.file.replace("\\", "/")).name
-        at = "" if self.most.line is None else f":{self.most.line}"
-        return f"{name} ({file}{at})"
+        return placed(f"`{self.most.name}`", self.most.file, self.most.line)
 
 
 @signal(worker_functions, seldom=True)
@@ -82,20 +73,14 @@ def worker_time(profile: ProfileData, _: Thresholds) -> dict[str, WorkerTime]:
 
 def _of(seen: WorkerFunctions) -> WorkerTime:
     functions = tuple(_part(one, seen) for one in seen.functions)
-    most = seen.most
-    if most is None and seen.functions:
-        largest = seen.functions[0]
-        most = largest if largest.time_ps >= _MOST * seen.works_ps else None
-    named = None if most is None else _part(most, seen)
-    if named is not None and named.share_percent < _NAMED_PERCENT:
-        named = None
+    named = seen.worth_naming
     # Time in which a step waited is short where steps hardly wait.
     enough = seen.awaited_ps * seen.looks >= FEW_LOOKS * seen.looked_ps
     return WorkerTime(
         workers=seen.workers,
         waits_percent=100 * seen.waits_ps / seen.looked_ps,
         functions=functions[:SHOWN],
-        most=named,
+        most=None if named is None else _part(named, seen),
         idle_percent=100 * seen.idle_ps / seen.awaited_ps
         if enough and seen.awaited_ps
         else None,

@@ -8,10 +8,11 @@ import numpy as np
 import polars as pl
 
 from stepscope.advice.signals.signal import signal
-from stepscope.derive.columns.arrays import ints
+from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.device.activity_classes import activity_classes
 from stepscope.derive.device.correlation import correlation
 from stepscope.derive.host.function_frames import LEAST_LOOKS, function_frames
+from stepscope.derive.names.event_kinds import SYSTEM_CLASSES, event_kinds
 from stepscope.frozen import Frozen
 from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.unavailable import Unavailable, present
@@ -54,6 +55,7 @@ class CaptureSignals(Frozen, frozen=True):
             device did for it.
         without_launch_percent: Share of the device work of which no launch call was
             recorded; None where either side was not recorded.
+        system_calls: How many calls of the operating system's libraries were recorded.
     """
 
     damaged: bool
@@ -67,11 +69,13 @@ class CaptureSignals(Frozen, frozen=True):
     few_looks: int | None
     replays: bool
     without_launch_percent: float | None
+    system_calls: int = 0
 
 
 @signal(
     activity_classes,
     correlation,
+    event_kinds,
     function_frames,
     "devices",
     "environment",
@@ -84,7 +88,7 @@ def capture_signals(profile: ProfileData, thresholds: Thresholds) -> CaptureSign
     damaged = False
     ranks: int | None = None
     most = (0, 0, 0)
-    alone = work = 0
+    alone = work = system_calls = 0
     functions = replays = False
     looks: list[int | None] = []
     for host in profile.hosts:
@@ -101,6 +105,7 @@ def capture_signals(profile: ProfileData, thresholds: Thresholds) -> CaptureSign
         if not isinstance(frames, Unavailable):
             functions = True
             looks.append(frames.looks())
+        system_calls += _system_calls(profile, host)
         untied, all_of_it = _untied(profile, host)
         # Where work has no launch call, a graph's may be among it, and be incomplete.
         loose = 100 * untied > thresholds.without_launch.value * all_of_it
@@ -116,9 +121,20 @@ def capture_signals(profile: ProfileData, thresholds: Thresholds) -> CaptureSign
         copying=most[2],
         functions=functions,
         few_looks=_too_few_looks(looks),
+        system_calls=system_calls,
         replays=replays,
         without_launch_percent=100 * alone / work if work else None,
     )
+
+
+def _system_calls(profile: ProfileData, host: str) -> int:
+    """Return how many calls of the operating system's libraries were recorded."""
+    kinds = profile.derived(host, event_kinds)
+    events = profile.table(host, "events")
+    if isinstance(kinds, Unavailable) or isinstance(events, Unavailable):
+        return 0
+    are = np.isin(kinds.host_class, SYSTEM_CLASSES)
+    return int(are[handles(events, "type")].sum()) if are.any() else 0
 
 
 def _too_few_looks(looks: list[int | None]) -> int | None:

@@ -10,7 +10,10 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Iterator
 
-__all__ = ["turns"]
+__all__ = ["RING_LOOKS", "turns"]
+
+#: More looks than this do not wait for a flush: it comes five times a second.
+RING_LOOKS: Final = 4_096
 
 _NS_PER_S: Final = 1_000_000_000
 #: Looks come up to a quarter of a period early or late, so that they do not keep time

@@ -19,8 +19,9 @@ import numpy as np
 
 from stepscope._core import recorder, remote_stacks
 from stepscope.capture.collectors.contract import Collected
-from stepscope.capture.collectors.looking.turns import turns
+from stepscope.capture.collectors.looking.turns import RING_LOOKS, turns
 from stepscope.capture.collectors.looking.written import (
+    STORE_NS,
     FunctionTypes,
     add_frames,
     by_thread,
@@ -66,9 +67,6 @@ _AT_ONCE: Final = 8
 _MOST_WORKERS: Final = 64
 #: New workers are looked for at every so many turns.
 _TURNS: Final = 3
-#: More looks than this do not wait for a flush.
-_RING_LOOKS: Final = 4_096
-_STORE_NS: Final = 1_000_000_000
 #: So many looks that found nothing that can be are worth a word.
 _MANY_LOST: Final = 0.1
 _GONE: Final = frozenset({remote_stacks.GONE, remote_stacks.OTHER})
@@ -125,7 +123,7 @@ class WorkersCollector:
         self._hz = 0.0
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
-        self._looks: deque[Look[RemoteLine]] = deque(maxlen=_RING_LOOKS)
+        self._looks: deque[Look[RemoteLine]] = deque(maxlen=RING_LOOKS)
         self._names: dict[int, str] = {}
         self._shared = Workers()
         #: Only the thread that looks uses these: it opens and closes their memory.
@@ -169,7 +167,7 @@ class WorkersCollector:
             )
             self._ended_lines += self._line_frames.add(look)
         now = recorder.now()
-        if now - self._stored_ns < _STORE_NS and not self._stop.is_set():
+        if now - self._stored_ns < STORE_NS and not self._stop.is_set():
             return Fragment(b"", 0)
         ended, self._ended, self._stored_ns = self._ended, [], now
         lines, self._ended_lines = self._ended_lines, []

@@ -7,6 +7,7 @@ be is None.
 
 from __future__ import annotations
 
+import codecs
 import os
 import struct
 from pathlib import Path
@@ -29,6 +30,9 @@ _MOST_THREADS: Final = 64
 _LOWEST: Final = 4_096
 _HIGHEST: Final = 2**47
 _ENCODINGS: Final = {1: "latin-1", 2: "utf-16-le", 4: "utf-32-le"}
+for _name in _ENCODINGS.values():
+    # Python imports what decodes, and not while steps run.
+    codecs.lookup(_name)
 
 
 class Code(NamedTuple):
