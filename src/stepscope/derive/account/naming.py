@@ -560,6 +560,10 @@ def naming(
     # track beside that of its events.
     started = () if frames is None else frames.in_modules()
     measured = windows.measured
+
+    def asked_first(track: int) -> tuple[bool, bool, bool, int]:
+        return track != program, track not in started, track not in driving, track
+
     return Naming(
         classes=host_classes,
         frames=frames,
@@ -573,17 +577,7 @@ def naming(
         or bool((event_kinds.is_op() | event_kinds.has(EventFlag.PJIT)).any()),
         threads=threads,
         program=program,
-        function_tracks=tuple(
-            sorted(
-                framed,
-                key=lambda it: (
-                    it != program,
-                    it not in started,
-                    it not in driving,
-                    it,
-                ),
-            )
-        ),
+        function_tracks=tuple(sorted(framed, key=asked_first)),
         windows=(ints(measured, "start_ps"), ints(measured, "end_ps")),
         off_core=lines_without_core(tracks, events, event_types),
         lines=host_threads(tracks),
