@@ -19,6 +19,8 @@ from pathlib import Path
 
 PROGRAM = Path(__file__).with_name("torch_tiers.py")
 STEPSCOPE = (sys.executable, "-m", "stepscope")
+#: Recording of replayed graphs → what is traced of each.
+GRAPHS = {"whole": "graph", "nodes": "node"}
 #: Longer than any of them takes; a tool that hangs must not take the others along.
 LIMIT_S = 150
 
@@ -62,20 +64,19 @@ def calls(folder: Path) -> dict[str, tuple[str, ...]]:
             *(*STEPSCOPE, "nsys", "--range", "step 14", "-o", path("range")),
             *program("train"),
         ),
-        "graph": (
-            *("nsys", "profile", "--trace=cuda,nvtx", "--sample=none"),
-            *("--cpuctxsw=none", "--cuda-memory-usage=true"),
-            *("--cuda-graph-trace=graph", "--capture-range=cudaProfilerApi"),
-            *("--capture-range-end=stop", "--export=sqlite", "-o", path("graph")),
-            *program("graph")[1:],
-        ),
-        "metrics": (
-            *("nsys", "profile", "--trace=cuda,nvtx", "--sample=none"),
-            *("--cpuctxsw=none", "--gpu-metrics-device=all", "--export=sqlite"),
-            *("--capture-range=cudaProfilerApi", "--capture-range-end=stop"),
-            *("-o", path("metrics"), *program("graph")[1:]),
-        ),
+        **{name: graphs(path(name), traced) for name, traced in GRAPHS.items()},
     }
+
+
+def graphs(output: str, traced: str) -> tuple[str, ...]:
+    """Nsight Systems around a step that is replayed as one graph, with its memory."""
+    return (
+        *("nsys", "profile", "--wait=primary", "--trace=cuda,nvtx", "--sample=none"),
+        *("--cpuctxsw=none", "--cuda-memory-usage=true"),
+        *(f"--cuda-graph-trace={traced}", "--capture-range=cudaProfilerApi"),
+        *("--capture-range-end=stop", "--export=sqlite", "-o", output),
+        *(sys.executable, str(PROGRAM), "graph"),
+    )
 
 
 def main() -> int:

@@ -10,29 +10,20 @@ from typing import Any
 # No postponed annotations: PyTorch reads those of an op.
 import torch
 
-__all__ = ["KERNELS", "ROWS", "op_of"]
+__all__ = ["CHAINS", "KERNELS", "ROWS", "op_of"]
 
 SOURCE = Path(__file__).with_name("planted_kernels.cu")
-#: Op with a fault → the check of kernels that must name it.
-FAULTS = {
-    "thread_per_row": "kernel.coalescing",
-    "conflicts": "kernel.conflicts",
-    "spills": "kernel.spills",
-    "few_warps": "kernel.occupancy",
-    "few_blocks": "kernel.fill",
-    "memory_bound": "kernel.bound",
-}
-#: Op → whose work it does without the fault.
-TWINS = {
-    "warp_per_row": "thread_per_row",
-    "padded": "conflicts",
-    "registers": "spills",
-    "many_warps": "few_warps",
-    "compute_bound": "memory_bound",
-}
 ROWS = ("thread_per_row", "warp_per_row")
 CHAINS = ("few_warps", "many_warps")
-KERNELS = (*FAULTS, *TWINS)
+#: A fault and the same work without it, in turn; the last one has none.
+KERNELS = (
+    *("thread_per_row", "warp_per_row"),
+    *("conflicts", "padded"),
+    *("spills", "registers"),
+    *("few_warps", "many_warps"),
+    *("few_blocks", "memory_bound"),
+    "compute_bound",
+)
 #: Reads that follow each other in the chains.
 READS = 64
 

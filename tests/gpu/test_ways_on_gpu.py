@@ -31,15 +31,15 @@ if TYPE_CHECKING:
 FOLDER = Path(__file__).resolve().parents[1] / "data" / "gpu" / "ways"
 #: Four layers: forward, the gradient of each weight, and of each input but the first.
 PRODUCTS = 4 + 4 + 3
-#: Way → steps that the overview shows, and steps of whose work the products are.
+#: Way → how many steps it was asked to record; None for a time, or as many as come.
 WAYS = {
-    "schedule": (10, 10),
-    "run_torch": (47, 47),
-    "run_jax": (70, 70),
-    "attach_torch": (10, 11),
-    "attach_jax": (11, 11),
-    "server_ours_jax": (62, 62),
-    "server_theirs_jax": (72, 72),
+    "schedule": 10,
+    "run_torch": None,
+    "run_jax": None,
+    "attach_torch": 10,
+    "attach_jax": 10,
+    "server_ours_jax": None,
+    "server_theirs_jax": None,
 }
 JAX = [name for name in WAYS if name.endswith("jax")]
 
@@ -60,14 +60,17 @@ def steps_of(profile: ProfileWithTools) -> Sequence[Any]:
 @pytest.mark.parametrize("way", WAYS)
 def test_steps_and_the_work_of_the_device_are_there(way: str) -> None:
     profile, _ = opened(way)
-    shown, worked = WAYS[way]
-    assert len(steps_of(profile)) == shown
+    asked, shown = WAYS[way], len(steps_of(profile))
+    assert shown >= 40 if asked is None else shown in {asked, asked + 1}
     (host,) = profile.hosts
     result = profile.tool("kernel_stats")
     assert not isinstance(result, Unavailable)
     name = pl.col("kernel_name")
     products = result.rows.filter(name.str.contains("gemm|cutlass|nvjet"))
-    assert products["occurrences"].sum() == PRODUCTS * worked
+    worked, rest = divmod(products["occurrences"].sum(), PRODUCTS)
+    # Work of one more step may be recorded than is marked as a whole.
+    assert rest == 0
+    assert worked - shown in {0, 1}
     assert present(profile.table(host, "devices"))["name"][0] == "NVIDIA H100 80GB HBM3"
 
 

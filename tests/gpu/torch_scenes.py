@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SCENES",
+    "captured",
     "device_clock",
     "forget_peaks",
     "memory_facts",
@@ -124,18 +125,25 @@ def graph(side: int) -> Scene:
     """The healthy step, replayed as one graph."""
     update = layers(side, torch.bfloat16)
     rows = torch.randn(side, side, device=DEVICE, dtype=torch.bfloat16)
-    for _ in range(3):
-        update(rows)
+    return captured(lambda: update(rows)), {"graph": True}
+
+
+def captured(update: Callable[[], torch.Tensor]) -> Step:
+    """A step that replays what an update launches, as one graph."""
+    beside = torch.cuda.Stream()
+    with torch.cuda.stream(beside):
+        for _ in range(3):
+            update()
     torch.cuda.synchronize()
     recorded = torch.cuda.CUDAGraph()
     with torch.cuda.graph(recorded):
-        loss = update(rows)
+        loss = update()
 
     def step() -> object:
         recorded.replay()
         return loss.item()
 
-    return step, {"graph": True}
+    return step
 
 
 def memory(side: int) -> Scene:

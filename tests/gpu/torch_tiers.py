@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from torch import nn
 from torch.cuda import nvtx
+from torch_scenes import captured
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -129,20 +130,7 @@ def planted() -> Step:
 def graph() -> Step:
     update = updated(network())
     images = torch.rand(BATCH, 3, SIDE, SIDE, device="cuda")
-    beside = torch.cuda.Stream()
-    with torch.cuda.stream(beside):
-        for _ in range(3):
-            update(images)
-    torch.cuda.synchronize()
-    captured = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(captured):
-        loss = update(images)
-
-    def step() -> object:
-        captured.replay()
-        return loss.item()
-
-    return step
+    return captured(lambda: update(images))
 
 
 def main(name: str) -> None:
