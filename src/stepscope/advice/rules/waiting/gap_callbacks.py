@@ -13,10 +13,9 @@ from stepscope.advice.finding import Action, Finding
 from stepscope.advice.item import Item
 from stepscope.advice.judging.owned import OWNED_READS, Owned, owned_finding, shares_of
 from stepscope.advice.rule import Rule
-from stepscope.advice.signals.running.function_runs import function_runs
+from stepscope.advice.signals.running.function_runs import FEW_LOOKS, function_runs
 from stepscope.advice.verdict import judge
 from stepscope.advice.words import WAITING, Words
-from stepscope.derive.host.function_frames import FEW_LOOKS
 from stepscope.tracer_remedies import RECORD_CALLS, RECORD_FRAMES
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS, PS_PER_S
