@@ -140,6 +140,11 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
             share_percent=share_percent,
         )
 
+    @property
+    def key(self) -> tuple[str | None, str | None, int | None]:
+        """What tells a function from others: its name, its file and its first line."""
+        return self.function, self.file, self.line
+
 
 class Pattern(msgspec.Struct, frozen=True, kw_only=True):
     """How an effect is spread over the judged steps.

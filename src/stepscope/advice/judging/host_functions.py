@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from stepscope.advice.judging.work_actions import LIBRARY_KINDS
-from stepscope.advice.signals.running.callbacks import called_back
+from stepscope.advice.signals.running.callbacks import CalledBack, called_back
 from stepscope.advice.signals.running.function_runs import function_runs
 from stepscope.advice.signals.vocabulary import PLAIN, frameworks_used
 from stepscope.derive.account.topics import COLLECTIONS
@@ -104,7 +104,7 @@ def host_functions(signals: Signals, shares: StepShares) -> tuple[HostFunction, 
         if part.function is not None and not part.loop
     ]
     caller = None if runs is None else shares.caller(OWNER, place="inside")
-    if caller is not None and not any(_is_same(caller, part) for part in own):
+    if caller is not None and caller.key not in {part.key for part in own}:
         # What it does itself may be too little to be told.
         own.append(msgspec.structs.replace(caller, share_percent=0.0))
     if runs is not None and signals.of(frameworks_used) not in ((), PLAIN):
@@ -112,38 +112,35 @@ def host_functions(signals: Signals, shares: StepShares) -> tuple[HostFunction, 
         own += [
             part
             for part in runs.own_functions()
-            if not any(_is_same(part, one) for one in own)
+            if not any(part.key == one.key for one in own)
         ]
-    called = signals.of(called_back).get(shares.host)
+    called = signals.of(called_back).get(shares.host, CalledBack())
+    of_ops = (*called.working, *called.looking)
     found = [
         _of_part(part, runs, shares)
         for part in own
-        if called is None or not _is_same(called, part)
+        if not any(part.key == one.key for one in of_ops)
     ]
     if runs is not None:
         around = [part for part in shares.parts(OWNER, place="inside") if part.loop]
         around += [
             one.part
             for one in found
-            if one.is_model and not any(_is_same(one.part, part) for part in around)
+            if one.is_model and not any(one.part.key == part.key for part in around)
         ]
         found += [one for part in around for one in _lines_of(part, runs, shares)]
-    if called is not None:
-        # What an op of the step calls is no step, whatever runs beside it.
-        alone = HostFunction(
-            *(called, called.share_percent, None),
+    # What an op of the step calls is no step, whatever runs beside it; what only looks
+    # at the program is the matter of `debug.print`.
+    found += [
+        HostFunction(
+            *(part, part.share_percent, None),
             is_model=False,
             is_step=True,
             is_called_back=True,
         )
-        found.append(alone)
+        for part in called.working
+    ]
     return tuple(found)
-
-
-def _is_same(one: Part, other: Part) -> bool:
-    return (one.function, one.file, one.line) == (
-        *(other.function, other.file, other.line),
-    )
 
 
 def _of_part(part: Part, runs: FunctionRuns | None, shares: StepShares) -> HostFunction:

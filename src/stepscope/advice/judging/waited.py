@@ -14,7 +14,7 @@ from stepscope.advice.judging.worker_processes import IN_FUNCTION
 from stepscope.advice.verdict import pattern_of, promise_of
 
 if TYPE_CHECKING:
-    from stepscope.advice.finding import Finding, Part
+    from stepscope.advice.finding import Finding
     from stepscope.advice.judging.worker_processes import WorkerProcesses
     from stepscope.advice.signals.running.asleep import Asleep
     from stepscope.advice.signals.shares import StepShares
@@ -122,8 +122,8 @@ def of_waiting(
         kind, actions = "waits_for_thread", _WAITS_FOR_THREAD
     other = None if for_processes else waits.other
     told = (waits.function, *((other,) if other else ()))
-    same = {_key(one) for one in told}
-    rest = (one for one in found.parts if _key(one) not in same)
+    same = {one.key for one in told}
+    rest = (one for one in found.parts if one.key not in same)
     facts = (
         Fact(name=kind, value=waits.share_percent, unit="percent"),
         Fact(name="worker_cores", value=waits.workers, unit="ratio"),
@@ -162,7 +162,3 @@ def _are_for(processes: WorkerProcesses, waits: Asleep) -> bool:
     if processes.time is None:
         return waits.workers is not None
     return processes.work and (waits.workers is not None or not waits.works)
-
-
-def _key(part: Part) -> tuple[str | None, str | None, int | None]:
-    return part.function, part.file, part.line

@@ -141,6 +141,13 @@ CALLED_BACK: Final = (
         "with the step, or compute it before the step and pass it: the compiled step "
         "waits for Python.",
     ),
+    Action(
+        cause="any",
+        framework="TensorFlow",
+        text="Write in ops of TensorFlow what the function computes, so that it is a "
+        "part of the graph, or do it in the input pipeline, which runs ahead: the "
+        "graph waits for Python.",
+    ),
 )
 PREDICTS: Final = (
     Action(

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from stepscope.derive.host.function_frames import BEGINNINGS
 from stepscope.derive.host.function_names import COMPREHENSIONS, is_nameless
 from stepscope.derive.host.own_lines import own_lines
 from stepscope.derive.intervals.spans import Spans
@@ -49,8 +50,6 @@ _AROUND: Final = 0.9
 #: What is around a single window may leave out this share of it at each end.
 _MARGIN: Final = 0.02
 _NONE: Final = -1
-#: What Python begins a thread and a program with.
-_BEGINNINGS: Final = ("<module>", "_bootstrap")
 #: What Python adds to a function's name for a function without one that it makes.
 _LAMBDA: Final = ".<locals>.<lambda>"
 
@@ -184,7 +183,7 @@ def calling_function(
         waiting += node.calls
         if not node.is_own or not _is_in_its_place(frames.names[node.type]):
             continue
-        if frames.function(node.type).endswith(_BEGINNINGS):
+        if frames.function(node.type).endswith(BEGINNINGS):
             continue
         if found is None or found.is_loop or not node.is_loop:
             found = node
@@ -406,7 +405,7 @@ def _on_pythons_threads(
 ) -> NDArray[np.bool_]:
     """Return which paths begin with what Python begins a thread with."""
     found = np.array(
-        [frames.function(int(kind)).endswith(_BEGINNINGS) for kind in types], np.bool_
+        [frames.function(int(kind)).endswith(BEGINNINGS) for kind in types], np.bool_
     )
     # A path is numbered after the one that it is called from.
     for path, above in enumerate(parent_path.tolist()):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from stepscope.derive.host.function_names import FunctionName
     from stepscope.patterns import Pattern
 
-__all__ = ["called_by", "called_most"]
+__all__ = ["called_by", "called_most", "outermost_called"]
 
 _MODULE: Final = "<module>"
 
@@ -41,16 +41,7 @@ def called_most(frames: FunctionFrames, callers: Pattern[str]) -> FunctionName |
         frames: The functions that ran.
         callers: Names of the functions that called it.
     """
-    names = frames.names.items()
-    own = [
-        kind
-        for kind, name in names
-        if name.library is False and name.function != _MODULE
-    ]
-    calling = [kind for kind, name in names if callers.search(name.function)]
-    mine = np.isin(frames.type, own)
-    outermost = mine & ~called_by(mine, frames.parent)
-    outermost &= called_by(np.isin(frames.type, calling), frames.parent)
+    outermost = outermost_called(frames, callers)
     rows = pl.DataFrame(
         {
             "type": frames.type[outermost],
@@ -61,3 +52,24 @@ def called_most(frames: FunctionFrames, callers: Pattern[str]) -> FunctionName |
         return None
     summed = rows.group_by("type").agg(pl.col("time").sum()).sort("time", "type")
     return frames.names[int(summed["type"][-1])]
+
+
+def outermost_called(
+    frames: FunctionFrames, callers: Pattern[str]
+) -> NDArray[np.int64]:
+    """Return the rows of the outermost frames of the program below some functions.
+
+    Args:
+        frames: The functions that ran.
+        callers: Names of the functions that called them.
+    """
+    names = frames.names.items()
+    own = [
+        kind
+        for kind, name in names
+        if name.library is False and name.function != _MODULE
+    ]
+    calling = [kind for kind, name in names if callers.search(name.function)]
+    called = called_by(np.isin(frames.type, calling), frames.parent)
+    mine = np.isin(frames.type, own) & called
+    return np.flatnonzero(mine & ~called_by(mine, frames.parent))

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from stepscope.xspace.samples_line import SamplesKind
 
 __all__ = [
+    "BEGINNINGS",
     "FEW_LOOKS",
     "LEAST_LOOKS",
     "FunctionFrames",
@@ -62,6 +63,8 @@ _LINES_OF: Final[dict[SamplesKind, SamplesKind]] = {
 }
 #: What Python calls the code of a whole file.
 _MODULE: Final = "<module>"
+#: What Python begins a program and a thread with, as the names of functions end.
+BEGINNINGS: Final = (_MODULE, "_bootstrap")
 
 
 class FunctionFrames(Frozen, frozen=True):
@@ -86,6 +89,8 @@ class FunctionFrames(Frozen, frozen=True):
         hz: How often a second sampled threads were to be looked at; None for exact
             frames.
         names: Function of each `type`.
+        of_framework: The threads whose frames come from samples and that Python did not
+            begin: a framework calls functions of the program there.
     """
 
     track: NDArray[np.int32]
@@ -98,6 +103,7 @@ class FunctionFrames(Frozen, frozen=True):
     sampled: bool
     hz: float | None
     names: Mapping[int, FunctionName]
+    of_framework: frozenset[int] = frozenset()
 
     def in_modules(self) -> frozenset[int]:
         """Return the threads that run a module: the program's file, or an import."""
@@ -234,6 +240,7 @@ def _collected(
     order = np.lexsort((-dur, start, track))
     rows, start, dur, track = rows[order], start[order], dur[order], track[order]
     nested = nest_subset(start, dur, track=track)
+    types = function_names.canonical[handles(events, "type")[rows]]
     rates = [hz[it] for it in np.unique(recorded[by_samples]).tolist()]
     return FunctionFrames(
         track=track,
@@ -241,12 +248,31 @@ def _collected(
         end_ps=start + dur,
         parent=nested.parent,
         self_ps=nested.self_ps,
-        type=function_names.canonical[handles(events, "type")[rows]],
+        type=types,
         event=rows.astype(np.int32),
         sampled=bool(by_samples.any()),
         hz=min(rates) if rates else None,
         names=function_names.names,
+        of_framework=_of_framework(
+            track, types, by_samples=by_samples[order], names=function_names.names
+        ),
     )
+
+
+def _of_framework(
+    track: NDArray[np.int32],
+    types: NDArray[np.int32],
+    *,
+    by_samples: NDArray[np.bool_],
+    names: Mapping[int, FunctionName],
+) -> frozenset[int]:
+    """Return the sampled threads of which no look found what Python begins one with.
+
+    A tracer begins in the midst of calls, so that of its threads nothing is known.
+    """
+    begins = [it for it, name in names.items() if name.function.endswith(BEGINNINGS)]
+    pythons = np.unique(track[~by_samples | np.isin(types, begins)])
+    return frozenset(np.setdiff1d(track, pythons).tolist())
 
 
 def _frame_rows(

@@ -19,6 +19,7 @@ from stepscope.advice.judging.owned import (
     shares_of,
 )
 from stepscope.advice.rule import Rule
+from stepscope.advice.signals.running.callbacks import CalledBack, called_back
 from stepscope.advice.signals.running.debugging import anomaly_checks, blocking_calls
 from stepscope.advice.words import WAITING, Words
 
@@ -151,7 +152,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
             Fact(name="blocking", value=calls, unit="percent"),
             Fact(name="checks", value=checks or None, unit="count"),
         ),
-        parts=_parts(shares),
+        parts=_parts(signals, shares),
         inputs=("account", "account_parts", "correlation"),
         actions=tuple(one for one in _ACTIONS if one.cause in causes),
     )
@@ -173,10 +174,17 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     return msgspec.structs.replace(made, title=_TITLES[note])
 
 
-def _parts(shares: StepShares) -> tuple[Part, ...]:
+def _parts(signals: Signals, shares: StepShares) -> tuple[Part, ...]:
     """Return what holds the steps up, the program's own callback first."""
     parts = shares.parts("debugging")
-    called = None if shares.device is not None else shares.caller("host_compute")
+    if shares.device is not None:
+        return parts
+    seen = signals.of(called_back).get(shares.host, CalledBack()).looking
+    if seen:
+        # What the program's own thread calls so has a part already.
+        rest = (it for it in parts if not any(it.key == one.key for one in seen))
+        return (*seen, *rest)
+    called = shares.caller("host_compute")
     held = shares.percent("debugging")
     # It has to be most of the time, or it may be any other function of the step.
     if called is None or 2 * shares.percent("host_compute") > 3 * held:
@@ -190,4 +198,6 @@ _TITLES: Final = {
 }
 
 
-RULE: Final = Rule(_ITEM, evaluate, (*OWNED_READS, anomaly_checks, blocking_calls))
+RULE: Final = Rule(
+    _ITEM, evaluate, (*OWNED_READS, anomaly_checks, blocking_calls, called_back)
+)

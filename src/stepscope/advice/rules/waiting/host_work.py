@@ -254,23 +254,19 @@ def _named(
         if around is None:
             return parts
         # What it does itself is a part of what it holds.
-        return (around, *(it for it in parts if _key(it) != _key(around)))
+        return (around, *(it for it in parts if it.key != around.key))
     # Of a function around the lines that hold most, these are told.
-    own = None if fault is None or fault.part.lines is None else _key(fault.part)
+    own = None if fault is None or fault.part.lines is None else fault.part.key
     called = tuple(
-        one.part for one in functions if one is not fault and _key(one.part) != own
+        one.part for one in functions if one is not fault and one.part.key != own
     )
-    told = {_key(one) for one in (*called, *((fault.part,) if fault else ()))}
+    told = {one.key for one in (*called, *((fault.part,) if fault else ()))}
     rest = tuple(
         part
         for part in parts
-        if part.function is None or (part.loop and _key(part) not in told)
+        if part.function is None or (part.loop and part.key not in told)
     )
     return (*((fault.part,) if fault else ()), *called, *rest)
-
-
-def _key(part: Part) -> tuple[str | None, str | None, int | None]:
-    return part.function, part.file, part.line
 
 
 def _of_one_function(

@@ -80,7 +80,8 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
     Attributes:
         host: Name of the host.
         frames: The functions that ran.
-        tracks: Rows of tracks of the threads that are asked for them.
+        tracks: Rows of tracks of the threads that are asked for them: of those that
+            a framework began, only what its ops call holds a step.
         inside: The judged steps, while their own work goes on.
         working: When the host's work is what the account names there.
         starts_ps: Begin of each judged step.
@@ -529,10 +530,14 @@ def _runs(
     lines = profile.derived(host, function_lines)
     pooled = states.classes.host_compute
     threads = np.flatnonzero(marked).tolist() or driving.tracks()
+    every = {*states.threads, *threads}
+    own = every - (frames.of_framework - set(threads))
+    if not own.intersection(np.unique(frames.track).tolist()):
+        own = every
     return FunctionRuns(
         host=host,
         frames=frames,
-        tracks=tuple({*states.threads, *threads}),
+        tracks=tuple(own),
         inside=judged - accounted.between,
         working=(accounted.idle["host_compute"] & judged) - accounted.between,
         starts_ps=starts,
