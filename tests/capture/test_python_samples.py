@@ -175,6 +175,29 @@ def test_functions_have_the_time_that_they_took(
     assert set(filter(of_the_test, seen)) == {"MainThread"}
 
 
+def test_what_the_last_look_found_lasts_until_the_next_would_have_come(
+    tmp_path: Path, looks: Looks
+) -> None:
+    """One look a second, and a recording of 0.2 s: the look stands for all of it."""
+    seldom = ss.ProfilerOptions(
+        counters_hz=0, collectors=("host", "python_samples"), python_sampling_hz=1.0
+    )
+    with ss.Profile(tmp_path, seldom) as run:
+        looks.reach(1)
+        with ss.Trace("afterwards"):
+            time.sleep(0.1)
+    found, _ = frames_of(run)
+    assert run.path is not None
+    profile = ss.open(run.path)
+    events = profile.trace(*profile.hosts).table("events")
+    types = profile.trace(*profile.hosts).table("event_types")
+    assert not isinstance(events, Unavailable)
+    assert not isinstance(types, Unavailable)
+    kind = types["name"].to_list().index("afterwards")
+    ends = (events["start_ps"] + events["dur_ps"]).filter(events["type"] == kind)
+    assert found.end_ps.max() >= ends.item()
+
+
 def test_by_default_functions_are_found(tmp_path: Path, looks: Looks) -> None:
     with ss.Profile(tmp_path) as run:
         looks.wait()

@@ -19,13 +19,15 @@ def code(name: str) -> CodeType:
 MAIN, STEP, LOAD, TRAIN = map(code, ("main", "step", "load", "train"))
 
 
-def frames(*looks: tuple[int, int, list[CodeType]]) -> list[tuple[str, int, int]]:
+def frames(
+    *looks: tuple[int, int, list[CodeType]], until: int = 0
+) -> list[tuple[str, int, int]]:
     """Name, begin and end of the frames of looks: when due, when taken, what ran."""
     sampled: SampledFrames[CodeType] = SampledFrames()
     found: list[Frame[CodeType]] = []
     for due, at, stack in looks:
         found += sampled.add(Look(1, due, at, stack))
-    found += sampled.end()
+    found += sampled.end(until)
     return [(it.code.co_name, it.begin_ns, it.end_ns) for it in found]
 
 
@@ -37,6 +39,19 @@ def test_what_looks_in_a_row_found_is_one_frame() -> None:
         (30, 30, [MAIN]),
         (40, 40, [MAIN]),
     ) == [("load", 0, 15), ("step", 0, 25), ("train", 15, 25), ("main", 0, 40)]
+
+
+def test_what_the_last_look_found_lasts_until_looking_ends() -> None:
+    looks = ((0, 0, [MAIN, LOAD]), (10, 10, [MAIN, STEP]))
+    assert frames(*looks, until=14) == [
+        *(("load", 0, 5), ("main", 0, 14), ("step", 5, 14)),
+    ]
+    # The last look may come as looking ends.
+    assert frames(*looks, until=9)[1:] == [("main", 0, 10), ("step", 5, 10)]
+
+
+def test_a_thread_that_was_gone_at_the_last_look_runs_no_longer() -> None:
+    assert frames((0, 0, [MAIN]), (10, 10, []), until=15) == [("main", 0, 5)]
 
 
 def test_a_frame_above_ends_those_below_it() -> None:

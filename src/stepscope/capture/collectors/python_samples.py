@@ -67,6 +67,7 @@ if TYPE_CHECKING:
 __all__ = ["PythonSamplesCollector"]
 
 _PS_PER_NS: Final = 1000
+_NS_PER_S: Final = 1_000_000_000
 #: From Python 3.12 on an uncompiled look is left out.
 _CRASHES: Final = 0x030C_0000
 #: A look that comes so late, in ns, had to wait for the interpreter's lock.
@@ -122,6 +123,8 @@ class PythonSamplesCollector:
         self._visiting: set[int] = set()
         #: When threads were last looked at; 0 for not yet.
         self._looked_ns = 0
+        #: When looking ended; 0 for not yet.
+        self._halted_ns = 0
         #: Those of the threads, by the system's id, that are looked at only because a
         #: step may wait for them; those that are gone stay in it.
         self._beside: set[int] = set()
@@ -195,6 +198,7 @@ class PythonSamplesCollector:
 
     def halt(self) -> None:
         """End the thread."""
+        self._halted_ns = self._halted_ns or recorder.now()
         self._stop.set()
         if self._thread is not None and self._thread.is_alive():
             self._thread.join()
@@ -202,13 +206,17 @@ class PythonSamplesCollector:
         switching.end()
 
     def stop(self) -> Collected:
-        """Hand over the last frames: those that were found until now."""
+        """Hand over the last frames: those that ran when looking ended."""
         self.halt()
         clock = self._clock
         if clock is None:
             return Collected(b"")
         spooled = self.flush()
-        last = self._taken(self._frames.end(), self._line_frames.end(), clock)
+        half_ns = int(_NS_PER_S / self._hz / 2)
+        until_ns = min(self._looked_ns + half_ns, self._halted_ns)
+        last = self._taken(
+            self._frames.end(until_ns), self._line_frames.end(until_ns), clock
+        )
         self._clock = None
         failed = (self._failure,) if self._failure else ()
         return Collected(spooled.xspace + last.xspace, failed)

@@ -89,10 +89,18 @@ class SampledFrames(Generic[Code]):
         known.at_ns = look.at_ns
         return ended
 
-    def end(self) -> list[Frame[Code]]:
-        """Return the frames that the last looks found; they ended there."""
+    def end(self, until_ns: int = 0) -> list[Frame[Code]]:
+        """Return the frames that the last looks found.
+
+        They ended there, or where they would have if the next look had found something
+        else: as long as the recording went on, nothing shows that they ended earlier.
+
+        Args:
+            until_ns: Halfway from the last look to the next one, or when the recording
+                ended, if that was earlier.
+        """
         ended = [
-            Frame(code, thread, begin_ns, max(stack.at_ns or 0, begin_ns))
+            Frame(code, thread, begin_ns, max(stack.at_ns or 0, begin_ns, until_ns))
             for thread, stack in self._stacks.items()
             for code, begin_ns in stack.frames
         ]
