@@ -182,7 +182,7 @@ ROOMS = {
         "nsight_systems.tables": "idle_devices nsight_systems.database "
         "nsight_systems.decoded",
         "xplane.decoded": "",
-        "xplane.tables": "hlo lost torch_allocations xplane.decoded",
+        "xplane.tables": "hlo idle_devices lost torch_allocations xplane.decoded",
     },
     "report": {
         "outline": "document page words",

@@ -24,9 +24,10 @@ NO_CALL_GIVES_WORK: Final = "no recorded call gave it work"
 IN_DOUBT: Final = Unavailable(
     code="NO_DEVICE_PLANE",
     reason="A device is listed, and neither its work nor a call to it was recorded: "
-    "the program ran on the CPU, or the device was not traced.",
-    remedy="If the program used the device, record its activities too "
-    "(ProfilerActivity.CUDA), and check that CUPTI or roctracer can be loaded.",
+    "what was recorded ran on the CPU, or the device was not traced.",
+    remedy="If the program uses the device, record while it does, and the device's "
+    "activities too (in PyTorch's own profiler ProfilerActivity.CUDA); check that "
+    "CUPTI or roctracer can be loaded, and that users may profile.",
 )
 
 

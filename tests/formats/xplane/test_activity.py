@@ -413,7 +413,7 @@ def test_many_events_give_the_same_rows_as_few(trace: Any) -> None:
             "NO_DEVICE_PLANE",
             "LD_LIBRARY_PATH",
         ),
-        ([plane(GPU)], {}, "NO_DEVICE_EVENTS", "none of its activity"),
+        ([plane("/device:TPU:0")], {}, "NO_DEVICE_EVENTS", "none of its activity"),
         (
             [plane(GPU)],
             {"errors": ("CUPTI_ERROR_INSUFFICIENT_PRIVILEGES",)},

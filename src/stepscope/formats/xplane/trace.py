@@ -16,7 +16,10 @@ from stepscope.formats.xplane.tables.device_activity import collect_activity
 from stepscope.formats.xplane.tables.environment import devices, environment
 from stepscope.formats.xplane.tables.iterators import iterators
 from stepscope.formats.xplane.tables.launches import launches
-from stepscope.formats.xplane.tables.missing_devices import why_no_activity
+from stepscope.formats.xplane.tables.missing_devices import (
+    why_no_activity,
+    why_unused,
+)
 from stepscope.formats.xplane.tables.parameters import parameters
 from stepscope.formats.xplane.tables.programs import read_programs
 from stepscope.formats.xplane.tables.quality import quality
@@ -64,7 +67,7 @@ def read_timeline(source: HostFiles) -> TraceData:
 
 def _trace(recording: Recording) -> TraceData:
     activity = once(partial(collect_activity, recording))
-    calls = once(partial(launches, recording))
+    calls = once(lambda: _launches(recording, activity()))
     programs = once(partial(read_programs, recording))
     return TraceData(
         recording.host,
@@ -175,6 +178,10 @@ def _device_activity(
     recording: Recording, activity: Activity
 ) -> pl.DataFrame | Unavailable:
     return why_no_activity(recording, activity) or activity.frame
+
+
+def _launches(recording: Recording, activity: Activity) -> pl.DataFrame | Unavailable:
+    return why_unused(recording, activity) or launches(recording)
 
 
 def _geometries(recording: Recording, activity: Activity) -> pl.DataFrame | Unavailable:

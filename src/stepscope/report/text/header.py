@@ -120,7 +120,10 @@ def silent_device(document: Document, width: int) -> list[Line]:
         return []
     used = f"The program used a device ({sign}), but no kernel was recorded: what "
     if document.device_in_doubt:
-        used = f"A device is there ({sign}). If the program used it, what "
+        used = (
+            f"A device is there ({sign}), and no recorded call gave it work: it may "
+            "have had none in that time. If the program used it, what "
+        )
     lines = [
         line(Piece("! The device's work is not in this profile.", "bad")),
         *wrapped(

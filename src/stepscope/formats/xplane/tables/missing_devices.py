@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Final
 
 from stepscope.formats.lost import or_lost
 from stepscope.formats.xplane.tables.environment import task_environment
+from stepscope.formats.xplane.tables.unused import unused_devices
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from stepscope.formats.xplane.decoded.recording import Recording
     from stepscope.formats.xplane.tables.device_activity import Activity
 
-__all__ = ["why_no_activity"]
+__all__ = ["why_no_activity", "why_unused"]
 
 _MAY_NOT_PROFILE: Final = (
     "Let users profile: set NVreg_RestrictProfilingToAdminUsers=0 for the nvidia "
@@ -65,6 +66,9 @@ def why_no_activity(recording: Recording, activity: Activity) -> Unavailable | N
         return _no_plane(recording)
     if activity.frame.height:
         return None
+    unused = why_unused(recording, activity)
+    if unused is not None:
+        return unused
     errors = _messages(recording)
     quoted = f" The producer reports: {'; '.join(errors)}" if errors else ""
     levels = task_environment(recording).levels
@@ -80,6 +84,20 @@ def why_no_activity(recording: Recording, activity: Activity) -> Unavailable | N
         reason=f"A device is listed, but none of its activity was recorded.{quoted}",
         remedy=_remedy(errors),
     )
+
+
+def why_unused(recording: Recording, activity: Activity) -> Unavailable | None:
+    """Return why the program gave no listed device work; None where it may have.
+
+    What the producer reports, and damage, may be why nothing was recorded.
+    """
+    if (
+        activity.frame.height
+        or _messages(recording)
+        or recording.damaged_at is not None
+    ):
+        return None
+    return unused_devices(recording)
 
 
 def _no_plane(recording: Recording) -> Unavailable:

@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from stepscope.formats.idle_devices import IN_DOUBT
 from stepscope.formats.xplane.decoded.plane_stats import integer, text
 from stepscope.formats.xplane.tables.environment import (
     compared_clock,
     start_unix_ns,
     task_environment,
 )
+from stepscope.formats.xplane.tables.missing_devices import why_unused
 from stepscope.patterns import Pattern
 from stepscope.remedies import COPY_AGAIN
 from stepscope.rundir import is_spool
-from stepscope.trace.quality import QualityNote, notes_frame
+from stepscope.trace.quality import DEVICE_IN_DOUBT, QualityNote, notes_frame
 from stepscope.trace.reading.shared_notes import (
     damaged_file,
     launch_and_copy_notes,
@@ -64,6 +66,7 @@ def quality(
         *_clock(recording),
         *_levels(recording),
         *_devices(recording, activity),
+        *_in_doubt(recording, activity),
         *_activity(recording, activity),
         *_correlation(activity, calls),
         *_programs(malformed_programs),
@@ -292,6 +295,18 @@ def _devices(recording: Recording, activity: Activity) -> Iterator[QualityNote]:
             scope=inferred[0],
             message="The vendor of the devices is not recorded; Nvidia is inferred "
             "from their compute capability.",
+        )
+
+
+def _in_doubt(recording: Recording, activity: Activity) -> Iterator[QualityNote]:
+    if why_unused(recording, activity) == IN_DOUBT:
+        yield QualityNote(
+            kind=DEVICE_IN_DOUBT,
+            severity="warning",
+            count=len({role.device for role in recording.roles if role.core}),
+            scope="file",
+            message=IN_DOUBT.reason,
+            remedy=IN_DOUBT.remedy,
         )
 
 

@@ -1,0 +1,99 @@
+"""GPUs that a profile lists, and that have no work: used, unused, or in doubt."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.support.xspace.literal import event, line, plane, space
+
+from stepscope.advice.signals.device import device_signals
+from stepscope.derive.profile_data import ProfileData
+from stepscope.formats.opening import read
+from stepscope.thresholds import THRESHOLDS
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from stepscope.trace.model import TraceData
+
+LISTED = plane("/device:GPU:0", stats={"compute_cap_major": 9})
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Callable[..., TraceData]:
+    def of(*planes: Any, **about: Any) -> TraceData:
+        path = tmp_path / "vm.xplane.pb"
+        path.write_bytes(space(*planes, **about))
+        return read(path)
+
+    return of
+
+
+def calling(*events: Any) -> list[Any]:
+    """A host thread with an op and some calls, beside a GPU without any work."""
+    return [plane("/host:CPU", line(1, "main", event("op", 0, 900), *events)), LISTED]
+
+
+@pytest.mark.parametrize(
+    ("events", "code", "words"),
+    [
+        ([event("cuLaunchKernel", 9, 5)], "NO_DEVICE_EVENTS", "none of its activity"),
+        (
+            [event("launch", 9, 5, {"correlation_id": 1})],
+            "NO_DEVICE_EVENTS",
+            "none of its activity",
+        ),
+        (
+            [event("cudaDeviceSynchronize", 9, 5, {"correlation_id": 1})],
+            "NO_DEVICE_PLANE",
+            "no recorded call gave it work: what was recorded ran on the CPU",
+        ),
+        (
+            [event("MemoryAllocation", 9, 5, {"allocator_name": "GPU_0_bfc"})],
+            "NO_DEVICE_EVENTS",
+            "none of its activity",
+        ),
+        (
+            [event("[memory]", 9, 5, {"Device Type": 1, "Bytes": 8})],
+            "NO_DEVICE_EVENTS",
+            "none of its activity",
+        ),
+        (
+            [event("[memory]", 9, 5, {"Device Type": 0, "Bytes": 8})],
+            "NO_DEVICE_PLANE",
+            "neither its work nor a call to it was recorded",
+        ),
+        ([], "NO_DEVICE_PLANE", "neither its work nor a call to it was recorded"),
+    ],
+)
+def test_a_listed_gpu_was_used_or_not_or_it_stays_in_doubt(
+    trace: Any, events: list[Any], code: str, words: str
+) -> None:
+    """As in traces of PyTorch: tracers list every GPU of the machine."""
+    found = trace(*calling(*events))
+    absent = found.table("device_activity")
+    assert isinstance(absent, Unavailable)
+    assert absent.code == code
+    assert words in absent.reason
+    in_doubt = "neither" in words
+    kinds = {note.kind for note in found.quality_notes()}
+    assert ("device_in_doubt" in kinds) is in_doubt
+    signals = device_signals.compute(ProfileData("run", {"vm": found}), THRESHOLDS)
+    assert signals.in_doubt is in_doubt
+    used = code == "NO_DEVICE_EVENTS"
+    assert (signals.recorded == "silent") is (used or in_doubt)
+    assert isinstance(found.table("launches"), Unavailable) is (
+        not used or events[0].name != "launch"
+    )
+
+
+def test_a_producer_that_reports_trouble_says_more_than_that_no_call_is_there(
+    trace: Any,
+) -> None:
+    said = "CUPTI_ERROR_INSUFFICIENT_PRIVILEGES"
+    absent = trace(*calling(), errors=(said,)).table("device_activity")
+    assert isinstance(absent, Unavailable)
+    assert (absent.code, said in absent.reason) == ("NO_DEVICE_EVENTS", True)
