@@ -29,6 +29,7 @@ from stepscope.advice.signals.running.callbacks import called_back
 from stepscope.advice.signals.running.function_runs import function_runs
 from stepscope.advice.signals.running.kept import kept_growth
 from stepscope.advice.signals.running.rare_functions import rare_functions
+from stepscope.advice.signals.running.ways import function_ways
 from stepscope.advice.signals.several.communication import communication_signals
 from stepscope.advice.signals.shares import (
     AccountSignals,
@@ -200,6 +201,7 @@ def signals_of(
         asleep: {},
         collected_by_hand: {},
         called_back: {},
+        function_ways: {},
         rare_functions: {},
         frameworks_used: (),
         unexplained_outside: {},

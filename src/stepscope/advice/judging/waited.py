@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from stepscope.advice.finding import Action, CauseShare, Fact
+from stepscope.advice.judging.work_actions import WAITS
 from stepscope.advice.judging.worker_processes import IN_FUNCTION
 from stepscope.advice.verdict import pattern_of, promise_of
 
@@ -22,21 +23,6 @@ if TYPE_CHECKING:
 
 __all__ = ["WAITING_ACTIONS", "WAITING_LEAD", "of_waiting"]
 
-_WAITS: Final = (
-    Action(
-        cause="any",
-        framework="any",
-        text="Do not wait on the thread that runs the steps: read, fetch or sleep on "
-        "another one while the steps before run, and take the result when it is "
-        "there. What waits is not made faster by computing faster.",
-    ),
-    Action(
-        cause="any",
-        framework="any",
-        text="Where it waits for a lock or for another process, look at what its "
-        "holder does meanwhile.",
-    ),
-)
 _WAITS_FOR_THREAD: Final = (
     Action(
         cause="any",
@@ -96,7 +82,7 @@ WAITING_LEAD: Final = (
 )
 #: All that may be advised.
 WAITING_ACTIONS: Final = (
-    *_WAITS,
+    *WAITS,
     *_WAITS_FOR_THREAD,
     IN_FUNCTION,
     *_WAITS_FOR_PROCESSES,
@@ -112,7 +98,7 @@ def of_waiting(
 ) -> Finding:
     """Speak of what the step waits for: to work faster gains nothing."""
     kind = "waits_for_nothing"
-    actions: tuple[Action, ...] = _WAITS
+    actions: tuple[Action, ...] = WAITS
     for_processes = _are_for(processes, waits)
     if for_processes:
         kind, actions = "waits_for_processes", _WAITS_FOR_PROCESSES

@@ -23,15 +23,20 @@ __all__ = [
     "BY_HAND",
     "CALLED_BACK",
     "COLLECTING",
+    "ELEMENTS",
     "EXCHANGES",
     "FEWER_OBJECTS",
     "FREEZE",
+    "IN_LIBRARIES",
     "LIBRARY_KINDS",
     "ONCE",
+    "OWN_LINES",
     "PIPELINE",
     "PREDICTS",
     "RARELY",
     "RUNS_OPS",
+    "VECTORISE",
+    "WAITS",
     "LibraryWork",
 ]
 
@@ -49,14 +54,56 @@ RARELY: Final = Action(
     text="Do it more rarely or on less data, or on another thread, while the next "
     "steps run.",
 )
-ACTIONS: Final = (
+#: Where nothing tells what the work is.
+VECTORISE: Final = Action(
+    cause="any",
+    framework="any",
+    text="Vectorise it where it loops over elements in Python: work on whole arrays, "
+    "with fewer and narrower copies.",
+    recorder="framework",
+)
+#: What fits a function by what most of its time is: its own lines, functions of
+#: libraries that hand out elements, or other functions of libraries.
+OWN_LINES: Final = Action(
+    cause="any",
+    framework="any",
+    text="Vectorise it: lines of the program itself take most of it. Where they loop "
+    "over elements, work on whole arrays, with fewer and narrower copies.",
+    recorder="framework",
+)
+ELEMENTS: Final = Action(
+    cause="any",
+    framework="any",
+    text="Vectorise it: most of it takes elements out of arrays one by one. Work on "
+    "whole arrays in place of loops over elements.",
+    recorder="framework",
+)
+IN_LIBRARIES: Final = Action(
+    cause="any",
+    framework="any",
+    text="Most of it is in functions of libraries that it calls: call them less often, "
+    "for whole arrays at once and on less data, or take a faster one. The program's "
+    "own lines are not what takes the time.",
+    recorder="framework",
+)
+#: Where a thread that is to work waits: to work faster gains nothing.
+WAITS: Final = (
     Action(
         cause="any",
         framework="any",
-        text="Vectorise it: work on whole arrays in place of loops over elements, with "
-        "fewer and narrower copies.",
-        recorder="framework",
+        text="Do not wait on the thread that runs the steps: read, fetch or sleep on "
+        "another one while the steps before run, and take the result when it is "
+        "there. What waits is not made faster by computing faster.",
     ),
+    Action(
+        cause="any",
+        framework="any",
+        text="Where it waits for a lock or for another process, look at what its "
+        "holder does meanwhile.",
+    ),
+)
+ACTIONS: Final = (
+    VECTORISE,
     # Nsight Systems names functions of compiled files, and ranges, of which it does not
     # tell what they do.
     Action(

@@ -41,13 +41,18 @@ from stepscope.advice.judging.work_actions import (
     ASKS,
     CALLED_BACK,
     COLLECTING,
+    ELEMENTS,
     EXCHANGES,
+    IN_LIBRARIES,
     LIBRARY_KINDS,
     ONCE,
+    OWN_LINES,
     PIPELINE,
     PREDICTS,
     RARELY,
     RUNS_OPS,
+    VECTORISE,
+    WAITS,
 )
 from stepscope.advice.judging.worker_processes import (
     NO_WORKERS,
@@ -59,6 +64,7 @@ from stepscope.advice.rule import Rule
 from stepscope.advice.signals.enclosing import enclosing_functions
 from stepscope.advice.signals.running.asleep import asleep
 from stepscope.advice.signals.running.by_hand import collected_by_hand
+from stepscope.advice.signals.running.ways import function_ways
 from stepscope.advice.verdict import promise_of
 from stepscope.advice.words import WAITING, Words
 from stepscope.units import PS_PER_MS
@@ -69,6 +75,7 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.replaying.change import Change
     from stepscope.advice.signals.running.asleep import Asleep
     from stepscope.advice.signals.running.function_runs import FunctionRuns
+    from stepscope.advice.signals.running.ways import Way
     from stepscope.advice.signals.shares import StepShares
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
@@ -193,12 +200,49 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         return of_waiting(found, waits, processes, shares, thresholds)
     if found.status == "fail" and shares.system_calls_lead():
         return msgspec.structs.replace(found, actions=(ONCE,))
+    if found.status == "fail":
+        found = _by_its_way(found, signals, shares)
     if fault is None or found.status != "fail":
         return msgspec.structs.replace(found, actions=sized(found.actions, signals))
     if found.saving_ms is None:
         actions = _actions_for(fault, found.actions, signals, rare=False)
         return msgspec.structs.replace(found, actions=actions)
     return _of_one_function(found, fault, shares, signals, thresholds)
+
+
+def _by_its_way(found: Finding, signals: Signals, shares: StepShares) -> Finding:
+    """Advise what fits the way in which the named function spends its time."""
+    part = found.parts[0] if found.parts else None
+    ways = signals.of(function_ways).get(shares.host)
+    way = None if ways is None or part is None else ways.of(part, shares.device)
+    if way is None:
+        return found
+    fitting = _fitting_ways(way)
+    actions = (
+        one
+        for action in found.actions
+        for one in (fitting if action == VECTORISE else (action,))
+    )
+    facts = (
+        Fact(name="own_lines", value=way.own, unit="percent"),
+        Fact(name="one_by_one", value=way.elements, unit="percent"),
+        Fact(name="in_libraries", value=way.libraries, unit="percent"),
+        Fact(name="off_core", value=way.waiting, unit="percent"),
+    )
+    return msgspec.structs.replace(
+        found, actions=tuple(dict.fromkeys(actions)), facts=(*found.facts, *facts)
+    )
+
+
+def _fitting_ways(way: Way) -> tuple[Action, ...]:
+    """Return what to do in place of advice for any work."""
+    if way.waiting is not None and way.waiting >= _MOSTLY:
+        return WAITS
+    if way.own >= _MOSTLY:
+        return (OWN_LINES,)
+    if way.elements >= _MOSTLY:
+        return (ELEMENTS,)
+    return (IN_LIBRARIES,) if way.libraries >= _MOSTLY else (VECTORISE,)
 
 
 def _share_facts(
@@ -369,7 +413,7 @@ RULE: Final = Rule(
     evaluate,
     (
         *(*OWNED_READS, *FUNCTION_READS, enclosing_functions),
-        *(*OPS_READS, *WORKER_READS, asleep, collected_by_hand),
+        *(*OPS_READS, *WORKER_READS, asleep, collected_by_hand, function_ways),
     ),
     changes,
     advises=WAITING_ACTIONS,
