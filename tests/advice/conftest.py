@@ -16,6 +16,7 @@ from stepscope.advice.signals.loading.loader_workers import (
     loader_workers,
     machine_cores,
 )
+from stepscope.advice.signals.loading.made_elsewhere import made_elsewhere
 from stepscope.advice.signals.loading.own_threads import made_in_own_threads
 from stepscope.advice.signals.loading.pipeline import PipelineSignals, pipeline_signals
 from stepscope.advice.signals.loading.python_elements import python_elements
@@ -210,6 +211,7 @@ def signals_of(
         loader_workers: {},
         machine_cores: {},
         worker_time: {},
+        made_elsewhere: {},
         made_in_own_threads: frozenset(),
         pipeline_signals: PipelineSignals(None, (), own_process=False, absent=None),
         python_elements: {},

@@ -13,6 +13,8 @@ __all__ = [
     "ACTIONS",
     "ANY_FETCH",
     "BESIDE",
+    "BY_OTHER_PROCESSES",
+    "BY_OTHER_THREADS",
     "CACHE",
     "FETCH",
     "FEW_WORKERS",
@@ -22,6 +24,7 @@ __all__ = [
     "NATIVE",
     "PIECES",
     "REMAINING",
+    "TO_BE_SURE",
     "TO_FETCH_AHEAD",
     "TO_PIN",
     "WERE_READY",
@@ -216,6 +219,40 @@ FEW_WORKERS: Final = (
         framework="any",
         text="Make each batch cheaper: fewer bytes, cheaper transformations, a faster "
         "store.",
+    ),
+)
+#: Where the step waits for what others send: they make the batches already.
+BY_OTHER_PROCESSES: Final = (
+    Action(
+        cause="fetch",
+        framework="any",
+        text="The step waits for what another process sends, or a store behind a "
+        "network (`poll`, `recv`), and makes no batch itself. Where these are worker "
+        "processes, let more of them work, as long as cores are free, and further "
+        "ahead; where it is a store, ask it in worker processes, ahead.",
+        code="DataLoader(dataset, num_workers=8, prefetch_factor=4, "
+        "persistent_workers=True)  # in PyTorch",
+    ),
+    FEW_WORKERS[1],
+)
+#: Where the step waits for another thread of the program.
+BY_OTHER_THREADS: Final = (
+    Action(
+        cause="fetch",
+        framework="any",
+        text="Another thread makes the batches already, and the step waits for it: let "
+        "several threads make them, and begin more than a batch ahead. Where it is "
+        "Python code, let processes do it: Python runs on one thread at a time.",
+    ),
+    FEW_WORKERS[1],
+)
+#: Where a wait may be for a batch: nothing but its copy afterwards says so.
+TO_BE_SURE: Final = (
+    Action(
+        cause="unfed",
+        framework="any",
+        text="To be sure that the wait is for a batch, put a range around the fetch "
+        "and record again.",
     ),
 )
 FETCH: Final = tuple(action for action in ACTIONS if action.cause == "fetch")

@@ -16,6 +16,8 @@ from stepscope.advice.judging.input_actions import (
     ACTIONS,
     ANY_FETCH,
     BESIDE,
+    BY_OTHER_PROCESSES,
+    BY_OTHER_THREADS,
     CACHE,
     FETCH,
     HANDED_OVER,
@@ -24,6 +26,7 @@ from stepscope.advice.judging.input_actions import (
     NATIVE,
     PIECES,
     REMAINING,
+    TO_BE_SURE,
     TO_FETCH_AHEAD,
     TO_PIN,
     WERE_READY,
@@ -41,6 +44,7 @@ from stepscope.advice.rule import Rule
 from stepscope.advice.signals.device import device_signals
 from stepscope.advice.signals.input import input_signals
 from stepscope.advice.signals.loading.loader_calls import loader_calls
+from stepscope.advice.signals.loading.made_elsewhere import made_elsewhere
 from stepscope.advice.signals.loading.own_threads import made_in_own_threads
 from stepscope.advice.signals.loading.pipeline import pipeline_signals
 from stepscope.advice.signals.loading.practices import missing_practices
@@ -204,6 +208,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         note=_note(fetching, verdict, hidden=hidden),
         facts=(
             *_facts(fetching, shares, verdict, thresholds),
+            *_waits(shares, signals),
             *(NO_WORKERS if workers is None else workers).facts(),
         ),
         workers=() if workers is None else workers.functions,
@@ -214,7 +219,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
             verdict,
             least=thresholds.input_warn.value,
             pieces=_in_pieces(fetching, shares) is not None,
-            usual=sized(_usual(shares, signals), signals),
+            unfed=_unfed(shares, signals),
             pinned=shares.label in fetching.pinned,
         )
         if failed
@@ -294,19 +299,27 @@ def _usual(shares: StepShares, signals: Signals) -> tuple[Action, ...]:
     return IN_OWN_THREADS if own else FETCH
 
 
+def _unfed(shares: StepShares, signals: Signals) -> tuple[Action, ...]:
+    """Return what removes silence, or waits, that may be the making of a batch."""
+    others = _by_others("unfed", shares, signals)
+    if others:
+        return (*sized(others, signals), *TO_BE_SURE)
+    told = tuple(one for one in ACTIONS if one.cause == "unfed")
+    return (*told, *sized(_usual(shares, signals), signals))
+
+
 def _actions(
     missing: tuple[Action, ...],
     verdict: Verdict,
     *,
     least: float,
     pieces: bool,
-    usual: tuple[Action, ...],
+    unfed: tuple[Action, ...],
     pinned: bool,
 ) -> tuple[Action, ...]:
     """Return what removes the causes that matter, the larger cause first.
 
-    What the pipeline does not do yet removes waits for a fetch; what is usual, silence
-    that may be the making of a batch.
+    What the pipeline does not do yet removes waits for a fetch.
 
     A cause matters by itself from a share of `least` percent on.
     """
@@ -319,6 +332,8 @@ def _actions(
             found += missing
         elif cause.cause == "transfer" and pieces:
             found += PIECES
+        elif cause.cause == "unfed":
+            found += unfed
         else:
             found += BESIDE if pinned and cause.cause == "transfer" else ()
             found += tuple(
@@ -326,7 +341,6 @@ def _actions(
                 for one in ACTIONS
                 if one.cause == cause.cause and not (pinned and one in TO_PIN)
             )
-            found += usual if cause.cause == "unfed" else ()
     return found
 
 
@@ -359,8 +373,24 @@ def _missing_actions(
     sequential = {"parallel_map", "parallel_read"}.intersection(lacks)
     # Stages show by themselves whether they fetch ahead.
     if sequential or not (fetching.parallel and (fetching.ahead or stages)):
-        return (*native, *sized(FETCH, signals))
+        others = () if stages else _by_others("fetch", shares, signals)
+        return (*native, *sized(others or FETCH, signals))
     return (*native, *_left_to_do(lacks, makers))
+
+
+def _by_others(cause: str, shares: StepShares, signals: Signals) -> tuple[Action, ...]:
+    """Return what fits waits for others that make the batches; nothing for no waits.
+
+    Calls of the operating system show for whom the step's thread waits: who makes a
+    batch itself is in none that waits.
+    """
+    found = signals.of(made_elsewhere).get(shares.label, {}).get(cause)
+    if found is None:
+        return ()
+    if found.sent_percent + found.threads_percent < _MOSTLY:
+        return ()
+    sent = found.sent_percent >= found.threads_percent
+    return BY_OTHER_PROCESSES if sent else BY_OTHER_THREADS
 
 
 def _left_to_do(
@@ -438,6 +468,22 @@ def _facts(
     )
 
 
+def _waits(shares: StepShares, signals: Signals) -> tuple[Fact, ...]:
+    """Return for whom the step's thread waits, where calls of the system show it."""
+    found = signals.of(made_elsewhere).get(shares.label, {})
+    most = found.get("fetch") or found.get("unfed")
+    if most is None:
+        return ()
+    note = "of the waits for a batch, by calls of the operating system"
+    return tuple(
+        Fact(name=name, value=value, unit="percent", note=note)
+        for name, value in (
+            ("waits_for_sent", most.sent_percent),
+            ("waits_for_threads", most.threads_percent),
+        )
+    )
+
+
 def _makers(
     fetching: InputSignals, shares: StepShares, signals: Signals
 ) -> WorkerProcesses | None:
@@ -483,6 +529,7 @@ RULE: Final = Rule(
         *OWNED_READS,
         input_signals,
         loader_calls,
+        made_elsewhere,
         *WORKER_READS,
         made_in_own_threads,
         pipeline_signals,
