@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from stepscope.advice.engine import explained
-from stepscope.advice.finding import Finding
+from stepscope.advice.finding import CauseShare, Finding, Saving
 from stepscope.advice.item import Item
 from stepscope.advice.judging.shared_time import shared_time
 from stepscope.advice.rule import Rule
@@ -109,3 +109,40 @@ def test_several_explain_together_what_none_explains_alone(
         broad=finding(BROAD, 10.0, owners=("between", "launch"), place="between"),
     )
     assert found == {NARROW: (), OTHER: (), BROAD: broad}
+
+
+def slow_steps(**shares: float) -> Finding:
+    """A finding about steps that are slow for these owners, and about no owner."""
+    causes = tuple(
+        CauseShare(cause=owner, share_percent=share) for owner, share in shares.items()
+    )
+    return finding(BROAD, sum(shares.values()), causes=causes)
+
+
+@pytest.mark.parametrize(
+    ("causes", "explained_by"),
+    [
+        # 29 of 38 % are waits for a batch, …
+        ({"input": 29.0, "host_compute": 9.0}, (NARROW,)),
+        # … or 9 of 38 %; then the steps are slow for another reason.
+        ({"input": 9.0, "host_compute": 29.0}, ()),
+    ],
+)
+def test_slow_steps_are_the_matter_of_who_says_why_they_are(
+    shares: Any, causes: dict[str, float], explained_by: tuple[str, ...]
+) -> None:
+    accounted = AccountSignals((shares(input=5.0, host_compute=3.0),))
+    narrow = finding(NARROW, 50.0, owners=("input",), saving_ms=GAIN)
+    found = told(accounted, narrow, broad=slow_steps(**causes))
+    # What promises a gain is part of nothing that promises none.
+    assert found == {BROAD: explained_by, NARROW: ()}
+
+
+def test_of_slow_steps_on_one_device_another_one_explains_nothing(shares: Any) -> None:
+    accounted = AccountSignals((shares(input=5.0),))
+    narrow = finding(NARROW, 50.0, owners=("input",), devices=("vm:1",), saving_ms=GAIN)
+    found = told(accounted, narrow, broad=slow_steps(input=38.0))
+    assert found[BROAD] == ()
+
+
+GAIN = Saving(low=1.0, high=2.0)

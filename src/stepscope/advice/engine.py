@@ -165,6 +165,9 @@ def explained(
         by = tuple(dict.fromkeys((*by, *whole.explained_by)))
         found[name] = msgspec.structs.replace(whole, explained_by=by)
     for narrow, broad in pairs:
+        if broad.saving_ms is None and narrow.saving_ms is not None:
+            # A gain is no part of that of a finding that promises none.
+            continue
         free = not any(found[one.id].explained_by for one in (narrow, broad))
         if free and shared([narrow], broad) >= part * _share(narrow):
             found[narrow.id] = msgspec.structs.replace(narrow, explained_by=(broad.id,))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from stepscope.advice.signals.shares import PLACES
+from stepscope.advice.signals.shares import BUSY_OWNERS, IDLE_OWNERS, PLACES
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["shared_time"]
 
+_OWNERS: Final = frozenset({*BUSY_OWNERS, *IDLE_OWNERS})
+
 
 def shared_time(
     accounted: AccountSignals | Unavailable,
@@ -22,8 +24,10 @@ def shared_time(
     """Return what measures the time that narrower findings and a broader one share.
 
     It answers with a share of the judged steps in percent: time that several narrower
-    ones are about counts once. Where they are not about owners and topics of one device
-    it is all the time of one of them, that of the longest.
+    ones are about counts once. Of a broader one that is about no owner, and whose
+    causes are owners (slow steps, by what takes longer in them), it is the time of
+    these causes. Where they are not about owners and topics of one device it is all the
+    time of one of them, that of the longest.
     """
     shares = (
         {}
@@ -34,7 +38,7 @@ def shared_time(
     def shared(narrower: Sequence[Finding], broad: Finding) -> float:
         mine = shares.get(broad.devices[0]) if broad.owners and broad.devices else None
         if mine is None:
-            return max(map(_whole, narrower), default=0.0)
+            return max((_by_causes(one, broad) for one in narrower), default=0.0)
         owned = [one for one in narrower if one.owners or one.topics]
         there = [one for one in owned if one.devices[:1] == broad.devices[:1]]
         others = [_whole(one) for one in narrower if one not in owned]
@@ -45,6 +49,16 @@ def shared_time(
 
 def _whole(finding: Finding) -> float:
     return finding.share_percent or 0.0
+
+
+def _by_causes(narrow: Finding, broad: Finding) -> float:
+    """Return how much of a broader finding's causes is the time of a narrower one."""
+    caused = [one for one in broad.causes if one.cause in _OWNERS]
+    if broad.owners or not caused or not narrow.owners:
+        return _whole(narrow)
+    if narrow.devices[:1] != broad.devices[:1]:
+        return 0.0
+    return sum(one.share_percent for one in caused if one.cause in narrow.owners)
 
 
 def _shared(narrower: Sequence[Finding], broad: Finding, shares: StepShares) -> float:

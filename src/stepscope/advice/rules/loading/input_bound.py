@@ -178,7 +178,7 @@ _ITEM: Final = Item(
     refute="Run with one synthetic batch repeated: if the step takes as long, the "
     "input is not what it waits for.",
     floors=("service time of the slowest input stage: not measured here",),
-    explains=("capture.quality", "gaps.between"),
+    explains=("capture.quality", "gaps.between", "step.outlier", "step.periodic"),
 )
 
 

@@ -111,7 +111,7 @@ _ITEM: Final = Item(
     refute="Run once without writing: if the steps take as long, they wait for "
     "something else.",
     actions=_ACTIONS,
-    explains=("gaps.between",),
+    explains=("gaps.between", "step.outlier", "step.periodic"),
 )
 
 
