@@ -64,6 +64,9 @@ def test_the_same_store_asked_when_a_batch_is_due_does(judged: Any) -> None:
     assert "`from_store` (tensorflow_program.py:33)" in found.headline.text
     (one,) = (it for it in found.findings if it.id == "input.bound")
     assert one.saving_ms.low <= took - ahead <= one.saving_ms.high
+    # It sleeps: nothing of it is to be rewritten, and a prefetch hides it.
+    assert ".prefetch(" in (one.actions[0].code or "")
+    assert not any("lock" in action.text for action in one.actions)
 
 
 def test_what_a_debug_callback_calls_is_said_once(judged: Any) -> None:

@@ -157,6 +157,23 @@ def test_a_function_behind_an_op_is_named_where_it_is_what_a_step_waits_for(
     assert "interpreter's lock" in finding.actions[0].text
 
 
+@pytest.mark.parametrize(
+    ("waiting", "advice"),
+    [
+        (24.0, "interpreter's lock"),
+        # Who waits for a store holds no lock, and may be asked ahead and in parallel.
+        (25.0, "Transform in parallel and fetch ahead"),
+        (None, "interpreter's lock"),
+    ],
+)
+def test_python_that_waits_is_not_to_be_replaced(
+    signals_of: Any, shares: Any, waiting: float | None, advice: str
+) -> None:
+    elements = PythonElements(90.0, None, waiting=waiting)
+    signals = signals_of(shares(input=3.0), {python_elements: {"vm": elements}})
+    assert advice in evaluate(signals, THRESHOLDS).actions[0].text
+
+
 def test_python_behind_ops_is_told_by_what_called_it() -> None:
     """Ops run on threads of the framework, functions on threads as Python has them."""
     called = "/opt/lib/python3.12/site-packages/tf/script_ops.py"

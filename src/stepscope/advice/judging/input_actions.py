@@ -123,8 +123,8 @@ NATIVE: Final = (
         cause="fetch",
         framework="TensorFlow",
         text="Replace Python in the pipeline by ops of the framework, or run it once, "
-        "before training, and read what it made: it holds the interpreter's lock, so "
-        "calls in parallel take turns.",
+        "before training, and read what it made: while it computes it holds the "
+        "interpreter's lock, so that calls in parallel take turns.",
     ),
 )
 #: Where Python makes them for a dataset of Keras, which can hand it to processes.

@@ -64,8 +64,8 @@ _ACTIONS: Final = (
     Action(
         cause="native_code",
         framework="any",
-        text="Replace Python in the pipeline by ops of the framework: it holds the "
-        "interpreter's lock.",
+        text="Replace Python in the pipeline by ops of the framework: while it "
+        "computes it holds the interpreter's lock.",
     ),
     Action(
         cause="cache",

@@ -23,6 +23,9 @@ _PYTHON: Final = frozenset({"Generator", "GeneratorDatasetOp", "PyFunc"})
 #: A stage or practice that takes this share of a batch's time is worth its change.
 _MUCH: Final = 30.0
 _PYTHON_MUCH: Final = 20.0
+#: A function that waits for this share of its time holds no lock then. Between two
+#: looks at clocks it is not known when a thread worked, so it waits for longer.
+_WAITS: Final = 25.0
 #: What is done after the prefetch is no matter below this share.
 _LATE: Final = 5.0
 #: A function that is called so often per batch, and works so briefly, is mostly calls.
@@ -71,8 +74,13 @@ def _were_ready(stages: Sequence[Stage]) -> bool:
 
 
 def _is_python(share: Mapping[str, float], python: PythonElements | None) -> bool:
-    """Return whether functions of Python make the elements."""
+    """Return whether functions of Python that compute make the elements.
+
+    One that waits for a store lets others run meanwhile, in parallel and ahead.
+    """
     inside = 0.0 if python is None else python.percent
+    if python is not None and (python.waiting or 0.0) >= _WAITS:
+        return False
     stages = sum(share.get(it, 0.0) for it in _PYTHON)
     return max(inside, stages) >= _PYTHON_MUCH
 

@@ -8,6 +8,7 @@ from stepscope.advice.finding import Part
 from stepscope.advice.signals.signal import signal
 from stepscope.derive.columns.arrays import handles, ints, picked
 from stepscope.derive.host.called_below import called_most
+from stepscope.derive.host.core_time import core_time
 from stepscope.derive.host.function_frames import function_frames
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.step_time.host_classes import host_classes
@@ -37,14 +38,17 @@ class PythonElements(Frozen, frozen=True):
         function: The program's function that was seen most within them; None where
             none was seen. It has no share: brief calls are seldom found by a look.
         of_keras: Whether a `PyDataset` of Keras calls it, which has workers of its own.
+        waiting: In how much of that time no thread of the program wanted a core: then
+            the function waits, and holds no lock; None where no clock tells.
     """
 
     percent: float
     function: Part | None
     of_keras: bool = False
+    waiting: float | None = None
 
 
-@signal(function_frames, host_classes)
+@signal(function_frames, host_classes, core_time)
 def python_elements(profile: ProfileData, _: Thresholds) -> dict[str, PythonElements]:
     """Return what is known of such ops, of the hosts that wait for a batch."""
     found = {}
@@ -65,11 +69,26 @@ def python_elements(profile: ProfileData, _: Thresholds) -> dict[str, PythonElem
                 ints(events, "start_ps")[rows], ints(events, "dur_ps")[rows]
             )
             waits = classes.input_wait
+            called = spans & waits
             found[host] = PythonElements(
-                100 * (spans & waits).length_ps / waits.length_ps,
+                100 * called.length_ps / waits.length_ps,
                 *_function(profile, host),
+                waiting=_waiting(profile, host, called),
             )
     return found
+
+
+def _waiting(profile: ProfileData, host: str, spans: Spans) -> float | None:
+    """Return in how much of a set no thread wanted a core, in percent."""
+    clocks = profile.derived(host, core_time)
+    if isinstance(clocks, Unavailable):
+        return None
+    every = [*clocks.threads.values(), *clocks.rest.values()]
+    known = spans & Spans.union_of(time.seen for time in every)
+    if not len(known) or 2 * known.length_ps < spans.length_ps:
+        return None
+    awake = Spans.union_of(time.awake for time in every)
+    return 100 * (known - awake).length_ps / known.length_ps
 
 
 def _function(profile: ProfileData, host: str) -> tuple[Part | None, bool]:
