@@ -8,6 +8,11 @@ import pytest
 from tests.support.traces.training import KERNELS, Recorder, findings, on_host
 from tests.support.traces.waiting import core_time
 
+from stepscope.advice.rules.waiting.host_work import evaluate
+from stepscope.advice.signals.shares import NamedTime
+from stepscope.report.words.findings import headline
+from stepscope.thresholds import THRESHOLDS
+
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
 
@@ -135,3 +140,15 @@ def test_on_a_host_alone_what_it_calls_decides(
     told = facts(found)
     shares = [told[name] or 0.0 for name in ("own_lines", "one_by_one", "in_libraries")]
     assert sum(shares) == pytest.approx(100)
+
+
+def test_what_most_of_the_function_is_stands_between_commas(
+    signals_of: Any, shares: Any
+) -> None:
+    part = NamedTime(
+        *("host_compute", "inside", "augment", "warp", "augment", "data/images.py", 41),
+        time_ps=66_000_000_000,
+    )
+    found = evaluate(signals_of(shares(host_compute=5.7, names=[part])), THRESHOLDS)
+    said = "`augment` (images.py:41), most of it in `warp`, holds 55.0 % of the step"
+    assert headline(found).startswith(said)

@@ -220,6 +220,7 @@ def _known(finding: Finding, words: Words) -> dict[str, _Told]:
         if finding.pattern is not None and finding.pattern.kind == "bursts"
         else None,
         "named": part_words(finding.parts[0]) if finding.parts else None,
+        "subject": _subject(finding.parts[0]) if finding.parts else None,
         "detail": finding.parts[0].detail if finding.parts else None,
         "function": _function(finding.parts),
         "worker_function": _function(finding.workers),
@@ -266,6 +267,17 @@ def _function(parts: tuple[Part, ...]) -> str | None:
         return None
     detail = parts[0].detail if parts[0].lines else None
     return part_words(msgspec.structs.replace(parts[0], detail=detail))
+
+
+def _subject(part: Part) -> str:
+    """Write a part that a verb follows: what is said of most of it is put in commas."""
+    name = part_words(part)
+    return f"{name}," if name != part_words(_bare(part)) else name
+
+
+def _bare(part: Part) -> Part:
+    """Return a part without what most of it is."""
+    return part if part.lines else msgspec.structs.replace(part, detail=None)
 
 
 def _elsewhere(part: Part) -> str:

@@ -92,11 +92,11 @@ _OWNED: Final = Owned(
 _NAMED: Final = (
     *WAITING_LEAD,
     (
-        "{named} holds {named_share} of the step; work on the host takes "
+        "{subject} holds {named_share} of the step; work on the host takes "
         "{beside_device} in all, {ms_per_step} a step."
     ),
-    "{named} takes {alone_share} of the step, in which no op of a model runs.",
-    "{named} holds {leading_share} of the step, with all that it calls.",
+    "{subject} takes {alone_share} of the step, in which no op of a model runs.",
+    "{subject} holds {leading_share} of the step, with all that it calls.",
     "{title}: {share_percent} of the time, {ms_per_step} a step.",
     "{title}: {share_percent} of the time.",
 )
