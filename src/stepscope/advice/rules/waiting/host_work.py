@@ -201,7 +201,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     if found.status == "fail" and shares.system_calls_lead():
         return msgspec.structs.replace(found, actions=(ONCE,))
     if found.status == "fail":
-        found = _by_its_way(found, signals, shares)
+        found = _by_its_way(found, signals, shares, fault)
     if fault is None or found.status != "fail":
         return msgspec.structs.replace(found, actions=sized(found.actions, signals))
     if found.saving_ms is None:
@@ -210,11 +210,16 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     return _of_one_function(found, fault, shares, signals, thresholds)
 
 
-def _by_its_way(found: Finding, signals: Signals, shares: StepShares) -> Finding:
+def _by_its_way(
+    found: Finding, signals: Signals, shares: StepShares, fault: HostFunction | None
+) -> Finding:
     """Advise what fits the way in which the named function spends its time."""
     part = found.parts[0] if found.parts else None
     ways = signals.of(function_ways).get(shares.host)
-    way = None if ways is None or part is None else ways.of(part, shares.device)
+    if ways is None or part is None:
+        return found
+    alone = None if fault is None else fault.alone
+    way = ways.of(part, shares.device, only=alone)
     if way is None:
         return found
     fitting = _fitting_ways(way)

@@ -80,7 +80,9 @@ class FunctionWays(Frozen, frozen=True, dict=True):
     waits: Spans | None
     ops: Spans
 
-    def of(self, part: Part, device: int | None) -> Way | None:
+    def of(
+        self, part: Part, device: int | None, *, only: Spans | None = None
+    ) -> Way | None:
         """Return how a function spends the time for which a device or a host waits.
 
         None where it is no function, or no line, or was seen too seldom.
@@ -88,6 +90,7 @@ class FunctionWays(Frozen, frozen=True, dict=True):
         Args:
             part: It.
             device: The device; None for a host without any.
+            only: When the part counts, if not whenever it ran.
         """
         frames = self.frames
         kinds = [
@@ -102,6 +105,7 @@ class FunctionWays(Frozen, frozen=True, dict=True):
         if part.lines is not None:
             ran = ran & self._at_lines(kinds, *part.lines)
         ran = ran & self.work.get(device, Spans.empty())
+        ran = ran if only is None else ran & only
         looks = ran.length_ps * (frames.hz or 0.0) / PS_PER_S
         if not len(ran) or (frames.hz is not None and looks < FEW_LOOKS):
             return None
