@@ -45,9 +45,19 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Names that stand for something in the texts of every rule.
-NAMES = {"passed", "named", "detail", "function", "bursts", *Finding.__struct_fields__}
+NAMES = {
+    "passed",
+    "named",
+    "subject",
+    "detail",
+    "function",
+    "bursts",
+    *Finding.__struct_fields__,
+}
 #: Of a part that waits, and of what another thread is in meanwhile.
 NAMES |= {"sleeper", "elsewhere", "worker_function"}
+#: Of the largest part, before a verb.
+NAMES |= {"subject"}
 #: PyTorch's allocator takes memory.
 TAKEN = ("main", "[memory]", 5.0, 0.0, {"Bytes": 8, "Addr": 1, "Device Type": 0})
 #: A pipeline makes a batch for each step.

@@ -5,9 +5,12 @@ Two of them step every 10 ms: work, then an exchange that both leave after 9 ms.
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tests.support.traces import blueprint
 from tests.support.traces.judged import Judged
+from tests.support.traces.training import cores
 
 from stepscope.advice.engine import signals_of
 from stepscope.report.words.findings import headline
@@ -84,3 +87,61 @@ def test_work_that_is_now_this_ranks_and_now_the_others_is_nobodys_fault() -> No
     turns = [2_000, 8_000] * (STEPS // 2)
     found = judged(turns, turns[::-1])["multi.balance"]
     assert (found.status, found.note) == ("pass", "changing")
+
+
+def on_full_cores(
+    *, pressed: float = 25.0, busy: float = 98.0, extra: str | None = None
+) -> Judged:
+    """Rank 1 takes 0.8 ms longer, in each step of 10 ms, than rank 0.
+
+    Args:
+        pressed: For how much of the time threads wait for a core, in percent.
+        busy: How busy each of the two cores is, in percent.
+        extra: What rank 1 alone does for that time; None where it runs the same op.
+    """
+    used = {"CPU pressure (percent)": pressed, "process CPU (percent)": busy}
+    ranks = []
+    for number, more_us in enumerate((0, 800)):
+        lines: list[blueprint.Line] = list(cores(2, busy=busy, **used))
+        for step in range(STEPS):
+            begin = 100 + PERIOD_US * step
+            work = 4_000 if extra else 4_000 + more_us
+            end = begin + 4_000 + more_us
+            lines += [
+                ("main", "train", begin, 9_500, {"_r": 1, "step_num": step}),
+                ("main", "aten::mm", begin, work),
+                ("pool", "gloo:all_reduce", end, begin + 9_000 - end),
+            ]
+            if extra and more_us:
+                lines.append(("main", extra, begin + 4_000, more_us))
+        ranks.append(blueprint.trace(lines, host=f"rank{number}"))
+    return Judged(signals_of(blueprint.profile(*ranks), THRESHOLDS))
+
+
+def test_who_has_no_more_to_do_and_waits_for_a_core_is_not_blamed() -> None:
+    found = on_full_cores()["allreduce.arrival"]
+    assert (found.status, found.severity, found.note) == ("fail", "info", "cores")
+    assert found.share_percent == pytest.approx(8.0, abs=0.1)
+    said = headline(found)
+    assert "The others wait for rank1, 800 µs a step, and it runs the same ops" in said
+    assert "for 25.0 % of the time threads wait for one" in said
+    assert found.actions[0].cause == "cores"
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        # Threads wait for a core in less time than the others wait for the rank.
+        {"pressed": 7.0},
+        # A core is free.
+        {"busy": 60.0},
+        # It runs an op, or a function, that the other does not.
+        {"extra": "aten::sort"},
+        {"extra": "/app/train.py(12): tokenise"},
+    ],
+    ids=["hardly any wait", "free cores", "an op more", "a function more"],
+)
+def test_who_has_more_to_do_or_a_core_to_itself_is(how: dict[str, Any]) -> None:
+    found = on_full_cores(**how)["allreduce.arrival"]
+    assert (found.status, found.severity, found.note) == ("fail", "warn", None)
+    assert "what the last worker does longer" in found.actions[0].text
