@@ -1,20 +1,51 @@
-"""What the worker with most work does more of than the others."""
+"""What the worker with most work does more of than the others, or lacks."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
 import numpy as np
 
+from stepscope.advice.finding import Action, Fact
+from stepscope.advice.signals.running.processors import processor_signals
+from stepscope.advice.signals.several.worker_ops import worker_ops
 from stepscope.advice.signals.several.workers import HOST_WORK
+from stepscope.advice.signals.shares import account_signals
 from stepscope.derive.step_time.owners import OWNERS
+from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
-    from stepscope.advice.signals.shares import AccountSignals, StepShares
+    from collections.abc import Sequence
 
-__all__ = ["most_of_excess"]
+    from stepscope.advice.finding import Finding
+    from stepscope.advice.signals.several.workers import WorkerSignals
+    from stepscope.advice.signals.shares import AccountSignals, StepShares
+    from stepscope.advice.signals.signal import Signal, Signals
+    from stepscope.thresholds import Thresholds
+
+__all__ = ["CORE_READS", "FOR_CORES", "most_of_excess", "without_a_core"]
+
+#: The signals that `without_a_core` asks for.
+CORE_READS: Final[tuple[Signal[Any], ...]] = (
+    *(account_signals, processor_signals, worker_ops),
+)
+#: Where no worker has more to do, and the cores of its machine are in use.
+FOR_CORES: Final = (
+    Action(
+        cause="cores",
+        framework="any",
+        text="Let fewer threads and workers share the cores, or give each worker cores "
+        "of its own: whose turn it is decides who comes late.",
+        code="taskset --cpu-list 0-3 …  # and OMP_NUM_THREADS=4",
+    ),
+)
+_CORES: Final = "waiting_for_cores"
+#: Who runs so small a part of ops that the others do not run has no more to do.
+_ALIKE: Final = 1.0
 
 _OWNERS: Final = frozenset(one.name for one in OWNERS if one.category in HOST_WORK)
 #: The part of the excess that a name has to hold.
@@ -56,3 +87,70 @@ def _named_ms(shares: StepShares) -> dict[str, float]:
             found[one.name] += one.time_ps
     steps = len(shares.window_ps)
     return {name: ps / PS_PER_MS / steps for name, ps in found.items()}
+
+
+def without_a_core(
+    finding: Finding,
+    signals: Signals,
+    thresholds: Thresholds,
+    found: WorkerSignals,
+    workers: Sequence[str],
+) -> Finding:
+    """Make a failing finding a note where workers only lack a core.
+
+    In another run it may be another one of them that is late.
+
+    Args:
+        finding: What was found.
+        signals: The signals of the profile.
+        thresholds: The numbers that verdicts depend on.
+        found: The workers of the run.
+        workers: Those that come late, or have more to do.
+    """
+    excess = [one.excess_ps or 0 for one in found.steps if one.busiest in workers]
+    mean_ms = sum(excess) / max(len(found.steps), 1) / PS_PER_MS
+    # Whoever waits for its batch is late by no work of its own.
+    failed = finding.status == "fail" and 2 * mean_ms >= (finding.ms_per_step or 0.0)
+    waits = [_for_cores(signals, thresholds, one, mean_ms) for one in workers]
+    known = [one for one in waits if one is not None]
+    waiting = min(known) if failed and known and len(known) == len(waits) else None
+    enough = waiting is not None and waiting >= (finding.share_percent or 0.0)
+    facts = (
+        *finding.facts,
+        Fact(name=_CORES, value=waiting if enough else None, unit="percent"),
+    )
+    if not enough:
+        return msgspec.structs.replace(finding, facts=facts)
+    return msgspec.structs.replace(
+        finding,
+        severity="info",
+        note="cores",
+        because=("cores",),
+        facts=facts,
+        actions=FOR_CORES,
+    )
+
+
+def _for_cores(
+    signals: Signals, thresholds: Thresholds, worker: str, excess_ms: float
+) -> float | None:
+    """Return in how much of the time threads wait for a core where a worker is.
+
+    None where a core need not be what it lacks: where it has work that the others do
+    not have, by the ops that it runs or by what its time is named, or where cores of
+    its machine are free.
+    """
+    hosts, accounted = signals.of(processor_signals), signals.of(account_signals)
+    if isinstance(hosts, Unavailable) or isinstance(accounted, Unavailable):
+        return None
+    cores = hosts.get(worker)
+    if cores is None or not cores.are_full(thresholds):
+        return None
+    ops = signals.of(worker_ops)
+    more = ops.beyond_others(worker)
+    if more is None or more > _ALIKE:
+        return None
+    more_of = most_of_excess(accounted, worker, excess_ms)
+    if more_of is not None and not ops.runs_op(worker, more_of):
+        return None
+    return math.fsum(cores.waiting_percent) / max(len(cores.waiting_percent), 1)

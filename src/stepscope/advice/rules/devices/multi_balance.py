@@ -16,7 +16,12 @@ from stepscope.advice.judging.compared import (
     most_often,
     workers_of,
 )
-from stepscope.advice.judging.excess import most_of_excess
+from stepscope.advice.judging.excess import (
+    CORE_READS,
+    FOR_CORES,
+    most_of_excess,
+    without_a_core,
+)
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.replaying.change import Levelled
 from stepscope.advice.signals.shares import account_signals
@@ -82,6 +87,17 @@ _WORDS: Final = Words(
             ),
             ("{pattern}",),
         ),
+        ("fail", "cores"): (
+            (
+                (
+                    "{ms_per_step} more work a step falls to {named} than to the "
+                    "median of the others, in the same ops, as often: the cores of its "
+                    "machine are in use, and for {waiting_for_cores} of the time "
+                    "threads wait for one."
+                ),
+            ),
+            ("{pattern}",),
+        ),
         ("pass", "changing"): (
             (
                 (
@@ -91,7 +107,10 @@ _WORDS: Final = Words(
             ),
         ),
     },
-    causes={"excess": "work beyond the median of the others"},
+    causes={
+        "excess": "work beyond the median of the others",
+        "cores": "threads wait for a core on its machine",
+    },
 )
 _ITEM: Final = Item(
     id="multi.balance",
@@ -156,7 +175,8 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
             facts=finding.facts,
             inputs=finding.inputs,
         )
-    return finding
+    late = () if busiest is None else (busiest,)
+    return without_a_core(finding, signals, thresholds, found, late)
 
 
 def changes(signals: Signals, _: Thresholds) -> tuple[Change, ...]:
@@ -189,4 +209,6 @@ _PIPELINE: Final = Unavailable(
     "they do different work.",
     remedy="Nothing to do.",
 )
-RULE: Final = Rule(_ITEM, evaluate, (*COMPARED_READS, account_signals), changes)
+RULE: Final = Rule(
+    _ITEM, evaluate, (*COMPARED_READS, *CORE_READS), changes, advises=FOR_CORES
+)
