@@ -18,7 +18,7 @@ import polars as pl
 from stepscope.derive.account.off_core import lasting, off_core, together
 from stepscope.derive.account.places import marker_names
 from stepscope.derive.columns.arrays import handles
-from stepscope.derive.host.function_purposes import FunctionPurpose
+from stepscope.derive.host.function_purposes import FunctionPurpose, idle_waits
 from stepscope.derive.host.program_types import of_the_program
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import SYSTEM_CLASSES, EventFlag, HostClass
@@ -203,6 +203,7 @@ class HostStates(Frozen, frozen=True):
         between: Where no step's own work goes on.
         dense: Where ops or launches begin in quick succession on the step threads.
         told: Row of tracks → what functions and ranges of the user tell.
+        awaiting: Where a function waits for another thread, and none works.
         off_core: Row of tracks → where the thread had no core.
     """
 
@@ -214,6 +215,7 @@ class HostStates(Frozen, frozen=True):
     between: Spans
     dense: Spans
     told: dict[int, _Told]
+    awaiting: Spans
     off_core: dict[int, Spans]
 
     def programs(self) -> tuple[int, ...]:
@@ -303,7 +305,7 @@ class HostStates(Frozen, frozen=True):
         # a long op that launches at its end is the op's own. Few stretches are that
         # long, so that they are found first.
         dense = within & self.dense
-        long = told.named - dense
+        long = told.named - dense - self.awaiting
         silent = _without(long, state, (*_LAUNCHES, *_WAITING))
         swift = dense if active is None else dense & active
         swift = swift - lasting(away)
@@ -343,6 +345,7 @@ class HostStates(Frozen, frozen=True):
                 state(HostCode.SYNC)
                 | state(HostCode.SYSTEM_WAIT)
                 | told.waiting
+                | (told.named & self.awaiting)
                 | away,
             ),
             ("between", self.between),
@@ -425,10 +428,12 @@ def host_states(
     rows_of = host_classes.rows
     types = handles(events, "type")
     functions: dict[int, _Told] = {}
+    awaiting = Spans.empty()
     if not isinstance(function_frames, Unavailable) and not isinstance(
         function_purposes, Unavailable
     ):
         functions = _by_track(function_frames, function_purposes)
+        awaiting = idle_waits(function_frames, function_purposes)
     calling = rows_of.having(types, of_the_program(event_types, event_kinds))
     threads, program = _threads(tracks, calling, host_classes, functions)
     notes = _notes(tracks, calling, host_classes)
@@ -471,6 +476,7 @@ def host_states(
             rows_of, threads, host_classes.code, most_ps=long_stretch_ps(latency_ps)
         ),
         told=told,
+        awaiting=awaiting,
         off_core=off_core(tracks, events, event_types, rows_of=rows_of),
     )
 

@@ -18,6 +18,7 @@ from stepscope.formats.xplane.tables.iterators import iterators
 from stepscope.formats.xplane.tables.launches import launches
 from stepscope.formats.xplane.tables.missing_devices import why_no_activity
 from stepscope.formats.xplane.tables.parameters import parameters
+from stepscope.formats.xplane.tables.program_runs import program_runs
 from stepscope.formats.xplane.tables.programs import read_programs
 from stepscope.formats.xplane.tables.quality import quality
 from stepscope.rundir import is_spool
@@ -63,8 +64,9 @@ def read_timeline(source: HostFiles) -> TraceData:
 
 
 def _trace(recording: Recording) -> TraceData:
-    activity = once(partial(collect_activity, recording))
-    calls = once(partial(launches, recording))
+    runs = once(partial(program_runs, recording))
+    activity = once(lambda: collect_activity(recording, runs()))
+    calls = once(lambda: launches(recording, runs()))
     programs = once(partial(read_programs, recording))
     return TraceData(
         recording.host,
