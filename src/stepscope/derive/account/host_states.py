@@ -155,6 +155,14 @@ _WRITES: Final = Pattern(r"(?:^|\.)(?:save_|write_)checkpoint\w*$")
 _WRITING: Final = (FunctionPurpose.CHECKPOINT, FunctionPurpose.SUMMARY)
 
 
+def _of_functions(
+    frames: FunctionFrames | Unavailable, purposes: FunctionPurposes | Unavailable
+) -> tuple[dict[int, _Told], Spans]:
+    if isinstance(frames, Unavailable) or isinstance(purposes, Unavailable):
+        return {}, Spans.empty()
+    return _by_track(frames, purposes), idle_waits(frames, purposes)
+
+
 def _by_track(frames: FunctionFrames, purposes: FunctionPurposes) -> dict[int, _Told]:
     fetching = purposes.purpose == FunctionPurpose.INPUT
     fetching |= _are_named(frames, _FETCHES)
@@ -162,12 +170,12 @@ def _by_track(frames: FunctionFrames, purposes: FunctionPurposes) -> dict[int, _
     found = {}
     for track in np.unique(frames.track).tolist():
         mine = frames.track == track
-        waits = _runs(frames, mine & (purposes.purpose == FunctionPurpose.SYNC))
-        calls = _runs(frames, mine & (purposes.purpose == FunctionPurpose.CALL))
+        waits = frames.spans(mine & (purposes.purpose == FunctionPurpose.SYNC))
+        calls = frames.spans(mine & (purposes.purpose == FunctionPurpose.CALL))
         found[track] = _Told(
-            _runs(frames, mine) - waits - calls,
-            _runs(frames, mine & fetching),
-            _runs(frames, mine & writing),
+            frames.spans(mine) - waits - calls,
+            frames.spans(mine & fetching),
+            frames.spans(mine & writing),
             waits,
             calls,
         )
@@ -180,11 +188,6 @@ def _are_named(frames: FunctionFrames, pattern: Pattern[str]) -> NDArray[np.bool
     ]
     found: NDArray[np.bool_] = np.isin(frames.type, wanted)
     return found
-
-
-def _runs(frames: FunctionFrames, chosen: NDArray[np.bool_]) -> Spans:
-    starts = frames.start_ps[chosen]
-    return Spans.from_events(starts, frames.end_ps[chosen] - starts)
 
 
 class HostStates(Frozen, frozen=True):
@@ -427,13 +430,7 @@ def host_states(
     """
     rows_of = host_classes.rows
     types = handles(events, "type")
-    functions: dict[int, _Told] = {}
-    awaiting = Spans.empty()
-    if not isinstance(function_frames, Unavailable) and not isinstance(
-        function_purposes, Unavailable
-    ):
-        functions = _by_track(function_frames, function_purposes)
-        awaiting = idle_waits(function_frames, function_purposes)
+    functions, awaiting = _of_functions(function_frames, function_purposes)
     calling = rows_of.having(types, of_the_program(event_types, event_kinds))
     threads, program = _threads(tracks, calling, host_classes, functions)
     notes = _notes(tracks, calling, host_classes)

@@ -171,14 +171,9 @@ def idle_waits(frames: FunctionFrames, purposes: FunctionPurposes) -> Spans:
     waiting, working = [], []
     for track in np.unique(frames.track).tolist():
         mine = frames.track == track
-        waiting.append(_runs(frames, mine & awaits))
-        working.append(_runs(frames, mine) - waiting[-1])
+        waiting.append(frames.spans(mine & awaits))
+        working.append(frames.spans(mine) - waiting[-1])
     return Spans.union_of(waiting) - Spans.union_of(working)
-
-
-def _runs(frames: FunctionFrames, chosen: NDArray[np.bool_]) -> Spans:
-    starts = frames.start_ps[chosen]
-    return Spans.from_events(starts, frames.end_ps[chosen] - starts)
 
 
 def _levels(parent: NDArray[np.int32]) -> list[NDArray[np.int64]]:
