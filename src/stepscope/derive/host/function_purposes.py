@@ -27,6 +27,7 @@ __all__ = [
     "FunctionPurposes",
     "function_purposes",
     "idle_waits",
+    "is_wait",
 ]
 
 
@@ -153,6 +154,11 @@ def function_purposes(*, function_frames: FunctionFrames) -> FunctionPurposes:
         above = frames.parent[level]
         purpose[level] = np.where(purpose[above] > 0, purpose[above], purpose[level])
     return FunctionPurposes(purpose)
+
+
+def is_wait(name: FunctionName) -> bool:
+    """Return whether Python itself waits in a function for another thread."""
+    return _purpose(name) is FunctionPurpose.AWAIT
 
 
 def idle_waits(frames: FunctionFrames, purposes: FunctionPurposes) -> Spans:
