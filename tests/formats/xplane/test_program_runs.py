@@ -167,3 +167,36 @@ def test_the_host_says_why_a_core_waits_for_its_next_run(profile: Any) -> None:
     names = found.derived("vm", naming).parts(one, "host_compute", loads)
     assert {name.name for name, _ in names} == {"load"}
     assert charged.missing.keys().isdisjoint({"host_compute", "launch", "queued"})
+
+
+def test_a_run_that_ends_in_the_next_step_of_another_core_keeps_its_step(
+    profile: Any,
+) -> None:
+    """Two cores run 12 times 6 ms of waiting and 4 of computing, one 2 ms behind."""
+
+    def core(device: int, late: int) -> Any:
+        begins = [run * 10 * MS + late for run in range(12)]
+        ops = [
+            op
+            for at in begins
+            for op in (
+                event("%copy-done = f32[8] copy-done", at, 6 * MS),
+                *(event("%a = f32[8] add", at + k * MS, MS) for k in range(6, 10)),
+            )
+        ]
+        runs = [(k, at, at + 10 * MS) for k, at in enumerate(begins)]
+        return tpu(device, runs, *ops)
+
+    calls = [
+        queued(k, (2 * k + device) * MS // 5, device=device)
+        for k in range(12)
+        for device in (0, 1)
+    ]
+    found = profile(
+        core(0, 4 * MS),
+        core(1, 6 * MS),
+        plane("/host:CPU", line(ENQUEUING, "queue", *calls)),
+    )
+    steps = [step for step in found.tool("pod_viewer").steps if step.counted]
+    assert len(steps) >= 10
+    assert {step.start_skew_ms for step in steps} == {2.0}
