@@ -134,9 +134,8 @@ def kernel_work(
     stepped = judged.step_source is not None and not _is_null(table.rows["step_ps"])
     steps = 1
     if stepped:
-        every = present(profile.derived(judged.host, windows)).rows
-        unseen = pl.col("flags").list.contains("unrecorded")
-        steps = every.filter(~unseen).height
+        flags = present(profile.derived(judged.host, windows)).rows["flags"]
+        steps = len(flags) - int(flags.list.contains("unrecorded").sum())
     strings = profile.trace(judged.host).strings
     rows = _rows(table, classes, named, judged.device, steps, stepped=stepped)
     rows = rows.hstack(described(rows, classes.rows["shape"], strings))
@@ -150,7 +149,7 @@ def kernel_work(
         stepped=stepped,
         step_confidence=judged.step_confidence,
         step_ps=judged.total_ps // max(len(judged.window_ps), 1),
-        device_ps=int(rows.filter(~pl.col("collective"))["time_ps"].sum()),
+        device_ps=int(rows["time_ps"].filter(~rows["collective"]).sum()),
         rows=rows,
         shown=shown,
         tracks=_tracks(profile, judged.host, shown, rows),
@@ -161,10 +160,11 @@ def kernel_work(
 def _speedups(rows: pl.DataFrame) -> pl.Series:
     """Compare each kernel with those for 16 bit that do products of the same sizes."""
     told = rows.filter(pl.col("told") & ~pl.col("collective"))
-    narrow = (
-        told.filter((pl.col("precision") == "16") & pl.col("shape").is_not_null())
-        .group_by("shape")
-        .agg(narrow_ps=pl.col("time_ps").sum() / pl.col("count").sum())
+    told = told.filter((pl.col("precision") == "16") & pl.col("shape").is_not_null())
+    if not len(told):
+        return pl.Series("speedup", [None] * len(rows), dtype=pl.Float64)
+    narrow = told.group_by("shape").agg(
+        narrow_ps=pl.col("time_ps").sum() / pl.col("count").sum()
     )
     each = pl.col("time_ps") / pl.col("count")
     faster = pl.max_horizontal(each / pl.col("narrow_ps"), 1.0)
@@ -193,19 +193,18 @@ def _rows(
     silent = named.ops["evidence"].gather(op) == OpEvidence.NONE
     time = pl.col("step_ps" if stepped else "total_ps")
     names = mine["kernel_name"]
-    plain = {name: plain_name(name) for name in names.unique().to_list()}
+    plain_of = {name: plain_name(name) for name in names.unique().to_list()}
+    is_plain = {name: is_plain_kernel(name) for name in plain_of}
+    every = names.to_list()
     return (
         mine.with_columns(
-            kernel=names.replace_strict(plain, return_dtype=pl.String),
+            kernel=pl.Series([plain_of[name] for name in every], dtype=pl.String),
             full_name=names,
             op_type=named.ops["type"].gather(op),
             category=named.ops["category"].gather(op),
             silent=silent,
             collective=kinds == _COLLECTIVE,
-            plain=names.replace_strict(
-                {name: is_plain_kernel(name) for name in plain},
-                return_dtype=pl.Boolean,
-            ),
+            plain=pl.Series([is_plain[name] for name in every], dtype=pl.Boolean),
         )
         .select(
             "class",
