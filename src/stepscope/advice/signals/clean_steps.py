@@ -68,7 +68,7 @@ def clean_rows(
     where all steps are untypical.
     """
     window = ints(charged, "window")
-    rows = charged.hstack(windows.rows.select("open_end", "flags")[window])
+    rows = charged.hstack(windows.rows[["open_end", "flags"]][window])
     closed = rows.filter(~rows["open_end"])
     if not closed.height:
         return JudgedRows(rows, rows, closed=False)

@@ -130,7 +130,7 @@ def rates(rows: pl.DataFrame, costs: pl.DataFrame) -> pl.DataFrame:
     """
     if costs.is_empty():
         return pl.DataFrame(schema=RATES).clear(len(rows))
-    joined = rows.select(*_KEY, "total_ps").join(
+    joined = rows[[*_KEY, "total_ps"]].join(
         costs, on=_KEY, how="left", nulls_equal=True, maintain_order="left"
     )
     # What does not compute uses no unit, whatever that could do.

@@ -122,7 +122,7 @@ def activity_ops(
         for key in zip(ops["module"].to_list(), ops["name"].to_list(), strict=True)
     ]
     ops = ops.with_columns(pl.Series("group", group, dtype=pl.Int32))
-    return ActivityOps(found.op, ops.select(*OPS_SCHEMA), no_op)
+    return ActivityOps(found.op, ops[list(OPS_SCHEMA)], no_op)
 
 
 class _Found:

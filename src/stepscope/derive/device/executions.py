@@ -214,12 +214,12 @@ def _same_ops(device: pl.DataFrame, host: pl.DataFrame) -> NDArray[np.int32]:
     by_type: dict[tuple[str, str], int] = {}
     by_name: dict[str, int] = {}
     # There are as many ops as the program's author wrote, not as ran.
-    for row, (name, kind) in enumerate(host.select("name", "type").iter_rows()):
+    for row, (name, kind) in enumerate(host[["name", "type"]].iter_rows()):
         by_type.setdefault((name, kind), row)
         by_name.setdefault(name, row)
     same = (
         by_name.get(name, -2) if kind is None else by_type.get((name, kind), -2)
-        for name, kind in device.select("name", "type").iter_rows()
+        for name, kind in device[["name", "type"]].iter_rows()
     )
     return np.fromiter(same, np.int32, len(device))
 

@@ -213,7 +213,7 @@ def _occupancies(rows: pl.DataFrame) -> pl.DataFrame:
     blocks = ("block_x", "block_y", "block_z")
     found = []
     # One round per distinct launch shape of a kernel.
-    for vendor, *values in rows.select("vendor", *needed, *blocks).iter_rows():
+    for vendor, *values in rows[["vendor", *needed, *blocks]].iter_rows():
         limits = (
             None
             if vendor == "AMD" or None in values

@@ -172,7 +172,7 @@ class _Candidates:
             op = code + np.int32(self._count)
             self._found.append((rows.astype(np.int64, copy=False), op, ranks))
             self._count += len(named)
-            self.frames.append(named.select(*HOST_OPS))
+            self.frames.append(named[list(HOST_OPS)])
 
     def unnamed(self, rows: NDArray[np.int32]) -> NDArray[np.bool_]:
         """Return True where no rule has named an event yet."""

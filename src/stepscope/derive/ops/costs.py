@@ -123,7 +123,7 @@ def op_costs(
     groups = activity_ops.ops["group"].to_numpy()
     # All rows of a group have one module and one name.
     first: NDArray[np.int64] = np.unique(groups, return_index=True)[1][group]
-    named = activity_ops.ops.select("module", "name")[first]
+    named = activity_ops.ops[["module", "name"]][first]
     rates = _peak_rates(classes, precision, tensor_cores, device_peaks)
     peaks = _peaks(rates, class_totals, executions)
     costs = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -21,7 +22,7 @@ from stepscope.derive.device.activity_classes import activity_classes
 from stepscope.derive.device.attribution import OpEvidence, activity_ops
 from stepscope.derive.device.kernel_names import is_plain_kernel, plain_name
 from stepscope.derive.device.kernels import kernels
-from stepscope.derive.step_windows.windows import typical, windows
+from stepscope.derive.step_windows.windows import windows
 from stepscope.frozen import Frozen
 from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.unavailable import Unavailable, present
@@ -96,8 +97,9 @@ class KernelWork(Frozen, frozen=True, dict=True):
         """Return where some rows run in the typical step, the longest first."""
         if not len(chosen):
             return ()
-        wanted = pl.col("class").is_in(chosen["class"].implode())
-        longest = self.longest.filter(wanted).head(most)
+        wanted = set(chosen["class"].to_list())
+        longest = self.longest.iter_rows(named=True)
+        mine = (row for row in longest if row["class"] in wanted)
         host, _, device = self.label.rpartition(":")
         return tuple(
             Evidence(
@@ -110,7 +112,7 @@ class KernelWork(Frozen, frozen=True, dict=True):
                 if row["event"] in self.tracks
                 else (),
             )
-            for row in longest.iter_rows(named=True)
+            for row in islice(mine, most)
         )
 
 
@@ -230,8 +232,8 @@ def _shown(
     profile: ProfileData, judged: StepShares, classes: ActivityClasses
 ) -> pl.DataFrame:
     """Return what the device did in the judged step of median length."""
-    every = present(profile.derived(judged.host, windows)).rows
-    steps = typical(every).with_columns(dur=pl.col("end_ps") - pl.col("start_ps"))
+    steps = present(profile.derived(judged.host, windows)).measured
+    steps = steps.with_columns(dur=pl.col("end_ps") - pl.col("start_ps"))
     step = steps.sort("dur", "start_ps").row(len(steps) // 2, named=True)
     activity = present(profile.table(judged.host, "device_activity"))
     start = ints(activity, "start_ps")

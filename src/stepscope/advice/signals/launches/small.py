@@ -82,15 +82,15 @@ def small_kernels(
             if isinstance(placed, Unavailable) or not placed.has_steps
             else placed.rows.height
         )
-        rows = table.rows.select(
-            "device", "class", "kernel_name", "op_name", "count", "total_ps"
-        )
+        rows = table.rows[
+            ["device", "class", "kernel_name", "op_name", "count", "total_ps"]
+        ]
         if not isinstance(ops, Unavailable):
             # Of several programs that have the op, the one with most time counts.
             types: dict[tuple[Any, ...], str | None] = {}
-            for *key, kind in ops.rows.select("device", "name", "type").iter_rows():
+            for *key, kind in ops.rows[["device", "name", "type"]].iter_rows():
                 types.setdefault(tuple(key), kind)
-            keys = rows.select("device", "op_name").iter_rows()
+            keys = rows[["device", "op_name"]].iter_rows()
             found_types = [types.get(key) for key in keys]
             rows = rows.with_columns(pl.Series("type", found_types, dtype=pl.String))
         else:
