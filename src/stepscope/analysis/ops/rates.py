@@ -129,7 +129,7 @@ def rates(rows: pl.DataFrame, costs: pl.DataFrame) -> pl.DataFrame:
         costs: As `device_costs` or `host_costs` returns.
     """
     if costs.is_empty():
-        return pl.DataFrame(schema=RATES).clear(len(rows))
+        return pl.DataFrame(dict.fromkeys(RATES, [None] * len(rows)), schema=RATES)
     joined = rows[[*_KEY, "total_ps"]].join(
         costs, on=_KEY, how="left", nulls_equal=True, maintain_order="left"
     )
