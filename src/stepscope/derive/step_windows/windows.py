@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from stepscope.derive.steps.chosen import Steps
     from stepscope.trace.model import TraceData
 
-__all__ = ["WINDOW_ROWS", "Windows", "typical", "windows"]
+__all__ = ["WINDOW_ROWS", "Windows", "are_typical", "typical", "windows"]
 
 #: Columns of `Windows.rows`.
 WINDOW_ROWS: Final[dict[str, pl.DataType]] = {
