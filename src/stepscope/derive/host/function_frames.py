@@ -281,7 +281,7 @@ def sampled_threads(
     """
     kind = codes(tracks, "kind")
     thread = np.arange(len(kind), dtype=np.int32)
-    places = tracks.select("plane", "process", "id", "name").rows()
+    places = tracks[["plane", "process", "id", "name"]].rows()
     at: dict[tuple[str, int | None, int], int] = {}
     for track in np.flatnonzero(kind == _THREAD).tolist():
         at.setdefault(places[track][:3], track)
