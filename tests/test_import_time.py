@@ -27,7 +27,10 @@ SELDOM = [
     "statistics",
     "stepscope.advice.explanation",
     "stepscope.analysis.framework_op_stats.detail",
+    "stepscope.derive.steps.inferred",
+    "stepscope.derive.steps.stored_calls",
     "stepscope.derive.timeline.drawn_rows",
+    "stepscope.formats.hlo",
     "stepscope.formats.remote",
     "stepscope.report.to_json",
     "stepscope.report.to_table",
@@ -81,8 +84,9 @@ def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
     assert loaded_by(HELP.format(arguments=arguments)) == ""
 
 
-def test_a_report_loads_only_what_it_shows(repository: Path) -> None:
+@pytest.mark.parametrize("name", ["torch_train", "gpu/torch_healthy"])
+def test_a_report_loads_only_what_it_shows(repository: Path, name: str) -> None:
     """Of a small profile, a fifth of the time is that of loading modules."""
-    recorded = repository / "tests" / "data" / "torch_train"
+    recorded = repository / "tests" / "data" / name
     reported = f"from stepscope.cli import report; report.composed([{str(recorded)!r}])"
     assert loaded_by(reported, SELDOM) == ""

@@ -144,7 +144,7 @@ def test_what_repeats_surely_and_is_no_step_is_not_called_unsure(
 
 
 @pytest.mark.parametrize(
-    ("found", "said"), [(0.597, "confidence of 0.59, and 0.6"), (0.52, "of 0.52, and")]
+    ("found", "said"), [(0.597, "confidence is 0.59, and 0.6"), (0.52, "is 0.52, and")]
 )
 def test_a_confidence_that_is_too_small_is_not_rounded_to_what_is_needed(
     signals_of: Any, found: float, said: str

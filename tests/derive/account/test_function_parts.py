@@ -258,3 +258,17 @@ def test_a_function_without_a_name_is_a_part_of_the_one_that_it_stands_in() -> N
         ("Board.rank.<locals>.<lambda>", None, 40),
         ("train", None, 10),
     ]
+
+
+def test_a_wait_is_told_by_the_first_function_that_waits() -> None:
+    """Python's own functions wait by one another; what waits is `queue.get`."""
+    python = "/usr/lib/python3.12"
+    assert found(
+        [
+            ("main", "app/serve.py(1): serve", 0, 100),
+            ("main", "app/serve.py(3): next_request", 10, 80),
+            ("main", f"{python}/queue.py(154): get", 12, 76),
+            ("main", f"{python}/threading.py(323): wait", 12, 76),
+        ],
+        [(0, 100)],
+    )[0] == ("next_request", "get", 80)

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 import polars as pl
 from tests.support.traces import blueprint
 
+from stepscope.derive.device.activity_classes import activity_classes
+from stepscope.derive.device.attribution import activity_ops
+from stepscope.derive.device.executions import device_executions
 from stepscope.derive.ops.database import device_ops, host_ops
 from stepscope.trace.hlo_ops import HLO_OPS
 from stepscope.unavailable import Unavailable
@@ -160,6 +163,35 @@ def test_one_execution_that_works_for_two_devices_counts_on_each() -> None:
         ]
     )
     assert device_rows(trace, "device", "occurrences") == [(0, 1), (1, 1)]
+
+
+def test_each_class_of_activities_knows_the_row_of_its_op_and_device() -> None:
+    trace = blueprint.trace(
+        [
+            (GPU, "x", 0, 2, {"tf_op": "a:A"}),
+            (GPU, "y", 2, 2, {"tf_op": "a:A"}),
+            ("gpu:1/7", "x", 4, 2, {"tf_op": "a:A"}),
+            (GPU, "z", 6, 2, {"tf_op": "b:B"}),
+        ]
+    )
+    profile = blueprint.profile(trace)
+    classes = profile.derived("vm", activity_classes)
+    ops = profile.derived("vm", activity_ops)
+    found = profile.derived("vm", device_executions)
+    assert not isinstance(classes, Unavailable)
+    assert not isinstance(ops, Unavailable)
+    assert not isinstance(found, Unavailable)
+    rows = found.rows[found.of_class]
+    names = ops.ops["name"][classes.rows["op"]].to_list()
+    assert sorted(zip(rows["device"].to_list(), names, strict=True)) == [
+        (0, "a"),
+        (0, "a"),
+        (0, "b"),
+        (1, "a"),
+    ]
+    assert rows["group"].to_list() == ops.ops["group"][classes.rows["op"]].to_list()
+    # Nothing was launched: each op counts its commonest kernel.
+    assert found.rows["executions"].to_list() == [1, 1, 1]
 
 
 def test_every_unnamed_activity_is_an_execution() -> None:

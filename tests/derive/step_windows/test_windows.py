@@ -81,6 +81,15 @@ def test_statistics_use_closed_windows_and_the_open_one_only_if_it_is_alone() ->
     assert len(windows_of([train(0, 0, 8)]).measured) == 1
 
 
+def test_rows_of_other_tables_are_measured_by_their_window() -> None:
+    # The last of three windows is open, since nothing shows where it ends.
+    found = windows_of([train(k, 10 * k, 8) for k in range(3)])
+    rows = pl.DataFrame({"window": [2, 0, 1, 1], "row": [0, 1, 2, 3]})
+    assert found.measured_of(rows)["row"].to_list() == [1, 2, 3]
+    alone = windows_of([train(0, 0, 8)])
+    assert alone.measured_of(rows[1:2])["row"].to_list() == [1]
+
+
 def test_a_host_that_runs_ahead_hands_the_windows_to_the_device() -> None:
     found = windows_of(run_ahead())
     assert found.anchor == "device"

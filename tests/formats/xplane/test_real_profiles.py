@@ -327,6 +327,46 @@ def _of(activity: pl.DataFrame) -> list[int]:
 
 
 @pytest.mark.profiles
+def test_tpu_runs_come_from_the_calls_that_the_runtime_s_contexts_tell(
+    trace_of: Any, message_of: Any
+) -> None:
+    """Runs are matched by their ids; contexts, which are not read for it, agree."""
+    runs: dict[str, list[tuple[int, int]]] = {}
+    begins: dict[int, int] = {}
+    for plane, line, event, name, stats in plane_events(
+        message_of("tpu/tpu_inference_2")
+    ):
+        start = line.timestamp_ns * 1000 + event.offset_ps
+        if line.name == b"XLA Modules":
+            runs.setdefault(plane.name.decode()[-1], []).append((start, stats["_c"]))
+        elif name == "DoEnqueueProgram":
+            begins[stats["_p"]] = start
+    expected = {
+        int(device): [begins[context] for _, context in sorted(of_device)]
+        for device, of_device in runs.items()
+    }
+    trace = trace_of("tpu/tpu_inference_2")
+    launches = trace.table("launches")
+    assert len(launches) == len(begins) == sum(map(len, expected.values())) == 414
+    # The first run lasts 1 µs, and no op of it was recorded.
+    del expected[0][0]
+    called = launches.select("correlation", called="start_ps")
+    activity = trace.table("device_activity")
+    assert activity["correlation"].null_count() == 0
+    found = (
+        activity.group_by("device", "correlation")
+        .agg(pl.col("start_ps").min())
+        .sort("device", "start_ps")
+        .join(called, on="correlation", how="left", maintain_order="left")
+    )
+    origin = min(begins.values()) - launches["start_ps"].min()
+    assert {
+        device: [origin + at for at in part["called"]]
+        for (device,), part in found.partition_by("device", as_dict=True).items()
+    } == expected
+
+
+@pytest.mark.profiles
 def test_tpu_ops_lose_no_time_though_only_innermost_ones_count(trace_of: Any) -> None:
     trace = trace_of("tpu/tpu_inference_2")
     tracks = trace.table("tracks")

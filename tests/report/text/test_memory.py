@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import msgspec
 import polars as pl
-from tests.support.results.pages import host_loop, page, section
+from tests.support.results.pages import document_of, host_loop, page, section
 from tests.support.traces import blueprint
 from tests.support.traces.memory import Allocator, a3
 
+from stepscope.analysis.memory_profile.columns import LINE_ROWS
+from stepscope.report.page import plain_text
+from stepscope.report.text.memory import memories
 from stepscope.trace.allocations import ALLOCATIONS
+from stepscope.unavailable import Unavailable
 
 AT = ("peak", "at")
 MORE = "  more: stepscope show memory_profile PATH"
@@ -73,3 +78,28 @@ def test_more_memories_than_the_page_has_room_for_are_counted() -> None:
     # The fullest first.
     assert found[1].startswith("  pool 10 ")
     assert found[-2:] == ["  3 more", MORE]
+
+
+def test_devices_that_hold_the_same_are_written_once() -> None:
+    lines = []
+    for device in ("TPU_0", "TPU_1", "TPU_2"):
+        pool = Allocator(device, limit=1000)
+        pool.allocate(1, 1, 100)
+        lines += pool.lines
+    document = document_of(blueprint.trace(lines))
+    result = document.memory
+    assert not isinstance(result, Unavailable)
+
+    def holding(place: str) -> pl.DataFrame:
+        row = {"source": place, "allocation_bytes": 2048, "share_percent": 50.0}
+        return pl.DataFrame([row], schema=LINE_ROWS.dtypes())
+
+    held = {"TPU_0": "a.py:1 f", "TPU_1": "a.py:2 g", "TPU_2": "a.py:2 g"}
+    known = {
+        name: msgspec.structs.replace(memory, lines=holding(held[name]))
+        for name, memory in result.memories.items()
+    }
+    full = msgspec.structs.replace(result, memories=known)
+    text = plain_text(memories(msgspec.structs.replace(document, memory=full), 90))
+    assert "  TPU_0: 2.00 KiB, 50.0 %: a.py:1 f" in text
+    assert "  TPU_1 and 1 alike: 2.00 KiB, 50.0 %: a.py:2 g" in text

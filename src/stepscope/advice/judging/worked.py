@@ -76,7 +76,9 @@ class Worked(Frozen, frozen=True, eq=True):
     @property
     def foretold(self) -> pl.DataFrame:
         """Return the other rows."""
-        return self.rows.join(self.measured, on="class", how="anti")
+        if not self.narrowed:
+            return self.rows
+        return self.rows.filter(pl.col("speedup").is_null())
 
 
 def kernels_of(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from stepscope.derive.columns.arrays import ints
 from stepscope.derive.step_windows.flags import LEFT_OUT
 from stepscope.derive.steps.chosen import steps
 from stepscope.frozen import Frozen
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["JudgedRows", "StepBasis", "clean_rows", "step_basis"]
 
 #: Flags of windows that mark an untypical step.
-_UNTYPICAL = (*LEFT_OUT, "outlier", "cut")
+_UNTYPICAL = frozenset((*LEFT_OUT, "outlier", "cut"))
 
 
 class StepBasis(Frozen, frozen=True, eq=True):
@@ -66,18 +67,15 @@ def clean_rows(
     A single open step is used where there is no other, and untypical steps are used
     where all steps are untypical.
     """
-    flags = windows.rows.select("open_end", "flags").with_row_index("window")
-    rows = charged.join(
-        flags.with_columns(pl.col("window").cast(pl.Int32)), on="window", how="left"
-    )
-    closed = rows.filter(~pl.col("open_end"))
+    window = ints(charged, "window")
+    rows = charged.hstack(windows.rows[["open_end", "flags"]][window])
+    closed = rows.filter(~rows["open_end"])
     if not closed.height:
         return JudgedRows(rows, rows, closed=False)
-    untypical = pl.any_horizontal(
-        pl.col("flags").list.contains(one) for one in _UNTYPICAL
+    # Windows are few, and an expression over lists of texts takes long to begin.
+    usual = [_UNTYPICAL.isdisjoint(flags) for flags in closed["flags"].to_list()]
+    compiling = closed["compile_ps"].fill_null(0) * 100 > (
+        closed["window_ps"] * compile_percent
     )
-    compiling = pl.col("compile_ps").fill_null(0) * 100 > (
-        pl.col("window_ps") * compile_percent
-    )
-    typical = closed.filter(~untypical & ~compiling)
+    typical = closed.filter(pl.Series(usual, dtype=pl.Boolean) & ~compiling)
     return JudgedRows(typical if typical.height else closed, closed, closed=True)

@@ -120,7 +120,7 @@ def _capabilities(profile: ProfileData, host: str) -> list[tuple[int, int] | Non
     used = devices.filter(pl.col("activities") > 0)
     return [
         None if major is None else (major, minor or 0)
-        for major, minor in used.select("cc_major", "cc_minor").iter_rows()
+        for major, minor in used[["cc_major", "cc_minor"]].iter_rows()
     ]
 
 

@@ -331,9 +331,9 @@ def _largest(profile: ProfileData, kernels: _Kernels) -> tuple[Fact, ...]:
     # An op that encloses others, or none, says less than the kernel.
     silent = [
         evidence == OpEvidence.NONE or is_opaque_type(op_type or name)
-        for evidence, op_type, name in named.ops.select(
-            "evidence", "type", "name"
-        ).iter_rows()
+        for evidence, op_type, name in named.ops[
+            ["evidence", "type", "name"]
+        ].iter_rows()
     ]
     op, type_ = kernels.op[kernels.wide], kernels.type[kernels.wide]
     kernel = {one: plain_name(types["name"][one]) for one in np.unique(type_).tolist()}

@@ -19,10 +19,11 @@ from stepscope.derive.device.launch_facts import launch_facts
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.system_calls import SYSTEM_CALLS
 from stepscope.derive.step_time.owners import BUSY_OWNERS, IDLE_OWNERS, OWNERS, PLACES
-from stepscope.derive.step_windows.windows import typical, windows
+from stepscope.derive.step_windows.windows import windows
 from stepscope.derive.steps.chosen import steps
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
+from stepscope.trace.reading.nullable import filled
 from stepscope.unavailable import Unavailable, present
 
 if TYPE_CHECKING:
@@ -387,10 +388,9 @@ def account_signals(
             continue
         parts = profile.derived(host, account_parts)
         topics = profile.derived(host, idle_topics)
-        rows, between = (
-            frame.join(_measured(profile, host), on="window", how="semi")
-            for frame in (accounted.rows, accounted.between)
-        )
+        # An outlier is judged, too.
+        judged = present(profile.derived(host, windows))
+        rows, between = map(judged.measured_of, (accounted.rows, accounted.between))
         found += [
             _shares(
                 profile,
@@ -407,12 +407,6 @@ def account_signals(
     if not found:
         return reasons[0] if reasons else _NO_WINDOW
     return AccountSignals(tuple(found))
-
-
-def _measured(profile: ProfileData, host: str) -> pl.DataFrame:
-    """Return the windows that are judged: those that statistics use, outliers too."""
-    rows = present(profile.derived(host, windows)).rows.with_row_index("window")
-    return typical(rows).select(pl.col("window").cast(pl.Int32))
 
 
 def _shares(
@@ -527,8 +521,8 @@ def _placed(spans: Spans, instants: DeviceAccount) -> Iterator[tuple[str, Spans]
 
 
 def _times(rows: pl.DataFrame, owners: Iterable[str]) -> dict[str, tuple[int, ...]]:
-    known = rows.fill_null(0)
-    return {owner: tuple(known[f"{owner}_ps"].to_list()) for owner in owners}
+    columns = {owner: rows[f"{owner}_ps"] for owner in owners}
+    return {owner: tuple(filled(it, 0).tolist()) for owner, it in columns.items()}
 
 
 def _working(rows: pl.DataFrame) -> int:

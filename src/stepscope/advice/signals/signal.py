@@ -9,7 +9,9 @@ that is worked out from another declares that too, and is given its value.
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,7 +23,7 @@ __all__ = ["Signal", "Signals", "signal"]
 T = TypeVar("T")
 
 
-class Signal(NamedTuple, Generic[T]):
+class Signal(Frozen, Generic[T], frozen=True):
     """A group of numbers that rules may read.
 
     Attributes:

@@ -51,7 +51,7 @@ def top_annotations(profile: ProfileData, most: int) -> tuple[TopAnnotation, ...
     rows = annotation_rows(hosts, Settings(), busy=False)
     path: dict[int, frozenset[str]] = {}
     outermost = []
-    for number, parent, name in rows.select("id", "parent", "name").iter_rows():
+    for number, parent, name in rows[["id", "parent", "name"]].iter_rows():
         above = frozenset[str]() if parent is None else path[parent]
         path[number] = above | {name}
         outermost.append(name not in above)

@@ -101,8 +101,8 @@ def _peak(profile: ProfileData) -> tuple[float, float] | Unavailable:
                 why = one
         if isinstance(costs, Unavailable) or isinstance(ops, Unavailable):
             continue
-        rows = costs.select("device", "module", "name", "flops", "peak_flops").join(
-            ops.rows.select("device", "module", "name", "total_ps"),
+        rows = costs[["device", "module", "name", "flops", "peak_flops"]].join(
+            ops.rows[["device", "module", "name", "total_ps"]],
             on=["device", "module", "name"],
             nulls_equal=True,
         )

@@ -90,8 +90,11 @@ def _merged(
 ) -> pl.DataFrame:
     """Sum by op; what is unknown on one host or device is unknown in the sum."""
     frames = [pl.DataFrame(schema=COSTS)]
-    for host in profile.hosts:
-        found, rows = profile.derived(host, costs), profile.derived(host, ops)
+    of_host = {host: profile.derived(host, costs) for host in profile.hosts}
+    if all(isinstance(found, Unavailable) for found in of_host.values()):
+        return frames[0]
+    for host, found in of_host.items():
+        rows = profile.derived(host, ops)
         if isinstance(rows, Unavailable):
             continue
         told = rows.rows if isinstance(found, Unavailable) else found
@@ -125,7 +128,9 @@ def rates(rows: pl.DataFrame, costs: pl.DataFrame) -> pl.DataFrame:
         rows: With `module`, `name`, `total_ps`.
         costs: As `device_costs` or `host_costs` returns.
     """
-    joined = rows.select(*_KEY, "total_ps").join(
+    if costs.is_empty():
+        return pl.DataFrame(dict.fromkeys(RATES, [None] * len(rows)), schema=RATES)
+    joined = rows[[*_KEY, "total_ps"]].join(
         costs, on=_KEY, how="left", nulls_equal=True, maintain_order="left"
     )
     # What does not compute uses no unit, whatever that could do.

@@ -218,7 +218,7 @@ def _merged(frames: list[pl.DataFrame]) -> pl.DataFrame:
         pl.col("tensor_core_eligible").any(ignore_nulls=False),
         pl.col("host").unique().sort().alias("hosts"),
     )
-    return grouped.select(*MERGED_ROWS).sort(
+    return grouped[list(MERGED_ROWS)].sort(
         "self_ps", "name", "module", descending=[True, False, False]
     )
 

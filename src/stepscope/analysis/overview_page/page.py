@@ -49,7 +49,6 @@ from stepscope.derive.ops.placement import op_placement
 from stepscope.derive.phases.rules import PHASES
 from stepscope.derive.phases.totals import phases
 from stepscope.derive.step_time.host_classes import host_classes
-from stepscope.derive.step_windows.windows import typical
 from stepscope.derive.steps.chosen import step_candidates
 from stepscope.trace.quality import QualityNote
 from stepscope.unavailable import Missing, Unavailable
@@ -515,10 +514,7 @@ def _phases(
         found = run.derived(host.host, phases)
         if isinstance(found, Unavailable):
             return note.present("phases_ms", found)
-        numbered = host.windows.rows.with_columns(
-            pl.int_range(pl.len(), dtype=pl.Int32).alias("window")
-        )
-        frames.append(found.rows.join(typical(numbered), on="window", how="semi"))
+        frames.append(host.windows.measured_of(found.rows))
         seen |= found.seen
     rows = pl.concat(frames)
     times: dict[str, float | None] = {}

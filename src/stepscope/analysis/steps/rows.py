@@ -10,6 +10,7 @@ import polars as pl
 
 from stepscope.analysis.steps.asking import UNASKED, asks, may_hide_input
 from stepscope.derive.account.owned_time import account
+from stepscope.derive.columns.arrays import handles, ints, nullable
 from stepscope.derive.step_time.owners import BUSY_OWNERS, CATEGORIES, OWNERS
 from stepscope.derive.step_windows.windows import typical, windows
 from stepscope.derive.steps.chosen import steps
@@ -152,10 +153,9 @@ def _named_windows(
             marker=pl.lit(None, pl.String),
             batches=pl.lit(None, pl.Int64),
         )
-    known = steps.rows.with_row_index("step_row").select(
-        pl.col("step_row").cast(pl.Int32), "step", "name", "marker", "batches"
-    )
-    named = rows.join(known, on="step_row", how="left", maintain_order="left")
+    known = ("step", "name", "marker", "batches")
+    at = windows.rows["step_row"]
+    named = rows.with_columns(steps.rows[name].gather(at) for name in known)
     return named if marker is None else named.filter(pl.col("marker") == marker)
 
 
@@ -167,26 +167,25 @@ def _joined(
     Without a device of its own a row takes the longest time of its step.
     """
     rows = named.join(charged, on="window", how="inner", maintain_order="left_right")
-    if spans.is_empty():
-        return rows.with_columns(device_step_time_ps=pl.lit(None, pl.Int64))
-    longest = spans.group_by("step_row").agg(
-        pl.col("device_step_time_ps").max().alias("longest_ps")
+    return rows.with_columns(_device_times(rows, spans))
+
+
+def _device_times(rows: pl.DataFrame, spans: pl.DataFrame) -> pl.Series:
+    step, device = handles(rows, "step_row"), handles(rows, "device")
+    of_step, of_device = handles(spans, "step_row"), handles(spans, "device")
+    # Row and column of -1, of what is no step and no device, come last.
+    times = np.full(
+        [
+            2 + int(max(mine.max(initial=-1), theirs.max(initial=-1)))
+            for mine, theirs in ((step, of_step), (device, of_device))
+        ],
+        -1,
+        np.int64,
     )
-    return (
-        rows.join(
-            spans.select("step_row", "device", "device_step_time_ps"),
-            on=["step_row", "device"],
-            how="left",
-            maintain_order="left",
-        )
-        .join(longest, on="step_row", how="left", maintain_order="left")
-        .with_columns(
-            device_step_time_ps=pl.when(pl.col("device").is_null())
-            .then("longest_ps")
-            .otherwise("device_step_time_ps")
-        )
-        .drop("longest_ps")
-    )
+    times[of_step, of_device] = ints(spans, "device_step_time_ps")
+    times[:, -1] = times.max(axis=1)
+    found = times[step, device]
+    return nullable("device_step_time_ps", found, found >= 0)
 
 
 def present_categories(

@@ -492,7 +492,7 @@ def _overlapped(
     ]
     if not frames or len(frames) != len(hosts):
         return None
-    counted = rows.select("host", "window", "device")
+    counted = rows[["host", "window", "device"]]
     hidden = pl.concat(frames).join(counted, on=["host", "window", "device"])
     return _means(hidden.drop("host", "window", "device"))
 

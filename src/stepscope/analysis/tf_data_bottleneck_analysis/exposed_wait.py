@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import msgspec
-import polars as pl
 
 from stepscope.derive.account.owned_time import account
-from stepscope.derive.step_windows.windows import typical, windows
+from stepscope.derive.step_windows.windows import windows
 from stepscope.derive.steps.chosen import steps
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
@@ -52,10 +51,7 @@ def exposed_wait(profile: ProfileData, host: str) -> ExposedWait | Unavailable:
         return found if isinstance(found, Unavailable) else _NO_TIME
     if "input" in charged.missing:
         return charged.missing["input"]
-    numbered = step_windows.rows.with_columns(
-        pl.int_range(pl.len(), dtype=pl.Int32).alias("window")
-    )
-    judged = charged.rows.join(typical(numbered), on="window", how="semi")
+    judged = step_windows.measured_of(charged.rows)
     waited = int(judged["input_ps"].sum())
     whole = int(judged["window_ps"].sum())
     if not whole:

@@ -44,7 +44,7 @@ def host_threads(tracks: pl.DataFrame) -> dict[int, str]:
         pl.col("device").is_null(), pl.col("kind").is_in(["thread", "samples"])
     )
     found = {}
-    for row, kind, line, name in named.select("row", "kind", "id", "name").rows():
+    for row, kind, line, name in named[["row", "kind", "id", "name"]].rows():
         samples = SamplesLine.of(line, name) if kind == "samples" else None
         if kind == "thread":
             found[row] = name

@@ -20,6 +20,7 @@ import numpy as np
 
 from stepscope.derive.host.function_frames import BEGINNINGS
 from stepscope.derive.host.function_names import COMPREHENSIONS, is_nameless
+from stepscope.derive.host.function_purposes import is_wait
 from stepscope.derive.host.own_lines import own_lines
 from stepscope.derive.intervals.spans import Spans
 from stepscope.frozen import Frozen
@@ -228,9 +229,11 @@ class _Tree(Frozen, frozen=True, eq=True):
             is_loop &= _on_pythons_threads(frames, parent_path, types)
         calls: list[list[int]] = [[] for _ in range(count)]
         roots: list[int] = []
-        for number, above in enumerate(parent_path.tolist()):
-            (roots if above < 0 else calls[above]).append(number)
         named = [frames.names[kind] for kind in types.tolist()]
+        for number, above in enumerate(parent_path.tolist()):
+            # `queue.get` waits by `threading`'s functions: the first one says for what.
+            if above < 0 or not (is_wait(named[above]) and is_wait(named[number])):
+                (roots if above < 0 else calls[above]).append(number)
         nodes = tuple(
             _Node(
                 int(types[at]),

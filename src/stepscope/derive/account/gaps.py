@@ -27,9 +27,10 @@ if TYPE_CHECKING:
 
 __all__ = ["LATENCY_CAP_PS", "Gaps", "Launched", "divided_gaps"]
 
-#: A launch into an empty queue explains at most this much of the wait for its activity;
-#: a longer wait has another cause.
+#: A launch into an empty queue explains at most this much of the wait for its activity,
+#: or twice what one usually takes here; a longer wait has another cause.
 LATENCY_CAP_PS: Final = 100 * PS_PER_US
+_USUAL_LATENCIES: Final = 2
 _NEVER: Final = np.iinfo(np.int64).max
 
 
@@ -130,8 +131,9 @@ def divided_gaps(idle: Spans, launched: Launched, facts: LaunchLatency) -> Gaps:
     queued_from = np.where(in_time, start, queued_from)
     on_way = np.where(in_time | ~ended | (called == _NEVER), end, called)
     on_way = np.clip(on_way, start, end)
-    arrives = np.minimum(np.maximum(returned, start), end - LATENCY_CAP_PS)
-    arrives = np.clip(arrives + LATENCY_CAP_PS, on_way, end)
+    cap_ps = max(LATENCY_CAP_PS, _USUAL_LATENCIES * facts.latency_ps)
+    arrives = np.minimum(np.maximum(returned, start), end - cap_ps)
+    arrives = np.clip(arrives + cap_ps, on_way, end)
     walk_end = np.minimum(queued_from, on_way)
     blocks = ended & (on_way < end) & by.blocking
     queued = Spans.union_of((_from_pairs(walk_end, on_way), _from_pairs(arrives, end)))

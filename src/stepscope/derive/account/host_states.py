@@ -18,7 +18,7 @@ import polars as pl
 from stepscope.derive.account.off_core import lasting, off_core, together
 from stepscope.derive.account.places import marker_names
 from stepscope.derive.columns.arrays import handles
-from stepscope.derive.host.function_purposes import FunctionPurpose
+from stepscope.derive.host.function_purposes import FunctionPurpose, idle_waits
 from stepscope.derive.host.program_types import of_the_program
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import SYSTEM_CLASSES, EventFlag, HostClass
@@ -155,6 +155,14 @@ _WRITES: Final = Pattern(r"(?:^|\.)(?:save_|write_)checkpoint\w*$")
 _WRITING: Final = (FunctionPurpose.CHECKPOINT, FunctionPurpose.SUMMARY)
 
 
+def _of_functions(
+    frames: FunctionFrames | Unavailable, purposes: FunctionPurposes | Unavailable
+) -> tuple[dict[int, _Told], Spans]:
+    if isinstance(frames, Unavailable) or isinstance(purposes, Unavailable):
+        return {}, Spans.empty()
+    return _by_track(frames, purposes), idle_waits(frames, purposes)
+
+
 def _by_track(frames: FunctionFrames, purposes: FunctionPurposes) -> dict[int, _Told]:
     fetching = purposes.purpose == FunctionPurpose.INPUT
     fetching |= _are_named(frames, _FETCHES)
@@ -162,12 +170,12 @@ def _by_track(frames: FunctionFrames, purposes: FunctionPurposes) -> dict[int, _
     found = {}
     for track in np.unique(frames.track).tolist():
         mine = frames.track == track
-        waits = _runs(frames, mine & (purposes.purpose == FunctionPurpose.SYNC))
-        calls = _runs(frames, mine & (purposes.purpose == FunctionPurpose.CALL))
+        waits = frames.spans(mine & (purposes.purpose == FunctionPurpose.SYNC))
+        calls = frames.spans(mine & (purposes.purpose == FunctionPurpose.CALL))
         found[track] = _Told(
-            _runs(frames, mine) - waits - calls,
-            _runs(frames, mine & fetching),
-            _runs(frames, mine & writing),
+            frames.spans(mine) - waits - calls,
+            frames.spans(mine & fetching),
+            frames.spans(mine & writing),
             waits,
             calls,
         )
@@ -180,11 +188,6 @@ def _are_named(frames: FunctionFrames, pattern: Pattern[str]) -> NDArray[np.bool
     ]
     found: NDArray[np.bool_] = np.isin(frames.type, wanted)
     return found
-
-
-def _runs(frames: FunctionFrames, chosen: NDArray[np.bool_]) -> Spans:
-    starts = frames.start_ps[chosen]
-    return Spans.from_events(starts, frames.end_ps[chosen] - starts)
 
 
 class HostStates(Frozen, frozen=True):
@@ -203,6 +206,7 @@ class HostStates(Frozen, frozen=True):
         between: Where no step's own work goes on.
         dense: Where ops or launches begin in quick succession on the step threads.
         told: Row of tracks → what functions and ranges of the user tell.
+        awaiting: Where a function waits for another thread, and none works.
         off_core: Row of tracks → where the thread had no core.
     """
 
@@ -214,6 +218,7 @@ class HostStates(Frozen, frozen=True):
     between: Spans
     dense: Spans
     told: dict[int, _Told]
+    awaiting: Spans
     off_core: dict[int, Spans]
 
     def programs(self) -> tuple[int, ...]:
@@ -303,7 +308,7 @@ class HostStates(Frozen, frozen=True):
         # a long op that launches at its end is the op's own. Few stretches are that
         # long, so that they are found first.
         dense = within & self.dense
-        long = told.named - dense
+        long = told.named - dense - self.awaiting
         silent = _without(long, state, (*_LAUNCHES, *_WAITING))
         swift = dense if active is None else dense & active
         swift = swift - lasting(away)
@@ -343,6 +348,7 @@ class HostStates(Frozen, frozen=True):
                 state(HostCode.SYNC)
                 | state(HostCode.SYSTEM_WAIT)
                 | told.waiting
+                | (told.named & self.awaiting)
                 | away,
             ),
             ("between", self.between),
@@ -424,11 +430,7 @@ def host_states(
     """
     rows_of = host_classes.rows
     types = handles(events, "type")
-    functions: dict[int, _Told] = {}
-    if not isinstance(function_frames, Unavailable) and not isinstance(
-        function_purposes, Unavailable
-    ):
-        functions = _by_track(function_frames, function_purposes)
+    functions, awaiting = _of_functions(function_frames, function_purposes)
     calling = rows_of.having(types, of_the_program(event_types, event_kinds))
     threads, program = _threads(tracks, calling, host_classes, functions)
     notes = _notes(tracks, calling, host_classes)
@@ -471,6 +473,7 @@ def host_states(
             rows_of, threads, host_classes.code, most_ps=long_stretch_ps(latency_ps)
         ),
         told=told,
+        awaiting=awaiting,
         off_core=off_core(tracks, events, event_types, rows_of=rows_of),
     )
 

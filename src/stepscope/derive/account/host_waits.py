@@ -16,6 +16,7 @@ import numpy as np
 from stepscope.derive.account.function_parts import function_parts
 from stepscope.derive.columns.arrays import ints
 from stepscope.derive.host.core_time import places_of
+from stepscope.derive.host.function_purposes import FunctionPurpose
 from stepscope.derive.intervals.spans import Spans
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from stepscope.derive.account.owned_time import Account
     from stepscope.derive.host.core_time import CoreTime, ThreadTime
     from stepscope.derive.host.function_frames import FunctionFrames
+    from stepscope.derive.host.function_purposes import FunctionPurposes
     from stepscope.derive.step_windows.windows import Windows
 
 __all__ = ["HostWaits", "host_waits"]
@@ -44,9 +46,6 @@ _NUMBERED: Final = Pattern(r"[-_]\d+(?= \(|\Z)")
 #: Files of Python's own in which one thread waits for another.
 _FOR_THREADS: Final = Pattern(
     r"[\\/](?:threading|queue|(?:concurrent|multiprocessing)[\\/][\w\\/]+)\.py\Z"
-)
-_WAITS: Final = Pattern(
-    r"(?:^|\.)(?:wait|wait_for|get|put|join|result|acquire|_wait_for_tstate_lock)\Z"
 )
 
 _NOTHING_SEEN: Final = Unavailable(
@@ -111,6 +110,7 @@ def host_waits(
     tracks: pl.DataFrame,
     core_time: CoreTime | Unavailable,
     function_frames: FunctionFrames | Unavailable,
+    function_purposes: FunctionPurposes | Unavailable,
     frames_beside: FunctionFrames | Unavailable,
 ) -> HostWaits | Unavailable:
     """Find where the program's thread sleeps, on a host without devices.
@@ -126,12 +126,14 @@ def host_waits(
         tracks: The table.
         core_time: The clocks of threads.
         function_frames: The functions of threads that drive steps.
+        function_purposes: What they are called for.
         frames_beside: The functions of other threads.
     """
     if (
         isinstance(naming, Unavailable)
         or isinstance(core_time, Unavailable)
         or isinstance(function_frames, Unavailable)
+        or isinstance(function_purposes, Unavailable)
         or not naming.function_tracks
     ):
         return _NOTHING_SEEN
@@ -153,8 +155,10 @@ def host_waits(
     )
     busy = asleep & Spans.union_of(one.time.awake for one in others)
     rest = core_time.rest.get(place[:2])
+    awaits = function_purposes.purpose == FunctionPurpose.AWAIT
+    waits = function_frames.spans(awaits & (function_frames.track == main))
     # Nobody computes for a thread that waits in a call of the system, or of Python's.
-    surely = asleep & (own.system | _waits_for_threads(function_frames, main))
+    surely = asleep & (own.system | waits)
     pooled = asleep - surely
     unknown = pooled if rest is None else pooled & rest.awake
     may_be_pooled = bool(unknown.length_ps)
@@ -175,18 +179,6 @@ def host_waits(
         of_library=of_library,
         pooled=may_be_pooled and 2 * surely.length_ps < asleep.length_ps,
     )
-
-
-def _waits_for_threads(frames: FunctionFrames, track: int) -> Spans:
-    """Return where a thread is in a function in which Python waits for another one."""
-    kinds = [
-        kind
-        for kind, name in frames.names.items()
-        if _FOR_THREADS.search(name.file or "") and _WAITS.search(name.function)
-    ]
-    mine = (frames.track == track) & np.isin(frames.type, kinds)
-    start = frames.start_ps[mine]
-    return Spans.from_events(start, frames.end_ps[mine] - start)
 
 
 def _others(

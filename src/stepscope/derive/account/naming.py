@@ -370,9 +370,7 @@ class Naming(Frozen, frozen=True, dict=True):
         frames = self.frames
         if frames is None:
             return _Named([], Spans.empty())
-        mine = frames.track == track
-        start = frames.start_ps[mine]
-        covered = spans & Spans.from_events(start, frames.end_ps[mine] - start)
+        covered = spans & frames.spans(frames.track == track)
         parts = []
         for part in function_parts(
             frames, covered, track=track, windows=self.windows, lines=self.ran

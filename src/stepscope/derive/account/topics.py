@@ -333,9 +333,7 @@ def _are(event_types: pl.DataFrame, *names: str) -> NDArray[np.bool_]:
 
 def _waits(frames: FunctionFrames, purposes: FunctionPurposes) -> Spans:
     """Return where functions wait for a device, whatever they do there."""
-    chosen = purposes.purpose == FunctionPurpose.SYNC
-    start = frames.start_ps[chosen]
-    return Spans.from_events(start, frames.end_ps[chosen] - start)
+    return frames.spans(purposes.purpose == FunctionPurpose.SYNC)
 
 
 class _ReadBacks(Frozen, frozen=True):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import polars as pl
 
 from stepscope._core import numbering
 from stepscope.trace.reading.nullable import filled, held, nullable
@@ -13,6 +12,7 @@ from stepscope.trace.reading.nullable import filled, held, nullable
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    import polars as pl
     from numpy.typing import NDArray
 
 __all__ = ["codes", "handles", "ints", "nullable", "of_kinds", "picked", "present"]
@@ -32,9 +32,8 @@ def handles(frame: pl.DataFrame, column: str) -> NDArray[np.int32]:
 
 def codes(frame: pl.DataFrame, column: str) -> NDArray[np.uint8]:
     """Return an Enum column as the positions of its categories; 255 stands for null."""
-    series = frame[column].to_physical().cast(pl.UInt8)
-    array: NDArray[np.uint8] = filled(series, 255)
-    return array
+    array: NDArray[np.uint8] = filled(frame[column].to_physical(), 255)
+    return array.astype(np.uint8, copy=False)
 
 
 def present(frame: pl.DataFrame, column: str) -> NDArray[np.bool_]:

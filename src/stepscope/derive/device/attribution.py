@@ -115,15 +115,14 @@ def activity_ops(
         _by_launch(found, correlation, launching_ops)
         no_op = _reasons(found, device_activity, correlation)
     ops = pl.concat(found.frames).with_columns(scope=name_scope(pl.col("name")))
-    groups = ops.select("module", "name").unique(maintain_order=True)
-    ops = ops.join(
-        groups.with_row_index("group").cast({"group": pl.Int32}),
-        on=["module", "name"],
-        how="left",
-        nulls_equal=True,
-        maintain_order="left",
-    )
-    return ActivityOps(found.op, ops.select(*OPS_SCHEMA), no_op)
+    numbers: dict[tuple[str | None, str], int] = {}
+    # There are as many ops as programs hold, not as ran.
+    group = [
+        numbers.setdefault(key, len(numbers))
+        for key in zip(ops["module"].to_list(), ops["name"].to_list(), strict=True)
+    ]
+    ops = ops.with_columns(pl.Series("group", group, dtype=pl.Int32))
+    return ActivityOps(found.op, ops[list(OPS_SCHEMA)], no_op)
 
 
 class _Found:

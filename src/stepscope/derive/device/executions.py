@@ -8,18 +8,21 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.columns.arrays import handles
+from stepscope.derive.columns.dense_codes import combined, totals_by
 from stepscope.derive.columns.distinct_runs import distinct_runs
 from stepscope.derive.columns.stat_values import find_handle, rows_with_key
 from stepscope.derive.device.attribution import OpEvidence
 from stepscope.derive.host.values import int_values
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.by_row import by_row
+from stepscope.trace.reading.nullable import filled
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from stepscope.derive.columns.dense_codes import Codes
     from stepscope.derive.device.activity_classes import ActivityClasses
     from stepscope.derive.device.attribution import ActivityOps
     from stepscope.derive.device.correlation import Correlation
@@ -41,6 +44,7 @@ class DeviceExecutions(Frozen, frozen=True):
         rows: `device`, `group`, `executions`, `largest_kernel_count` (activities
             of one kernel, the most frequent one of each program), `eager`, `function`
             (executions known to have run eagerly, and as part of a function).
+        of_class: int32 by class of activities: its row of `rows`.
         owner: int32 by execution of `host_op_events`: the row of `rows` all of whose
             work it launched; -1 where it launched nothing, or work of several ops or
             devices.
@@ -49,6 +53,7 @@ class DeviceExecutions(Frozen, frozen=True):
     """
 
     rows: pl.DataFrame
+    of_class: NDArray[np.int32]
     owner: NDArray[np.int32]
     launched: NDArray[np.bool_]
 
@@ -73,57 +78,84 @@ def device_executions(
 
     Definition: docs/tools/framework_op_stats.md#how-each-number-is-defined.
     """
-    of_class = _kernels_of(activity_classes, activity_ops)
-    key = ["device", "group"]
-    places = of_class.select(key).unique(maintain_order=True)
-    numbered = places.with_row_index("place")
-    joined = of_class.join(numbered, on=key, how="left", maintain_order="left")
-    place_of_class = joined["place"].to_numpy().astype(np.int32)
+    kernels = _kernels_of(activity_classes, activity_ops)
+    places = kernels.places
     code = activity_classes.code
-    place = by_row(place_of_class, code)
-    everything = np.bincount(code, minlength=len(of_class))
+    place = by_row(places.code, code)
+    everything = np.bincount(code, minlength=len(places.code))
     eager = _eager_flags(host_op_events)
-    rest, counted = everything, _Counted.nothing(len(places), len(eager))
+    rest, counted = everything, _Counted.nothing(places.count, len(eager))
     execution = executions_of_activities(activity_ops, correlation, launching_ops)
     if execution is not None:
-        counted = _distinct_executions(place, execution, eager=eager, count=len(places))
+        counted = _distinct_executions(
+            place, execution, eager=eager, count=places.count
+        )
         launched = execution >= 0
-        rest = everything - np.bincount(code[launched], minlength=len(of_class))
-    largest = _largest_kernel(of_class, everything)
-    unlaunched = _largest_kernel(of_class, rest)
-    rows = (
-        places.with_columns(
-            launched=counted.executions, eager=counted.eager, function=counted.function
-        )
-        .join(largest, on=key, how="left", maintain_order="left")
-        .join(unlaunched, on=key, how="left", maintain_order="left", suffix="_rest")
-        .with_columns(
-            executions=pl.col("launched") + pl.col("largest_kernel_count_rest")
-        )
-        .drop("launched", "largest_kernel_count_rest")
+        rest = everything - np.bincount(code[launched], minlength=len(places.code))
+    rows = pl.DataFrame(
+        {
+            "device": activity_classes.rows["device"].gather(places.first),
+            "group": kernels.group[places.first],
+            "eager": counted.eager,
+            "function": counted.function,
+            "largest_kernel_count": kernels.largest(everything),
+            "executions": counted.executions + kernels.largest(rest),
+        }
     )
     stored = _stored_eager(trace, device_activity, stats)
     if stored is not None:
         rows = _with_stored(rows, place, stored)
-    return DeviceExecutions(rows, counted.owner, counted.launched)
+    return DeviceExecutions(rows, places.code, counted.owner, counted.launched)
+
+
+class _Kernels(Frozen, frozen=True):
+    """Classes of activities by the op, its program and its kernel.
+
+    Attributes:
+        group: int32 by class; the group of the op.
+        places: The distinct devices and groups.
+        programs: The distinct programs of these; no program counts as one.
+        kernels: The distinct kernels of these programs.
+    """
+
+    group: NDArray[np.int32]
+    places: Codes
+    programs: Codes
+    kernels: Codes
+
+    def largest(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Count activities of each program's commonest kernel by place.
+
+        Args:
+            counts: Activities by class.
+        """
+        kernels, programs, places = self.kernels, self.programs, self.places
+        of_kernel = totals_by(kernels.code, counts, count=kernels.count).total
+        program_of_kernel = programs.code[kernels.first]
+        of_program = totals_by(program_of_kernel, of_kernel, count=programs.count)
+        place_of_program = places.code[programs.first]
+        return totals_by(
+            place_of_program, of_program.greatest, count=places.count
+        ).total
 
 
 def _kernels_of(
     activity_classes: ActivityClasses, activity_ops: ActivityOps
-) -> pl.DataFrame:
-    """Return by class the op's device, group and program, and its kernel.
+) -> _Kernels:
+    """Number the op's device and group, program and kernel of each class.
 
     All spellings of one copy are one op. Activities that nothing names are no single
     op: each of them counts as an execution.
     """
     classes, ops = activity_classes.rows, activity_ops.ops
-    unnamed = ops["evidence"].is_in([int(OpEvidence.COPY), int(OpEvidence.NONE)])
-    return classes.select(
-        "device",
-        group=ops["group"][classes["op"]],
-        program=ops["program"][classes["op"]],
-        type=pl.when(unnamed[classes["op"]]).then(-1).otherwise("type"),
-    )
+    op = handles(classes, "op")
+    evidence = ops["evidence"].to_numpy()[op]
+    unnamed = (evidence == OpEvidence.COPY) | (evidence == OpEvidence.NONE)
+    group = handles(ops, "group")[op]
+    places = combined([handles(classes, "device"), group])
+    programs = combined([places.code, filled(ops["program"], -1)[op]])
+    kind = np.where(unnamed, np.int32(-1), handles(classes, "type"))
+    return _Kernels(group, places, programs, combined([programs.code, kind]))
 
 
 class _Counted(Frozen, frozen=True):
@@ -179,20 +211,17 @@ def _same_ops(device: pl.DataFrame, host: pl.DataFrame) -> NDArray[np.int32]:
 
     An annotation on the device may lack the type; then the name decides.
     """
-    found = device.select("name", "type")
-    rows = host.select("name", "type").with_row_index("row").cast({"row": pl.Int32})
-    for key in (["name", "type"], ["name"]):
-        known = rows.unique(key, keep="first").select(
-            *key, pl.col("row").alias(f"by_{key[-1]}")
-        )
-        found = found.join(known, on=key, how="left", maintain_order="left")
-    by_name = pl.when(pl.col("type").is_null()).then("by_name")
-    same: NDArray[np.int32] = (
-        found.select(pl.coalesce("by_type", by_name).fill_null(-2))
-        .to_series()
-        .to_numpy()
+    by_type: dict[tuple[str, str], int] = {}
+    by_name: dict[str, int] = {}
+    # There are as many ops as the program's author wrote, not as ran.
+    for row, (name, kind) in enumerate(host[["name", "type"]].iter_rows()):
+        by_type.setdefault((name, kind), row)
+        by_name.setdefault(name, row)
+    same = (
+        by_name.get(name, -2) if kind is None else by_type.get((name, kind), -2)
+        for name, kind in device[["name", "type"]].iter_rows()
     )
-    return same
+    return np.fromiter(same, np.int32, len(device))
 
 
 def _eager_flags(host_op_events: HostOpEvents | Unavailable) -> NDArray[np.int8]:
@@ -219,19 +248,6 @@ def _distinct_executions(
     counted.owner[:] = found.owner
     counted.owner[found.further[1]] = -1
     return counted
-
-
-def _largest_kernel(of_class: pl.DataFrame, counts: NDArray[np.int64]) -> pl.DataFrame:
-    """Count activities of each program's commonest kernel by device and group."""
-    return (
-        of_class.with_columns(n=pl.Series(counts).cast(pl.Int64))
-        .group_by("device", "group", "program", "type")
-        .agg(pl.col("n").sum())
-        .group_by("device", "group", "program")
-        .agg(pl.col("n").max().alias("largest_kernel_count"))
-        .group_by("device", "group")
-        .agg(pl.col("largest_kernel_count").sum())
-    )
 
 
 def _stored_eager(

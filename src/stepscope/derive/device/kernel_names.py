@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from enum import IntEnum
+from functools import lru_cache
 from typing import Final
 
 from stepscope.frozen import Frozen
@@ -249,6 +250,8 @@ def name_uses_tensor_cores(name: str) -> tuple[bool | None, TensorCoreEvidence]:
     return False, TensorCoreEvidence.NAME
 
 
+# Several derivations ask for each name, which takes 30 us.
+@lru_cache(1024)
 def is_product_kernel(name: str) -> bool:
     """Return whether a kernel's name is that of a matrix product or convolution."""
     lowered = name.lower()

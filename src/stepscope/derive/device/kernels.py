@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from stepscope.derive.columns.arrays import nullable
+from stepscope.derive.columns.arrays import handles, nullable
 from stepscope.derive.device.attribution import OpEvidence
 from stepscope.derive.device.kernel_names import TensorCoreEvidence
 from stepscope.derive.device.precision import KERNEL_KIND, PrecisionEvidence
@@ -191,22 +191,17 @@ def _with_geometry(
             *(pl.lit(None, dtype).alias(name) for name, dtype in empty.items()),
             pl.lit(None, pl.String).alias("occupancy_limiter"),
         )
-    shaped = rows.join(
-        geometries.with_row_index("geometry").cast({"geometry": pl.Int32}),
-        on="geometry",
-        how="left",
-        maintain_order="left",
-    )
+    geometry = handles(rows, "geometry")
+    at = nullable("geometry", geometry, geometry >= 0)
+    shaped = rows.hstack([column.gather(at) for column in geometries])
     if isinstance(devices, Unavailable):
         return shaped.with_columns(occupancy_limiter=pl.lit(None, pl.String))
-    joined = shaped.join(
-        devices.select("device", "vendor", "cc_major", "cc_minor"),
-        on="device",
-        how="left",
-        maintain_order="left",
-    )
-    limits = _occupancies(joined)
-    return joined.drop("vendor", "cc_major", "cc_minor").with_columns(
+    listed = {device: row for row, device in enumerate(devices["device"])}
+    of_device = [listed.get(device) for device in rows["device"].to_list()]
+    at = pl.Series(of_device, dtype=pl.Int64)
+    units = (devices[name].gather(at) for name in ("vendor", "cc_major", "cc_minor"))
+    limits = _occupancies(shaped.with_columns(*units))
+    return shaped.with_columns(
         pl.coalesce("occupancy_percent", limits["percent"]).alias("occupancy_percent"),
         limits["limiter"].alias("occupancy_limiter"),
     )
@@ -218,7 +213,7 @@ def _occupancies(rows: pl.DataFrame) -> pl.DataFrame:
     blocks = ("block_x", "block_y", "block_z")
     found = []
     # One round per distinct launch shape of a kernel.
-    for vendor, *values in rows.select("vendor", *needed, *blocks).iter_rows():
+    for vendor, *values in rows[["vendor", *needed, *blocks]].iter_rows():
         limits = (
             None
             if vendor == "AMD" or None in values

@@ -142,7 +142,7 @@ def precision(
     )
     decided = _decided(rows["type"].to_list(), told, dur_ps.tolist())
     of_class = np.zeros((len(rows), 4), np.uint8)
-    for place, (kind, type_) in enumerate(rows.select("kind", "type").iter_rows()):
+    for place, (kind, type_) in enumerate(rows[["kind", "type"]].iter_rows()):
         if kind == KERNEL_KIND:
             width, evidence = decided.get(type_, (WIDE, PrecisionEvidence.DEFAULT))
             of_class[place] = (width.bits, width.fp64, width.tf32, evidence)
@@ -174,9 +174,7 @@ def _told(
     found: list[tuple[Width, PrecisionEvidence] | None] = []
     # One round per class of activities, of which there are as many as distinct
     # kernels, not as activities.
-    for kind, hlo, shape, type_ in rows.select(
-        "kind", "hlo", "shape", "type"
-    ).iter_rows():
+    for kind, hlo, shape, type_ in rows[["kind", "hlo", "shape", "type"]].iter_rows():
         if kind != KERNEL_KIND:
             found.append(None)
             continue
@@ -234,9 +232,9 @@ def _capability(devices: pl.DataFrame | Unavailable) -> tuple[int, int] | None:
         return None
     found = [
         (0, 0) if vendor == "AMD" else (major, minor or 0)
-        for vendor, major, minor in devices.select(
-            "vendor", "cc_major", "cc_minor"
-        ).iter_rows()
+        for vendor, major, minor in devices[
+            ["vendor", "cc_major", "cc_minor"]
+        ].iter_rows()
         if vendor == "AMD" or major is not None
     ]
     return min(found, default=None)

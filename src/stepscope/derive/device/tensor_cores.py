@@ -117,7 +117,7 @@ def tensor_cores(
     # One round per class of activities, of which there are as many as distinct
     # kernels, not as activities.
     for place, (kind, device, type_, op, equation) in enumerate(
-        rows.select("kind", "device", "type", "op", "equation").iter_rows()
+        rows[["kind", "device", "type", "op", "equation"]].iter_rows()
     ):
         if kind != KERNEL_KIND:
             continue
@@ -168,9 +168,9 @@ def _eligible_ops(
     """Return by op whether it is a matrix product or convolution; None unknown."""
     matmul = [] if isinstance(hlo_ops, Unavailable) else hlo_ops["matmul"].to_list()
     found: list[bool | None] = []
-    for name, op_type, hlo, opcode, evidence in ops.select(
-        "name", "type", "hlo", "opcode", "evidence"
-    ).iter_rows():
+    for name, op_type, hlo, opcode, evidence in ops[
+        ["name", "type", "hlo", "opcode", "evidence"]
+    ].iter_rows():
         if hlo is not None:
             known = matmul[hlo] or _OPCODES.match(opcode or "") is not None
             found.append(None if not known and opcode == _CUSTOM_CALL else known)
@@ -194,9 +194,9 @@ def _able_devices(
     known = devices.filter(pl.col("cc_major").is_not_null() & (pl.col("type") == "GPU"))
     able = {
         device: (major, minor or 0) >= _FIRST_CAPABILITY
-        for device, major, minor in known.select(
-            "device", "cc_major", "cc_minor"
-        ).iter_rows()
+        for device, major, minor in known[
+            ["device", "cc_major", "cc_minor"]
+        ].iter_rows()
     }
     return able, set(others)
 

@@ -114,6 +114,11 @@ class FunctionFrames(Frozen, frozen=True):
         """Return whether Python's functions are among them, not compiled ones alone."""
         return any(it.file is None or it.line is not None for it in self.names.values())
 
+    def spans(self, chosen: NDArray[np.bool_]) -> Spans:
+        """Return when any of some frames runs, which are chosen by row."""
+        starts = self.start_ps[chosen]
+        return Spans.from_events(starts, self.end_ps[chosen] - starts)
+
     def looks(self) -> int | None:
         """Return how many looks the most looked-at thread had; None for exact calls."""
         if self.hz is None or not len(self.track):
@@ -121,9 +126,7 @@ class FunctionFrames(Frozen, frozen=True):
         most = 0
         for track in np.unique(self.track).tolist():
             mine = self.track == track
-            start = self.start_ps[mine]
-            seen = Spans.from_events(start, self.end_ps[mine] - start)
-            most = max(most, seen.length_ps)
+            most = max(most, self.spans(mine).length_ps)
         return round(most * self.hz / PS_PER_S)
 
     def function(self, event_type: int) -> str:
@@ -304,7 +307,7 @@ def sampled_threads(
     """
     kind = codes(tracks, "kind")
     thread = np.arange(len(kind), dtype=np.int32)
-    places = tracks.select("plane", "process", "id", "name").rows()
+    places = tracks[["plane", "process", "id", "name"]].rows()
     at: dict[tuple[str, int | None, int], int] = {}
     for track in np.flatnonzero(kind == _THREAD).tolist():
         at.setdefault(places[track][:3], track)

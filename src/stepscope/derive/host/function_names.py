@@ -52,7 +52,7 @@ _IN_BINARY: Final = Pattern(r"\$(?P<file>[^!]*)!(?P<function>.*)\Z", re.DOTALL)
 _IN_NO_FILE: Final = (
     Pattern(r"nn\.Module: (?P<function>.*)\Z", re.DOTALL),
     Pattern(r"<built-in (?:function|method) (?P<function>[^ >]+)"),
-    Pattern(r"\$(?P<function>.*)\Z", re.DOTALL),
+    Pattern(r"\$(?:<unknown> )?(?P<function>.*)\Z", re.DOTALL),
 )
 #: Paths of what was installed, or comes with Python, and of code that libraries make.
 _LIBRARY: Final = Pattern(
@@ -64,6 +64,8 @@ _LIBRARY: Final = Pattern(
     r"|^(?:torch(?:vision|audio)?|functorch|triton|numpy|scipy|pandas|sklearn|PIL|tqdm"
     r"|tensorflow|keras|jax|jaxlib|asyncio|collections|concurrent|ctypes|encodings|html"
     r"|importlib|json|logging|multiprocessing|unittest|urllib|xml)[\\/]"
+    # XLA's tracer leaves the name of the file alone: so are modules of Python called.
+    r"|^(?:queue|selectors|subprocess|threading)\.py\Z"
 )
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from stepscope.derive.intervals.spans import Spans
 from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
@@ -21,7 +22,13 @@ if TYPE_CHECKING:
     from stepscope.derive.host.function_frames import FunctionFrames
     from stepscope.derive.host.function_names import FunctionName
 
-__all__ = ["FunctionPurpose", "FunctionPurposes", "function_purposes"]
+__all__ = [
+    "FunctionPurpose",
+    "FunctionPurposes",
+    "function_purposes",
+    "idle_waits",
+    "is_wait",
+]
 
 
 class FunctionPurpose(IntEnum):
@@ -37,6 +44,7 @@ class FunctionPurpose(IntEnum):
     COMPILE = 4
     SYNC = 5
     CALL = 6
+    AWAIT = 7
 
 
 class _Rule(Frozen, frozen=True, eq=True):
@@ -96,6 +104,18 @@ _RULES: Final = (
     # Of compiled programs, whose files have no such ending.
     _Rule(FunctionPurpose.SYNC, r"(?<!\.py)$", r"^(?:cu|cuda|hip)[A-Z]\w*Synchronize$"),
     _Rule(FunctionPurpose.CALL, r"(?<!\.py)$", r"^(?:cu|cuda|hip)[A-Z]\w*$"),
+    # Python's own ways to wait for another thread, another process or a message.
+    _Rule(
+        FunctionPurpose.AWAIT,
+        r"(?:^|/)(?:threading|queue)\.py$"
+        r"|/(?:concurrent/futures|multiprocessing)/\w+\.py$",
+        r"(?:^|\.)(?:wait|wait_for|get|put|join|result|acquire|_wait_for_tstate_lock)$",
+    ),
+    _Rule(
+        FunctionPurpose.AWAIT,
+        r"(?:^|/)(?:selectors|socket|subprocess)\.py$|(?:^|/zmq/sugar/)poll\.py$",
+        r"(?:^|\.)(?:select|poll|accept|recv\w*|readinto|wait|communicate)$",
+    ),
 )
 
 
@@ -134,6 +154,32 @@ def function_purposes(*, function_frames: FunctionFrames) -> FunctionPurposes:
         above = frames.parent[level]
         purpose[level] = np.where(purpose[above] > 0, purpose[above], purpose[level])
     return FunctionPurposes(purpose)
+
+
+def is_wait(name: FunctionName) -> bool:
+    """Return whether Python itself waits in a function for another thread."""
+    return _purpose(name) is FunctionPurpose.AWAIT
+
+
+def idle_waits(frames: FunctionFrames, purposes: FunctionPurposes) -> Spans:
+    """Return where a thread waits for another one, and none that was recorded works.
+
+    Where the functions of one thread alone were recorded it is not known what it waits
+    for: then this is empty.
+
+    Args:
+        frames: The functions that ran.
+        purposes: What they are called for.
+    """
+    if not len(frames.track) or frames.track.min() == frames.track.max():
+        return Spans.empty()
+    awaits = purposes.purpose == FunctionPurpose.AWAIT
+    waiting, working = [], []
+    for track in np.unique(frames.track).tolist():
+        mine = frames.track == track
+        waiting.append(frames.spans(mine & awaits))
+        working.append(frames.spans(mine) - waiting[-1])
+    return Spans.union_of(waiting) - Spans.union_of(working)
 
 
 def _levels(parent: NDArray[np.int32]) -> list[NDArray[np.int64]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import polars as pl
@@ -172,7 +172,7 @@ class _Candidates:
             op = code + np.int32(self._count)
             self._found.append((rows.astype(np.int64, copy=False), op, ranks))
             self._count += len(named)
-            self.frames.append(named.select(*HOST_OPS))
+            self.frames.append(named[list(HOST_OPS)])
 
     def unnamed(self, rows: NDArray[np.int32]) -> NDArray[np.bool_]:
         """Return True where no rule has named an event yet."""
@@ -385,16 +385,14 @@ def _distinct(
     rows = everything[op[used.first]]
     # Instructions of one framework op stay apart: each has its own cost.
     key = ["name", "type", "module", "program", "hlo_op"]
-    united = rows.unique(key, keep="first", maintain_order=True)
-    numbered = rows.select(key).join(
-        united.select(key).with_row_index("number"),
-        on=key,
-        how="left",
-        nulls_equal=True,
-        maintain_order="left",
+    numbers: dict[tuple[Any, ...], int] = {}
+    # Distinct ops, of which there are far fewer than events.
+    number = np.array(
+        [numbers.setdefault(one, len(numbers)) for one in rows.select(key).iter_rows()],
+        np.int32,
     )
-    number = numbered["number"].to_numpy().astype(np.int32)
-    return united, number[used.code] if len(op) else op
+    first: NDArray[np.int64] = np.unique(number, return_index=True)[1]
+    return rows[first], number[used.code] if len(op) else op
 
 
 def _eager(

@@ -251,8 +251,7 @@ class _InARow(NamedTuple):
         objects = [it for it, name in frames.names.items() if _is_in(name, _OBJECTS)]
         mine = np.isin(frames.type, queued)
         mine |= np.isin(frames.type, sent) & ~np.isin(above, objects)
-        start = frames.start_ps[mine]
-        return self.looked & Spans.from_events(start, frames.end_ps[mine] - start)
+        return self.looked & frames.spans(mine)
 
     def _of(self, file: Pattern[str], function: Pattern[str]) -> list[int]:
         return [

@@ -416,7 +416,7 @@ def event_kinds(*, event_types: pl.DataFrame) -> EventKinds:
 
     Definition: docs/definitions/names-and-events.md#names-of-host-events.
     """
-    ops = _op_names(event_types.select("name", "op"))
+    ops = _op_names(event_types[["name", "op"]])
     parsed = event_types.select(_flags(), _host_class())
     host_class = parsed["host_class"].to_numpy().copy()
     flags = parsed["flags"].to_numpy()

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.columns.arrays import nullable
-from stepscope.derive.columns.dense_codes import totals_by
+from stepscope.derive.columns.dense_codes import combined, totals_by
 from stepscope.derive.costs.families import calls_only
 from stepscope.derive.device.precision import KERNEL_KIND, PrecisionEvidence
 from stepscope.derive.ops.run_costs import RUN_COSTS
@@ -105,41 +105,33 @@ def op_costs(
     Returns:
         Columns `OP_COSTS`; one row per device and op.
     """
-    of_class = activity_classes.rows.select(
-        "device",
-        "op",
-        "type",
-        activity_ops.ops["group"][activity_classes.rows["op"]].alias("group"),
-        pl.Series("count", class_totals.all.count),
-        pl.Series("total_ps", class_totals.all.total),
-    )
-    peaks = _peaks(of_class, activity_classes, precision, tensor_cores, device_peaks)
-    found = device_executions.rows.select(*_KEY, "executions").join(
-        peaks, on=_KEY, how="left", maintain_order="left"
-    )
-    timed = _timed(run_costs, activity_ops.ops["category"])
-    by_program = _by_program(of_class, timed, device_executions.rows)
-    found = found.join(by_program, on=_KEY, how="left", maintain_order="left")
-    if not isinstance(execution_costs, Unavailable):
-        by_host = _by_host(device_executions, execution_costs)
-        found = found.with_columns(
-            pl.coalesce(name, by_host[name]).alias(name) for name in RUN_COSTS
+    executions, classes = device_executions, activity_classes.rows
+    sources = [
+        _by_program(
+            classes,
+            class_totals,
+            executions,
+            _timed(run_costs, activity_ops.ops["category"]),
         )
-    copied = found.join(
-        _of_copies(of_class, activity_classes, device_activity),
-        on=_KEY,
-        how="left",
-        maintain_order="left",
-        suffix="_copied",
+    ]
+    if not isinstance(execution_costs, Unavailable):
+        sources.append(_by_host(executions, execution_costs))
+    sources.append(
+        _of_copies(activity_classes, class_totals, executions, device_activity)
     )
-    found = found.with_columns(
-        pl.coalesce(name, copied[f"{name}_copied"]).alias(name) for name in RUN_COSTS
-    )
-    names = activity_ops.ops.select("group", "module", "name").unique(
-        "group", keep="first"
-    )
-    return found.join(names, on="group", how="left", maintain_order="left").select(
-        pl.col(name).cast(dtype) for name, dtype in OP_COSTS.items()
+    group = executions.rows["group"].to_numpy()
+    groups = activity_ops.ops["group"].to_numpy()
+    # All rows of a group have one module and one name.
+    first: NDArray[np.int64] = np.unique(groups, return_index=True)[1][group]
+    named = activity_ops.ops[["module", "name"]][first]
+    rates = _peak_rates(classes, precision, tensor_cores, device_peaks)
+    peaks = _peaks(rates, class_totals, executions)
+    costs = [
+        pl.coalesce(*(source[name] for source in sources)).alias(name)
+        for name in RUN_COSTS
+    ]
+    return named.hstack([executions.rows["device"], *peaks.drop("place")]).select(
+        "device", "module", "name", *costs, "peak_flops", "peak_bytes"
     )
 
 
@@ -153,58 +145,64 @@ def _timed(run_costs: pl.DataFrame, category: pl.Series) -> pl.DataFrame:
 
 
 def _by_program(
-    of_class: pl.DataFrame, run_costs: pl.DataFrame, executions: pl.DataFrame
-) -> pl.DataFrame:
+    classes: pl.DataFrame,
+    class_totals: ClassTotals,
+    executions: DeviceExecutions,
+    run_costs: pl.DataFrame,
+) -> dict[str, pl.Series]:
     """Sum over the instructions of each op, which run at most as often as it."""
+    place, op = executions.of_class, classes["op"].to_numpy()
+    instructions = combined([place, op])
+    kernels = combined([instructions.code, classes["type"].to_numpy()])
+    counts = totals_by(kernels.code, class_totals.all.count, count=kernels.count).total
     # An instruction runs each of its kernels at least once.
-    instructions = (
-        of_class.group_by(*_KEY, "op", "type")
-        .agg(pl.col("count").sum())
-        .group_by(*_KEY, "op")
-        .agg(pl.col("count").max().alias("runs"))
-        .join(executions.select(*_KEY, "executions"), on=_KEY, how="left")
-    )
-    per_run = run_costs[instructions["op"]]
-    runs = pl.min_horizontal("runs", "executions")
-    return (
-        instructions.hstack(per_run)
-        .with_columns(pl.col(name) * runs for name in RUN_COSTS)
-        .group_by(_KEY)
-        .agg(_sum_of_all(name) for name in RUN_COSTS)
-    )
+    runs = totals_by(
+        instructions.code[kernels.first], counts, count=instructions.count
+    ).greatest
+    place = place[instructions.first]
+    runs = np.minimum(runs, executions.rows["executions"].to_numpy()[place])
+    per_run = run_costs[op[instructions.first]]
+    count = len(executions.rows)
+    return {
+        name: _known_sums(
+            name,
+            place,
+            np.where(held(per_run[name]), filled(per_run[name], 0) * runs, -1),
+            count,
+        )
+        for name in RUN_COSTS
+    }
 
 
 def _of_copies(
-    of_class: pl.DataFrame,
     activity_classes: ActivityClasses,
+    class_totals: ClassTotals,
+    executions: DeviceExecutions,
     device_activity: pl.DataFrame,
-) -> pl.DataFrame:
+) -> dict[str, pl.Series]:
     """Return costs of ops that only copy and fill, by the bytes of each copy."""
     known = held(device_activity["bytes"])
     moved = totals_by(
         activity_classes.code,
         filled(device_activity["bytes"], 0),
-        count=len(of_class),
+        count=len(activity_classes.rows),
         where=known,
     )
     times = np.zeros(256, np.int64)
     times[list(_TIMES_MOVED)] = list(_TIMES_MOVED.values())
     by_kind = times[activity_classes.rows["kind"].to_numpy()]
-    complete = (moved.count == of_class["count"].to_numpy()) & (by_kind > 0)
-    nothing = nullable("flops", np.zeros(len(of_class), np.int64), complete)
-    return (
-        of_class.select(
-            *_KEY,
-            nothing,
-            nothing.alias("model_flops"),
-            nullable("accessed_bytes", moved.total * by_kind, complete),
-        )
-        .group_by(_KEY)
-        .agg(_sum_of_all(name) for name in RUN_COSTS)
-    )
+    complete = (moved.count == class_totals.all.count) & (by_kind > 0)
+    nothing = np.where(complete, 0, -1)
+    accessed = np.where(complete, moved.total * by_kind, -1)
+    columns = {"flops": nothing, "model_flops": nothing, "accessed_bytes": accessed}
+    count = len(executions.rows)
+    return {
+        name: _known_sums(name, executions.of_class, values, count)
+        for name, values in columns.items()
+    }
 
 
-def _by_host(found: DeviceExecutions, costs: ExecutionCosts) -> pl.DataFrame:
+def _by_host(found: DeviceExecutions, costs: ExecutionCosts) -> dict[str, pl.Series]:
     """Return sums over the executions that launched all of an op's activities."""
     owner = found.owner
     candidates = (owner >= 0) & ((costs.flops >= 0) | (costs.accessed_bytes >= 0))
@@ -224,7 +222,7 @@ def _by_host(found: DeviceExecutions, costs: ExecutionCosts) -> pl.DataFrame:
         sums = totals_by(owner, of_execution, count=count, where=some)
         known = (sums.count == complete) & (complete > 0)
         columns[name] = nullable(name, sums.total, known)
-    return pl.DataFrame(columns)
+    return columns
 
 
 def left_to_others(found: DeviceExecutions, costs: ExecutionCosts) -> NDArray[np.bool_]:
@@ -250,15 +248,14 @@ def _sum_of_all(name: str) -> pl.Expr:
     return pl.when(column.null_count() == 0).then(column.sum()).alias(name)
 
 
-def _peaks(
-    of_class: pl.DataFrame,
-    activity_classes: ActivityClasses,
+def _peak_rates(
+    classes: pl.DataFrame,
     precision: Precision,
     tensor_cores: TensorCores | Unavailable,
     device_peaks: DevicePeaks | Unavailable,
-) -> pl.DataFrame:
-    """Return what the units of each op's kernels, and memory, could have done."""
-    kinds = activity_classes.rows["kind"].to_numpy()
+) -> tuple[pl.Series, pl.Series]:
+    """Return by class the FLOP/s of its units, and the bytes/s of its memory."""
+    kinds = classes["kind"].to_numpy()
     described: dict[int, dict[str, Any]] = {}
     if not isinstance(device_peaks, Unavailable):
         peaks = device_peaks.rows.iter_rows(named=True)
@@ -267,7 +264,7 @@ def _peaks(
     memory: list[float | None] = []
     # One round per class of activities, of which there are as many as distinct
     # kernels, not as activities.
-    for place, device in enumerate(of_class["device"].to_list()):
+    for place, device in enumerate(classes["device"].to_list()):
         row = described.get(device, {})
         local = int(kinds[place]) not in _THROUGH_A_LINK
         memory.append(row.get("memory_bandwidth") if local else None)
@@ -278,14 +275,31 @@ def _peaks(
         if not isinstance(tensor_cores, Unavailable):
             uses = int(tensor_cores.of_class[place, 0])
         rate.append(_peak_of(row, precision.of_class[place], uses))
-    seconds = pl.col("total_ps") / PS_PER_S
+    return pl.Series(rate, dtype=pl.Float64), pl.Series(memory, dtype=pl.Float64)
+
+
+def _peaks(
+    rates: tuple[pl.Series, pl.Series],
+    class_totals: ClassTotals,
+    executions: DeviceExecutions,
+) -> pl.DataFrame:
+    """Return what the units of each op's kernels, and memory, could have done.
+
+    Returns:
+        `peak_flops` and `peak_bytes`, one row per row of `executions.rows`.
+    """
+    seconds = pl.Series(class_totals.all.total) / PS_PER_S
     return (
-        of_class.with_columns(
-            peak_flops=pl.Series(rate, dtype=pl.Float64) * seconds,
-            peak_bytes=pl.Series(memory, dtype=pl.Float64) * seconds,
+        pl.DataFrame(
+            {
+                "place": executions.of_class,
+                "peak_flops": rates[0] * seconds,
+                "peak_bytes": rates[1] * seconds,
+            }
         )
-        .group_by(_KEY)
+        .group_by("place")
         .agg(_sum_of_all("peak_flops"), _sum_of_all("peak_bytes"))
+        .sort("place")
     )
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
+from stepscope.derive.columns.arrays import nullable
 from stepscope.derive.columns.dense_codes import totals_by
 from stepscope.derive.device.precision import KERNEL_KIND
 from stepscope.derive.intervals.spans import Spans
@@ -266,13 +267,20 @@ def device_ops(
 
     Definition: docs/tools/framework_op_stats.md#what-counts-as-an-execution-of-an-op.
     """
-    key = ["device", "group"]
+    places = device_executions.rows
+    group = places["group"].to_numpy()
+    described = _described(activity_ops.ops)
+    row_of_group = np.argsort(described["group"].to_numpy())
+    exposed = _exposed(exposure, places["device"].to_numpy(), group)
     rows = (
-        _device_sums(activity_classes, class_totals, activity_ops, tensor_cores)
-        .join(_described(activity_ops.ops), on="group", how="left")
-        .join(_exposed(exposure), on=key, how="left")
-        .join(device_executions.rows, on=key, how="left")
-        .rename({"executions": "occurrences"})
+        places.rename({"executions": "occurrences"})
+        .hstack(described.drop("group")[row_of_group[group]])
+        .hstack([exposed])
+        .hstack(
+            _device_sums(
+                activity_classes, class_totals, device_executions, tensor_cores
+            )
+        )
         .select(pl.col(name).cast(dtype) for name, dtype in DEVICE_OP_ROWS.items())
     )
     order = ["device", "total_ps", "name", "module"]
@@ -293,12 +301,13 @@ def device_ops(
 def _device_sums(
     activity_classes: ActivityClasses,
     class_totals: ClassTotals,
-    activity_ops: ActivityOps,
+    executions: DeviceExecutions,
     tensor_cores: TensorCores | Unavailable,
-) -> pl.DataFrame:
+) -> list[pl.Series]:
     """Return sums of the classes of each device and group of ops."""
     classes, step_ps = activity_classes.rows, class_totals.step_ps
-    computes = (classes["kind"] == KERNEL_KIND).to_numpy()
+    code, count = executions.of_class, len(executions.rows)
+    computes = classes["kind"].to_numpy() == KERNEL_KIND
     total = class_totals.all.total
     known = not isinstance(tensor_cores, Unavailable)
     verdicts = (
@@ -313,45 +322,33 @@ def _device_sums(
         "kernel_ps": np.where(computes, total, 0),
         "tensor_core_ps": np.where(computes & (uses == 1), total, 0),
         "tensor_core_unknown_ps": np.where(computes & (uses < 0), total, 0),
+        "step_ps": np.zeros(len(classes), np.int64) if step_ps is None else step_ps,
     }
-    of_class = classes.select("device").with_columns(
-        activity_ops.ops["group"][classes["op"]].alias("group"),
-        *(pl.Series(*item) for item in columns.items()),
-        pl.Series("can", np.where(computes, eligible, 0)),
-        pl.lit(None, pl.Int64).alias("step_ps")
-        if step_ps is None
-        else pl.Series("step_ps", step_ps),
-    )
-    return of_class.group_by("device", "group").agg(
-        *(pl.col(name).sum() for name in columns),
-        _eligible(known=known),
-        pl.when(pl.lit(step_ps is not None)).then(pl.col("step_ps").sum()),
-    )
+    sums = {
+        name: totals_by(code, values, count=count).total
+        for name, values in columns.items()
+    }
+    # An op is eligible if any of its kernels is, and is not if none of them is.
+    can = np.where(computes, eligible, 0)
+    some = np.bincount(code[can == 1], minlength=count) > 0
+    open_ = np.bincount(code[can < 0], minlength=count) > 0
+    return [
+        *(pl.Series(name, total) for name, total in sums.items() if name != "step_ps"),
+        nullable("tensor_core_eligible", some, (some | ~open_) & known),
+        nullable("step_ps", sums["step_ps"], np.full(count, step_ps is not None)),
+    ]
 
 
-def _exposed(exposure: Exposure) -> pl.DataFrame:
-    """Return exposed time by device and group of ops."""
-    schema = {"exposed_ps": pl.Int64, "group": pl.Int32, "device": pl.Int32}
-    frames = [pl.DataFrame(schema=schema)]
-    for device, spent in exposure.group_ps.items():
-        group = np.arange(len(spent), dtype=np.int32)
-        columns = {"exposed_ps": spent, "group": group, "device": [device] * len(spent)}
-        frames.append(pl.DataFrame(columns, schema=schema))
-    return pl.concat(frames)
-
-
-def _eligible(*, known: bool) -> pl.Expr:
-    """Return whether any kernel of the op is eligible; null where unknown."""
-    if not known:
-        return pl.lit(None, pl.Boolean).alias("tensor_core_eligible")
-    can = pl.col("can")
-    return (
-        pl.when((can == 1).any())
-        .then(pl.lit(value=True))
-        .when((can == 0).all())
-        .then(pl.lit(value=False))
-        .alias("tensor_core_eligible")
-    )
+def _exposed(
+    exposure: Exposure, device: NDArray[np.int32], group: NDArray[np.int32]
+) -> pl.Series:
+    """Return the exposed time of each op on each device; null where not looked at."""
+    found, looked_at = np.zeros(len(device), np.int64), np.zeros(len(device), np.bool_)
+    for number, spent in exposure.group_ps.items():
+        mine = device == number
+        found[mine] = spent[group[mine]]
+        looked_at |= mine
+    return nullable("exposed_ps", found, looked_at)
 
 
 def _described(ops: pl.DataFrame) -> pl.DataFrame:

@@ -78,24 +78,17 @@ def _by_program(
     op = activity_classes.rows["op"]
     # Work that begins with one instruction and ends with another is done between them.
     divided = activity_ops.ops["category"][op].str.contains(DIVIDED)
-    rows = (
-        pl.DataFrame(
-            {
-                "device": activity_classes.rows["device"],
-                "op": op,
-                "group": activity_ops.ops["group"][op],
-                "count": class_totals.all.count,
-                "divided": divided.fill_null(value=False),
-            }
-        )
-        .hstack(run_costs.select(KERNEL_COSTS.keys())[op])
-        .join(
-            device_executions.rows.select("device", "group", "executions"),
-            on=["device", "group"],
-            how="left",
-            maintain_order="left",
-        )
-    )
+    rows = pl.DataFrame(
+        {
+            "device": activity_classes.rows["device"],
+            "op": op,
+            "count": class_totals.all.count,
+            "divided": divided.fill_null(value=False),
+            "executions": device_executions.rows["executions"].gather(
+                device_executions.of_class
+            ),
+        }
+    ).hstack(run_costs.select(KERNEL_COSTS.keys())[op])
     # A run may need its kernel several times.
     runs = pl.min_horizontal("count", "executions")
     alone = (pl.len().over("device", "op") == 1) & ~pl.col("divided")

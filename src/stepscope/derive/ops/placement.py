@@ -76,13 +76,13 @@ def op_placement(
     device: dict[str, int | None] = {}
     if not isinstance(host_ops, Unavailable):
         host = _host_side(host_ops.rows, device_ops)
-        names += host_ops.rows.select("name", "type").rows()
+        names += host_ops.rows[["name", "type"]].rows()
     if not isinstance(device_ops, Unavailable):
         ours = [int(evidence) for evidence in PROGRAM_EVIDENCE]
         rows = device_ops.rows.filter(pl.col("evidence").is_in(ours))
         # Unnamed work is work, too, but the number of its executions is unknown.
         device = _device_side(rows) if len(rows) else {}
-        names += rows.select("name", "type").rows()
+        names += rows[["name", "type"]].rows()
     return OpPlacement(
         host_executions=host.get("executions"),
         device_executions=device.get("executions"),

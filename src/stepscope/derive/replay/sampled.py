@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-import polars as pl
 
 from stepscope.derive.columns.arrays import ints
-from stepscope.derive.step_windows.windows import typical
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
+    import polars as pl
     from numpy.typing import NDArray
 
     from stepscope.derive.step_windows.windows import Windows
@@ -23,7 +22,7 @@ __all__ = ["MOST_WINDOWS", "NO_STEPS", "Sampled", "sampled"]
 MOST_WINDOWS: Final = 20
 
 #: Flags of a step that sets up what later ones use.
-_COLD: Final = ("first", "compile", "outlier")
+_COLD: Final = frozenset(("first", "compile", "outlier"))
 
 NO_STEPS: Final = Unavailable(
     code="NO_STEPS",
@@ -71,8 +70,7 @@ def sampled(windows: Windows, *, most: int = MOST_WINDOWS) -> Sampled | Unavaila
     """Choose the last windows of the longest run of typical ones."""
     if not windows.has_steps:
         return NO_STEPS
-    every = windows.rows.with_row_index("row")
-    kept = _warm(typical(every))["row"].cast(pl.Int64).to_numpy()
+    kept = _warm(np.flatnonzero(windows.typical), windows.rows["flags"])
     starts, ends = ints(windows.rows, "start_ps"), ints(windows.rows, "end_ps")
     kept = kept[ends[kept] > starts[kept]]
     if not len(kept):
@@ -94,11 +92,12 @@ def sampled(windows: Windows, *, most: int = MOST_WINDOWS) -> Sampled | Unavaila
     )
 
 
-def _warm(rows: pl.DataFrame) -> pl.DataFrame:
+def _warm(rows: NDArray[np.int64], flags: pl.Series) -> NDArray[np.int64]:
     """Leave out a first step that compiles and is far longer, where others remain.
 
     What is loaded and compiled once is no part of what a step usually takes.
     """
-    cold = pl.all_horizontal(pl.col("flags").list.contains(it) for it in _COLD)
-    kept = rows.filter(~cold)
+    # Windows are few, and an expression over lists of texts takes long to begin.
+    cold = np.array([_COLD.issubset(it) for it in flags.to_list()], np.bool_)
+    kept = rows[~cold[rows]]
     return kept if len(kept) else rows

@@ -49,10 +49,16 @@ def device_spans(
         measured = _hulls(activity_steps, device_activity)
     if measured.is_empty() and steps.stored.is_empty():
         return pl.DataFrame(schema=DEVICE_SPANS)
-    stored = _longest_stored(steps)
-    both = measured.join(
-        stored, on=["step_row", "device"], how="full", coalesce=True
-    ).sort("step_row", "device")
+    if steps.stored.is_empty():
+        nothing = pl.lit(None, pl.Int64)
+        both = measured.with_columns(stored_start_ps=nothing, stored_end_ps=nothing)
+    else:
+        both = measured.join(
+            _longest_stored(steps),
+            on=["step_row", "device"],
+            how="full",
+            coalesce=True,
+        ).sort("step_row", "device")
     length = pl.col("stored_end_ps") - pl.col("stored_start_ps")
     hull = pl.col("last_end_ps") - pl.col("first_begin_ps")
     return both.with_columns(device_step_time_ps=pl.coalesce(length, hull)).select(

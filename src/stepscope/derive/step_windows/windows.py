@@ -15,6 +15,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.columns.arrays import handles, ints, nullable
+from stepscope.derive.columns.dense_codes import totals_by
 from stepscope.derive.repetition.sequences import instruction_sequence
 from stepscope.derive.step_windows.anchor import (
     StepKernels,
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from stepscope.derive.steps.chosen import Steps
     from stepscope.trace.model import TraceData
 
-__all__ = ["WINDOW_ROWS", "Windows", "typical", "windows"]
+__all__ = ["WINDOW_ROWS", "Windows", "are_typical", "typical", "windows"]
 
 #: Columns of `Windows.rows`.
 WINDOW_ROWS: Final[dict[str, pl.DataType]] = {
@@ -81,26 +82,42 @@ class Windows(Frozen, frozen=True, dict=True):
     device_spans: pl.DataFrame
 
     @cached_property
+    def typical(self) -> NDArray[np.bool_]:
+        """Which of the rows statistics use: see `are_typical`."""
+        return are_typical(self.rows)
+
+    @cached_property
     def measured(self) -> pl.DataFrame:
-        """The rows that statistics use: see `typical`."""
-        return typical(self.rows)
+        """The rows that statistics use."""
+        return _where(self.rows, self.typical)
+
+    def measured_of(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Return the rows whose `window`, a row of `rows`, is one of the typical."""
+        return _where(frame, self.typical[ints(frame, "window")])
 
 
-def typical(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return closed windows of the main kind; without any the closed ones, else all.
+def are_typical(rows: pl.DataFrame) -> NDArray[np.bool_]:
+    """Tell closed windows of the main kind; without any the closed ones, else all.
 
     Args:
         rows: One row per window or more, with `open_end` and `flags`.
     """
-    closed = ~rows["open_end"]
+    closed = ~rows["open_end"].to_numpy()
     # Windows are few, and an expression over lists of texts takes long to begin.
     usual = [_APART.isdisjoint(flags) for flags in rows["flags"].to_list()]
-    for wanted in (closed & pl.Series(usual, dtype=pl.Boolean), closed):
-        if wanted.all():
-            return rows
+    for wanted in (closed & np.array(usual, np.bool_), closed):
         if wanted.any():
-            return rows.filter(wanted)
-    return rows
+            return wanted
+    return np.ones(len(rows), np.bool_)
+
+
+def typical(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return the rows of the windows that statistics use: see `are_typical`."""
+    return _where(rows, are_typical(rows))
+
+
+def _where(rows: pl.DataFrame, wanted: NDArray[np.bool_]) -> pl.DataFrame:
+    return rows if wanted.all() else rows.filter(wanted)
 
 
 def windows(
@@ -183,8 +200,11 @@ def _placed(
             "host_period_ps": nullable("period", period[order], known[order]),
         }
     ).hstack(_gaps(start[order], closes, worked_until[order]))
-    times = spans.group_by("step_row").agg(pl.col("device_step_time_ps").max())
-    return rows.join(times, on="step_row", how="left", maintain_order="left"), anchor
+    times = totals_by(
+        handles(spans, "step_row"), ints(spans, "device_step_time_ps"), count=len(order)
+    )
+    longest = nullable("longest", times.greatest[order], times.count[order] > 0)
+    return rows.with_columns(device_step_time_ps=longest), anchor
 
 
 #: Why nothing can be said of a recording without events.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.columns.dense_codes import hulls_by
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -34,18 +35,19 @@ def activity_steps(
 
     The first of these that is known gives the step: the step group that the producer
     stored; the step in whose host interval the launch call began (where the boundaries
-    are device times, the one in which the activity itself began); the step of the
-    nearest earlier activity of its stream. Unavailable where host and device cannot be
-    tied together at all.
+    are device times, the one in which the activity itself began, or, of a call with
+    several, in which the middle of their time lies); the step of the nearest earlier
+    activity of its stream. Unavailable where host and device cannot be tied together at
+    all.
 
     Definition: docs/how-steps-are-found.md#which-step-an-activity-belongs-to.
     """
     starts = ints(steps.rows, "start_ps")
     if steps.on_device:
-        found = _step_at(starts, ints(device_activity, "start_ps"))
         last_end = steps.rows["end_ps"][-1]
-        if last_end is not None:
-            found[ints(device_activity, "start_ps") >= last_end] = -1
+        found = _within(starts, last_end, ints(device_activity, "start_ps"))
+        if not isinstance(correlation, Unavailable):
+            _by_call(starts, last_end, device_activity, correlation, found)
     elif isinstance(launches, Unavailable) or isinstance(correlation, Unavailable):
         found = np.full(len(device_activity), -1, np.int32)
         _by_group(steps, device_activity, found)
@@ -61,6 +63,42 @@ def activity_steps(
         found = step_of_call[correlation.launch_of_activity]
     _by_group(steps, device_activity, found)
     return _carried_along_streams(found, handles(device_activity, "track"))
+
+
+def _within(
+    starts: NDArray[np.int64], last_end: int | None, times: NDArray[np.int64]
+) -> NDArray[np.int32]:
+    """Return the step that each time lies in, -1 before and after all."""
+    found = _step_at(starts, times)
+    if last_end is not None:
+        found[times >= last_end] = -1
+    return found
+
+
+def _by_call(
+    starts: NDArray[np.int64],
+    last_end: int | None,
+    device_activity: pl.DataFrame,
+    correlation: Correlation,
+    found: NDArray[np.int32],
+) -> None:
+    """Keep the activities of one call in one step.
+
+    The boundaries are times of one device. Another one that is a little behind ends the
+    work of a step when the next has begun there, and one that is ahead begins before.
+    """
+    launch = correlation.launch_of_activity
+    several = correlation.activity_count_of_launch > 1
+    if not several.any():
+        return
+    start_ps, dur_ps = (ints(device_activity, it) for it in ("start_ps", "dur_ps"))
+    hulls = hulls_by(launch, start_ps, dur_ps, count=len(several))
+    middle = hulls.first_ps + (hulls.last_ps - hulls.first_ps) // 2
+    # A graph of many steps is not one step.
+    ends = [_step_at(starts, it) for it in (hulls.first_ps, hulls.last_ps)]
+    several &= ends[1] - ends[0] <= 1
+    rows = np.flatnonzero((launch >= 0) & several[launch])
+    found[rows] = _within(starts, last_end, middle)[launch[rows]]
 
 
 def _step_at(starts: NDArray[np.int64], times: NDArray[np.int64]) -> NDArray[np.int32]:

@@ -18,14 +18,12 @@ from stepscope.derive.steps.candidates import (
     FoundSteps,
 )
 from stepscope.derive.steps.engine_iterations import engine_iterations
-from stepscope.derive.steps.inferred import find_inferred
 from stepscope.derive.steps.markers import find_markers
 from stepscope.derive.steps.stored import (
     STORED_STEPS,
     steps_of_stored_line,
     stored_steps,
 )
-from stepscope.derive.steps.stored_calls import steps_of_stored_calls
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 
@@ -138,6 +136,9 @@ def step_candidates(
     if engine is not None:
         found.append(engine)
     if not found:
+        # Only where nothing announces steps.
+        from stepscope.derive.steps.inferred import find_inferred  # noqa: PLC0415
+
         found = find_inferred(
             tracks,
             events,
@@ -149,6 +150,10 @@ def step_candidates(
             correlation=correlation,
         )
         if not any(it.candidate.accepted for it in found):
+            from stepscope.derive.steps.stored_calls import (  # noqa: PLC0415
+                steps_of_stored_calls,
+            )
+
             calls = steps_of_stored_calls(
                 trace,
                 tracks,

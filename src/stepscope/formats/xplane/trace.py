@@ -21,6 +21,7 @@ from stepscope.formats.xplane.tables.missing_devices import (
     why_unused,
 )
 from stepscope.formats.xplane.tables.parameters import parameters
+from stepscope.formats.xplane.tables.program_runs import program_runs
 from stepscope.formats.xplane.tables.programs import read_programs
 from stepscope.formats.xplane.tables.quality import quality
 from stepscope.rundir import is_spool
@@ -35,6 +36,7 @@ from stepscope.xspace.vocabulary import ANNOTATION_CATEGORY, CATEGORY, OP_CATEGO
 
 if TYPE_CHECKING:
     from stepscope.formats.xplane.tables.device_activity import Activity
+    from stepscope.formats.xplane.tables.program_runs import ProgramRuns
     from stepscope.rundir import HostFiles
     from stepscope.xspace.reading.columns import XSpace
 
@@ -66,8 +68,9 @@ def read_timeline(source: HostFiles) -> TraceData:
 
 
 def _trace(recording: Recording) -> TraceData:
-    activity = once(partial(collect_activity, recording))
-    calls = once(lambda: _launches(recording, activity()))
+    runs = once(partial(program_runs, recording))
+    activity = once(lambda: collect_activity(recording, runs()))
+    calls = once(lambda: _launches(recording, runs(), activity()))
     programs = once(partial(read_programs, recording))
     return TraceData(
         recording.host,
@@ -180,8 +183,10 @@ def _device_activity(
     return why_no_activity(recording, activity) or activity.frame
 
 
-def _launches(recording: Recording, activity: Activity) -> pl.DataFrame | Unavailable:
-    return why_unused(recording, activity) or launches(recording)
+def _launches(
+    recording: Recording, runs: ProgramRuns, activity: Activity
+) -> pl.DataFrame | Unavailable:
+    return why_unused(recording, activity) or launches(recording, runs)
 
 
 def _geometries(recording: Recording, activity: Activity) -> pl.DataFrame | Unavailable:

@@ -10,7 +10,7 @@ from stepscope.unavailable import Unavailable
 from stepscope.units import bytes_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from stepscope.analysis.memory_profile.memory import Memory
     from stepscope.report.document import Document
@@ -65,8 +65,8 @@ def memories(document: Document, width: int) -> list[Line]:
     left = result.rows.height - len(body)
     if left:
         lines.append(line(Piece(f"  {left} more", "dim")))
+    lines += _lines_of_program(result.memories, width)
     for name, memory in result.memories.items():
-        lines += _lines_of_program(name, memory, width)
         # How free memory is fragmented matters where it runs short; the page shows it.
         for warning in memory.warnings:
             if warning.kind == "near_capacity":
@@ -92,15 +92,31 @@ def dashes(document: Document) -> tuple[Missing, ...]:
     return tuple(one for one in found if one.field.startswith(_COLUMNS))
 
 
-def _lines_of_program(name: str, memory: Memory, width: int) -> list[Line]:
-    """Write which lines of the program hold most at the peak, where that is known."""
-    known = memory.lines.drop_nulls("source").head(_LINES)
+def _lines_of_program(memories: Mapping[str, Memory], width: int) -> list[Line]:
+    """Write which lines of the program hold most at the peak, where that is known.
+
+    Devices that do the same hold the same: they are written once.
+    """
+    holding: dict[tuple[str, ...], list[str]] = {}
+    for name, memory in memories.items():
+        holding.setdefault(_held(memory), []).append(name)
     found: list[Line] = []
-    for row in known.iter_rows(named=True):
-        size, share = bytes_text(row["allocation_bytes"]), row["share_percent"]
-        of = "" if share is None else f", {percent(share)}"
-        found += wrapped(f"{name}: {size}{of}: {row['source']}", width, indent=2)
+    for held, names in holding.items():
+        others = len(names) - 1
+        of = f"{names[0]} and {others} alike" if others else names[0]
+        for part in held:
+            found += wrapped(f"{of}: {part}", width, indent=2)
     return found
+
+
+def _held(memory: Memory) -> tuple[str, ...]:
+    """Return size, share and place of what holds most of a memory."""
+    known = memory.lines.drop_nulls("source").head(_LINES)
+    columns = known.select("allocation_bytes", "share_percent", "source")
+    return tuple(
+        f"{bytes_text(size)}{'' if share is None else f', {percent(share)}'}: {source}"
+        for size, share, source in columns.iter_rows()
+    )
 
 
 def _or_dash(value: float | None, words: Callable[[float], str]) -> str:

@@ -20,6 +20,7 @@ from stepscope.advice.judging.worked import (
 )
 from stepscope.advice.rule import Rule
 from stepscope.advice.words import Words
+from stepscope.frozen import Frozen
 from stepscope.tracer_remedies import RECORD_KERNEL_OPS
 from stepscope.unavailable import Unavailable
 
@@ -102,17 +103,17 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     work = kernels_of(_ITEM, signals, thresholds)
     if isinstance(work, Finding):
         return work
-    computing = work.rows.filter(~pl.col("collective"))
+    looked = _look(work, thresholds)
+    computing, is_wide = looked.computing, looked.is_wide
     if not computing["op"].count() and not computing["converts"].any():
         return _ITEM.cannot_tell(_NO_OPS)
-    doubles = work.share(_doubles(work))
-    is_wide = _is_wide(work, thresholds)
+    doubles = work.share(looked.doubles)
     return judge_kernels(
         _ITEM,
         signals,
         thresholds,
         work,
-        _worked(work, thresholds),
+        looked.worked,
         warn=thresholds.doubles_warn if is_wide else thresholds.cast_warn,
         critical=thresholds.cast_critical,
         note="doubles" if is_wide else None,
@@ -121,28 +122,35 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     )
 
 
-def _doubles(work: KernelWork) -> pl.DataFrame:
-    return work.rows.filter(
-        ~pl.col("collective") & pl.col("told") & (pl.col("precision") == "64")
-    )
+class _Looked(Frozen, frozen=True):
+    """What the rule looks at.
+
+    Attributes:
+        computing: All kernels that do not exchange.
+        doubles: Those in 64 bit.
+        is_wide: Whether work in 64 bit is the matter, and not conversions.
+        worked: The kernels that only convert, or else those in 64 bit.
+    """
+
+    computing: pl.DataFrame
+    doubles: pl.DataFrame
+    is_wide: bool
+    worked: Worked
 
 
-def _is_wide(work: KernelWork, thresholds: Thresholds) -> bool:
-    """Return whether work in 64 bit is the matter, and not conversions."""
-    casts = work.rows.filter(~pl.col("collective") & pl.col("converts"))
+def _look(work: KernelWork, thresholds: Thresholds) -> _Looked:
+    computing = work.rows.filter(~pl.col("collective"))
+    doubles = computing.filter(pl.col("told") & (pl.col("precision") == "64"))
+    casts = computing.filter("converts")
     limit = thresholds.doubles_warn.value
-    return work.share(_doubles(work)) >= limit > work.share(casts)
+    is_wide = work.share(doubles) >= limit > work.share(casts)
+    unknown = computing.filter(pl.col("converts").is_null())
+    worked = Worked(doubles if is_wide else casts, _GAIN, unknown)
+    return _Looked(computing, doubles, is_wide, worked)
 
 
 def _worked(work: KernelWork, thresholds: Thresholds) -> Worked:
-    """Return the kernels that only convert, or else those in 64 bit."""
-    computing = work.rows.filter(~pl.col("collective"))
-    is_wide = _is_wide(work, thresholds)
-    return Worked(
-        _doubles(work) if is_wide else computing.filter("converts"),
-        _GAIN,
-        computing.filter(pl.col("converts").is_null()),
-    )
+    return _look(work, thresholds).worked
 
 
 _NO_OPS: Final = Unavailable(

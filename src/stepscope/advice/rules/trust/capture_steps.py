@@ -93,8 +93,8 @@ _WORDS: Final = Words(
                     "step of training or serving. Times per step are not given."
                 ),
                 (
-                    "No steps were found: of {tried} ways to find them the best has a "
-                    "confidence of {confidence}, and {threshold} is needed. Times per "
+                    "No steps were found: what repeats is no sure sign of one. Its "
+                    "confidence is {confidence}, and {threshold} is needed. Times per "
                     "step are not given."
                 ),
                 (

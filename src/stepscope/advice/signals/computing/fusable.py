@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+import numpy as np
 import polars as pl
 
+from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.columns.dense_codes import totals_by
 from stepscope.frozen import Frozen
 
 __all__ = ["SHORTEST", "FusableRuns", "fusable_runs"]
@@ -44,33 +47,33 @@ def fusable_runs(rows: pl.DataFrame, shown: pl.DataFrame) -> FusableRuns:
         rows: `KernelWork.rows`.
         shown: `KernelWork.shown`.
     """
-    fusable = rows.select(
-        "class",
-        fusable=~pl.col("collective")
-        & ~pl.col("eligible").fill_null(value=False)
-        & pl.col("full_name").str.contains(_FUSABLE)
-        & ~pl.col("full_name").str.contains(_FUSED)
-        & ~pl.col("op").fill_null("").str.contains(r"(?i)fusion"),
+    name = rows["full_name"]
+    fusable = (
+        ~rows["collective"]
+        & ~rows["eligible"].fill_null(value=False)
+        & name.str.contains(_FUSABLE)
+        & ~name.str.contains(_FUSED)
+        & ~rows["op"].fill_null("").str.contains(r"(?i)fusion")
     )
-    order = (
-        shown.with_columns(dur=pl.col("end_ps") - pl.col("start_ps"))
-        .join(fusable, on="class", how="left", maintain_order="left")
-        .sort("stream", "start_ps", maintain_order=True)
-        .with_columns(fusable=pl.col("fusable").fill_null(value=False))
-        .with_columns(run=pl.struct("stream", "fusable").rle_id())
-        .with_columns(length=pl.len().over("run"))
-        .with_columns(inside=pl.col("fusable") & (pl.col("length") >= SHORTEST))
-    )
-    parts = order.group_by("class", maintain_order=True).agg(
-        # A coarse clock rounds short kernels to nothing.
-        (pl.col("dur").filter("inside").sum() / pl.col("dur").sum())
-        .fill_nan(0)
-        .alias("part")
-    )
-    found = (
-        rows.join(parts, on="class", how="left", maintain_order="left")
-        .filter(pl.col("part") > 0)
-        .with_columns((pl.col("time_ps") * pl.col("part")).cast(pl.Int64))
-        .drop("part")
-    )
-    return FusableRuns(found, order.filter("inside")["run"].n_unique())
+    order = shown.sort("stream", "start_ps", maintain_order=True)
+    kind, stream = ints(order, "class"), handles(order, "stream")
+    dur_ps = ints(order, "end_ps") - ints(order, "start_ps")
+    classes = ints(rows, "class")
+    count = 1 + int(max(kind.max(initial=-1), classes.max(initial=-1)))
+    # The last entry is that of -1, what is no kernel.
+    joins = np.zeros(count + 1, np.bool_)
+    joins[classes] = fusable.to_numpy()
+    mine = joins[kind]
+    begins = np.ones(len(order), np.bool_)
+    begins[1:] = (np.diff(stream) != 0) | (mine[1:] != mine[:-1])
+    run = np.cumsum(begins) - 1
+    inside = mine & (np.bincount(run)[run] >= SHORTEST)
+    code = np.where(kind >= 0, kind, count).astype(np.int32)
+    whole = totals_by(code, dur_ps, count=count + 1).total
+    in_runs = totals_by(code, dur_ps, count=count + 1, where=inside).total
+    # A coarse clock rounds short kernels to nothing.
+    part = np.divide(in_runs, whole, out=np.zeros(count + 1), where=whole > 0)[classes]
+    found = rows.with_columns(
+        time_ps=(ints(rows, "time_ps") * part).astype(np.int64)
+    ).filter(pl.Series(part > 0))
+    return FusableRuns(found, len(np.unique(run[inside])))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -21,7 +22,7 @@ from stepscope.derive.device.activity_classes import activity_classes
 from stepscope.derive.device.attribution import OpEvidence, activity_ops
 from stepscope.derive.device.kernel_names import is_plain_kernel, plain_name
 from stepscope.derive.device.kernels import kernels
-from stepscope.derive.step_windows.windows import typical, windows
+from stepscope.derive.step_windows.windows import windows
 from stepscope.frozen import Frozen
 from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.unavailable import Unavailable, present
@@ -96,8 +97,9 @@ class KernelWork(Frozen, frozen=True, dict=True):
         """Return where some rows run in the typical step, the longest first."""
         if not len(chosen):
             return ()
-        wanted = pl.col("class").is_in(chosen["class"].implode())
-        longest = self.longest.filter(wanted).head(most)
+        wanted = set(chosen["class"].to_list())
+        longest = self.longest.iter_rows(named=True)
+        mine = (row for row in longest if row["class"] in wanted)
         host, _, device = self.label.rpartition(":")
         return tuple(
             Evidence(
@@ -110,7 +112,7 @@ class KernelWork(Frozen, frozen=True, dict=True):
                 if row["event"] in self.tracks
                 else (),
             )
-            for row in longest.iter_rows(named=True)
+            for row in islice(mine, most)
         )
 
 
@@ -134,9 +136,8 @@ def kernel_work(
     stepped = judged.step_source is not None and not _is_null(table.rows["step_ps"])
     steps = 1
     if stepped:
-        every = present(profile.derived(judged.host, windows)).rows
-        unseen = pl.col("flags").list.contains("unrecorded")
-        steps = every.filter(~unseen).height
+        flags = present(profile.derived(judged.host, windows)).rows["flags"]
+        steps = len(flags) - int(flags.list.contains("unrecorded").sum())
     strings = profile.trace(judged.host).strings
     rows = _rows(table, classes, named, judged.device, steps, stepped=stepped)
     rows = rows.hstack(described(rows, classes.rows["shape"], strings))
@@ -150,7 +151,7 @@ def kernel_work(
         stepped=stepped,
         step_confidence=judged.step_confidence,
         step_ps=judged.total_ps // max(len(judged.window_ps), 1),
-        device_ps=int(rows.filter(~pl.col("collective"))["time_ps"].sum()),
+        device_ps=int(rows["time_ps"].filter(~rows["collective"]).sum()),
         rows=rows,
         shown=shown,
         tracks=_tracks(profile, judged.host, shown, rows),
@@ -161,10 +162,11 @@ def kernel_work(
 def _speedups(rows: pl.DataFrame) -> pl.Series:
     """Compare each kernel with those for 16 bit that do products of the same sizes."""
     told = rows.filter(pl.col("told") & ~pl.col("collective"))
-    narrow = (
-        told.filter((pl.col("precision") == "16") & pl.col("shape").is_not_null())
-        .group_by("shape")
-        .agg(narrow_ps=pl.col("time_ps").sum() / pl.col("count").sum())
+    told = told.filter((pl.col("precision") == "16") & pl.col("shape").is_not_null())
+    if not len(told):
+        return pl.Series("speedup", [None] * len(rows), dtype=pl.Float64)
+    narrow = told.group_by("shape").agg(
+        narrow_ps=pl.col("time_ps").sum() / pl.col("count").sum()
     )
     each = pl.col("time_ps") / pl.col("count")
     faster = pl.max_horizontal(each / pl.col("narrow_ps"), 1.0)
@@ -193,19 +195,18 @@ def _rows(
     silent = named.ops["evidence"].gather(op) == OpEvidence.NONE
     time = pl.col("step_ps" if stepped else "total_ps")
     names = mine["kernel_name"]
-    plain = {name: plain_name(name) for name in names.unique().to_list()}
+    plain_of = {name: plain_name(name) for name in names.unique().to_list()}
+    is_plain = {name: is_plain_kernel(name) for name in plain_of}
+    every = names.to_list()
     return (
         mine.with_columns(
-            kernel=names.replace_strict(plain, return_dtype=pl.String),
+            kernel=pl.Series([plain_of[name] for name in every], dtype=pl.String),
             full_name=names,
             op_type=named.ops["type"].gather(op),
             category=named.ops["category"].gather(op),
             silent=silent,
             collective=kinds == _COLLECTIVE,
-            plain=names.replace_strict(
-                {name: is_plain_kernel(name) for name in plain},
-                return_dtype=pl.Boolean,
-            ),
+            plain=pl.Series([is_plain[name] for name in every], dtype=pl.Boolean),
         )
         .select(
             "class",
@@ -231,8 +232,8 @@ def _shown(
     profile: ProfileData, judged: StepShares, classes: ActivityClasses
 ) -> pl.DataFrame:
     """Return what the device did in the judged step of median length."""
-    every = present(profile.derived(judged.host, windows)).rows
-    steps = typical(every).with_columns(dur=pl.col("end_ps") - pl.col("start_ps"))
+    steps = present(profile.derived(judged.host, windows)).measured
+    steps = steps.with_columns(dur=pl.col("end_ps") - pl.col("start_ps"))
     step = steps.sort("dur", "start_ps").row(len(steps) // 2, named=True)
     activity = present(profile.table(judged.host, "device_activity"))
     start = ints(activity, "start_ps")

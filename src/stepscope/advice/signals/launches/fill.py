@@ -117,7 +117,7 @@ def fill_signals(
             continue
         placed = profile.derived(host, windows)
         steps = 1 if isinstance(placed, Unavailable) else max(placed.rows.height, 1)
-        cores = dict(devices.select("device", "cores").drop_nulls().iter_rows())
+        cores = dict(devices[["device", "cores"]].drop_nulls().iter_rows())
         threads = _threads_at_once(devices)
         for device, count in cores.items():
             # Collectives have few blocks by design; they compute nothing.
@@ -138,9 +138,9 @@ def _threads_at_once(devices: pl.DataFrame) -> dict[int, int]:
     """Return how many threads a multiprocessor of each device holds, where known."""
     return {
         device: OCCUPANCY_LIMITS[major, minor].threads
-        for device, major, minor in devices.select(
-            "device", "cc_major", "cc_minor"
-        ).iter_rows()
+        for device, major, minor in devices[
+            ["device", "cc_major", "cc_minor"]
+        ].iter_rows()
         if (major, minor) in OCCUPANCY_LIMITS
     }
 

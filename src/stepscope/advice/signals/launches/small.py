@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import polars as pl
@@ -82,14 +82,17 @@ def small_kernels(
             if isinstance(placed, Unavailable) or not placed.has_steps
             else placed.rows.height
         )
-        rows = table.rows.select(
-            "device", "class", "kernel_name", "op_name", "count", "total_ps"
-        )
+        rows = table.rows[
+            ["device", "class", "kernel_name", "op_name", "count", "total_ps"]
+        ]
         if not isinstance(ops, Unavailable):
-            types = ops.rows.select("device", "type", op_name="name").unique(
-                ("device", "op_name"), keep="first"
-            )
-            rows = rows.join(types, on=["device", "op_name"], how="left")
+            # Of several programs that have the op, the one with most time counts.
+            types: dict[tuple[Any, ...], str | None] = {}
+            for *key, kind in ops.rows[["device", "name", "type"]].iter_rows():
+                types.setdefault(tuple(key), kind)
+            keys = rows[["device", "op_name"]].iter_rows()
+            found_types = [types.get(key) for key in keys]
+            rows = rows.with_columns(pl.Series("type", found_types, dtype=pl.String))
         else:
             rows = rows.with_columns(type=pl.lit(None, pl.String))
         for device in rows["device"].unique().sort():

@@ -338,8 +338,6 @@ def _of_device(rows: pl.DataFrame, steps: int, thresholds: Thresholds) -> Device
         small_alone_ps=int(small["alone_ps"].sum()),
         longest=tuple(
             (start, start + dur, name)
-            for start, dur, name in longest.select(
-                "start_ps", "dur_ps", "name"
-            ).iter_rows()
+            for start, dur, name in longest[["start_ps", "dur_ps", "name"]].iter_rows()
         ),
     )

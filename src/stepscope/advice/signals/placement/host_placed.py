@@ -123,7 +123,7 @@ def _on_host(
                 inside = np.searchsorted(begins, end) > np.searchsorted(begins, start)
                 launching[ops.op[rows[inside]]] = True
     program = (ops.ops["category"] != int(OpCategory.DATASET)).to_numpy()
-    own = ops.ops.filter(pl.Series(program & ~launching)).select("name", "type")
+    own = ops.ops.filter(pl.Series(program & ~launching))[["name", "type"]]
     elsewhere = set(ops.ops.filter(pl.Series(launching))["name"].to_list())
     return {name: type_ for name, type_ in own.iter_rows() if name not in elsewhere}
 

@@ -10,7 +10,6 @@ from stepscope.advice.finding import Part
 from stepscope.advice.signals.signal import signal
 from stepscope.derive.columns.arrays import ints
 from stepscope.derive.host.function_frames import function_frames
-from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.step_windows.windows import windows
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
@@ -84,9 +83,7 @@ class RareFunctions(Frozen, frozen=True):
 
     def _times(self, kind: int) -> NDArray[np.int64]:
         """Return what a function takes in each judged step, with all that it calls."""
-        mine = self.frames.type == kind
-        start = self.frames.start_ps[mine]
-        spans = Spans.from_events(start, self.frames.end_ps[mine] - start)
+        spans = self.frames.spans(self.frames.type == kind)
         return spans.within(self.starts_ps, self.ends_ps)
 
 

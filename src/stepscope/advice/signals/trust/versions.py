@@ -55,7 +55,7 @@ def version_signals(
             continue
         used = devices.filter(pl.col("activities") > 0)
         known = used.drop_nulls(["cc_major", "cc_minor"]).sort("cc_major", "cc_minor")
-        newest = known.select("cc_major", "cc_minor", "name").rows()[-1:]
+        newest = known[["cc_major", "cc_minor", "name"]].rows()[-1:]
         row = environment.row(0, named=True)
         if used.height:
             found[host] = HostVersions(

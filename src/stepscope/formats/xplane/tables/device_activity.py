@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from stepscope.formats.xplane.decoded.recording import Recording
     from stepscope.formats.xplane.decoded.texts import Texts
     from stepscope.formats.xplane.tables.activity_rows import ActivityRows
+    from stepscope.formats.xplane.tables.program_runs import ProgramRuns
 
 __all__ = ["Activity", "collect_activity"]
 
@@ -70,7 +71,7 @@ class Activity(Frozen, frozen=True, kw_only=True, eq=True):
     by_track: dict[int, tuple[int, int]]
 
 
-def collect_activity(recording: Recording) -> Activity:
+def collect_activity(recording: Recording, runs: ProgramRuns) -> Activity:
     """Everything that ran on the devices of a file, tracks in their order."""
     rows = gather_rows(recording)
     if not recording.activity_tracks or not len(rows.event):
@@ -108,7 +109,7 @@ def collect_activity(recording: Recording) -> Activity:
     if sizes is not None:
         size, known = sizes
         columns["bytes"] = nullable("bytes", size[chosen], known[chosen])
-    frame = _frame(recording, rows, chosen, columns)
+    frame = _frame(recording, rows, chosen, columns, runs)
     return Activity(
         frame=frame,
         geometries=geometries,
@@ -255,6 +256,7 @@ def _frame(
     rows: ActivityRows,
     chosen: slice | NDArray[np.int64],
     columns: dict[str, pl.Series],
+    runs: ProgramRuns,
 ) -> pl.DataFrame:
     """Return the declared frame; `columns` are those that were worked out."""
     event, position = rows.event[chosen], rows.position[chosen]
@@ -288,6 +290,9 @@ def _frame(
         if key in rows.numbers:
             number, present = rows.numbers[key]
             given[column] = nullable(column, number[chosen], present[chosen])
+    if "correlation" not in given and len(runs.call):
+        run = _runs(recording, runs, rows)[chosen]
+        given["correlation"] = nullable("correlation", run, run >= 0)
     return pl.DataFrame(
         [
             pl.Series(name, given[name], dtype=dtype)
@@ -296,6 +301,20 @@ def _frame(
             for name, dtype in DEVICE_ACTIVITY.dtypes().items()
         ]
     )
+
+
+def _runs(
+    recording: Recording, runs: ProgramRuns, rows: ActivityRows
+) -> NDArray[np.int64]:
+    """Return the run of a program that each event of a core belongs to, -1 for none."""
+    found = np.full(len(rows.event), -1)
+    start_ps = recording.timeline.start_ps[rows.event]
+    for position, number in enumerate(recording.activity_tracks):
+        track = recording.tracks[number]
+        if track.kind == "core" and track.role.device is not None:
+            mine = rows.position == position
+            found[mine] = runs.at(track.role.device, start_ps[mine])
+    return found
 
 
 def _names(

@@ -1,4 +1,4 @@
-"""Host events that put work on a device: those with a correlation id."""
+"""Host events that put work on a device: those with an id that the work has, too."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.formats.xplane.decoded.recording import Recording
+    from stepscope.formats.xplane.tables.program_runs import ProgramRuns
 
 __all__ = ["launches"]
 
@@ -30,12 +31,15 @@ _NO_CALLS: Final = Unavailable(
 )
 
 
-def launches(recording: Recording) -> pl.DataFrame | Unavailable:
+def launches(recording: Recording, runs: ProgramRuns) -> pl.DataFrame | Unavailable:
     """List launch calls in the order of `events`, found by their id, never by name."""
     rows, values = recording.host_values("correlation_id")
     number, present = values.integers()
     if not present.all():
         rows, number = rows[present], number[present]
+    if not len(rows):
+        number = np.argsort(runs.call, kind="stable")
+        rows = runs.call[number]
     if not len(rows):
         return _absent(recording)
     line = recording.timeline

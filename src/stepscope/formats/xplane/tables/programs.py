@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.formats.hlo import parse_module
 from stepscope.formats.lost import or_lost
 from stepscope.frozen import Frozen
 from stepscope.remedies import RECORD_HLO
@@ -96,6 +95,9 @@ def _parsed(
         for key in _PROTO_KEYS:
             if values[key].kind[row] not in (PLACE_BYTES, PLACE_TEXT):
                 continue
+            # Only where a program was recorded.
+            from stepscope.formats.hlo import parse_module  # noqa: PLC0415
+
             place = int(values[key].value[row])
             data = recording.space.data[place : place + int(values[key].length[row])]
             try:
