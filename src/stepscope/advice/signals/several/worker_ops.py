@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from statistics import median
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -50,7 +49,7 @@ class WorkerOps(Frozen, frozen=True):
         if not mine or not others or not all(others):
             return None
         more = sum(
-            max(runs - median(ops.get(name, 0.0) for ops in others), 0.0)
+            max(runs - float(np.median([ops.get(name, 0.0) for ops in others])), 0.0)
             for name, runs in mine.items()
         )
         return 100 * more / sum(mine.values())
