@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from stepscope.advice.finding import Finding, Pattern, Saving
-from stepscope.advice.headline import by_cost, lead
+from stepscope.advice.headline import by_cost, costliest, lead
 from stepscope.advice.replayed import together
 from stepscope.advice.signals.replay import replay_signals
 from stepscope.advice.signals.shares import NamedTime
@@ -32,12 +32,21 @@ def failing(name: str, share: float, **fields: Any) -> Finding:
     )
 
 
-@pytest.mark.parametrize(("share", "kind"), [(20.1, "finding"), (19.9, "idle")])
+@pytest.mark.parametrize(
+    ("peer", "share", "kind"),
+    [
+        (9.0, 20.1, "finding"),
+        (9.0, 19.9, "idle"),
+        # Of 45 % a third is the late worker's, and the rest is the exchange.
+        (4.5, 15.1, "finding"),
+        (4.5, 14.9, "idle"),
+    ],
+)
 def test_waiting_for_a_worker_that_a_finding_names_is_explained(
-    signals_of: Any, shares: Any, share: float, kind: str
+    signals_of: Any, shares: Any, peer: float, share: float, kind: str
 ) -> None:
     """The finding compares workers; the wait stands in the account of one of them."""
-    signals = signals_of(shares(device=None, peer=9.0))
+    signals = signals_of(shares(device=None, peer=peer))
     found = (failing("allreduce.arrival", share),)
     assert lead(found, signals, THRESHOLDS).kind == kind
 
@@ -231,3 +240,30 @@ def test_much_time_that_one_of_two_steps_loses_comes_before_a_little_in_each(
     # Without the exchanges the step would be bound by its device, whatever it gains.
     signals = signals_of(shares(step_ms=22.2, input=0.222 * share, collective=6.0))
     assert lead((wait, half), signals, THRESHOLDS).finding == said
+
+
+@pytest.mark.parametrize(
+    ("gain", "first"), [(51.1, "multi.balance"), (55.7, "host.work")]
+)
+def test_of_gains_that_are_about_the_same_the_more_exact_finding_comes_first(
+    gain: float, first: str
+) -> None:
+    """One of two ranks sorts: 41 ms more than the other, of 94 ms on its host."""
+    found = (
+        failing(
+            "host.work",
+            82.0,
+            ms_per_step=94.1,
+            saving_ms=Saving(low=25.5, high=gain, basis="bound"),
+            owners=("host_compute",),
+        ),
+        failing(
+            "multi.balance",
+            35.2,
+            ms_per_step=40.8,
+            saving_ms=Saving(low=25.0, high=50.1, basis="bound"),
+        ),
+    )
+    said = costliest(found)
+    assert said is not None
+    assert said.id == first

@@ -230,6 +230,14 @@ def test_what_gains_less_than_an_earlier_stage_waits_for_it() -> None:
     ]
 
 
+@pytest.mark.parametrize(("earlier", "waits_for"), [(2.1, None), (2.3, 1)])
+def test_what_gains_about_as_much_as_an_earlier_stage_need_not_wait(
+    earlier: float, waits_for: int | None
+) -> None:
+    found = staged([_finding(6, 2.0), _finding(1, earlier)])
+    assert found[1].after_stage == waits_for
+
+
 def test_all_wait_for_a_recording_that_hides_too_much() -> None:
     capture = Finding(
         id="capture", title="", stage=0, status="fail", severity="critical"

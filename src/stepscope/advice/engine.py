@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from stepscope.advice.headline import ABOUT
 from stepscope.advice.judging.shared_time import shared_time
 from stepscope.advice.registry import RULES
 from stepscope.advice.replayed import replayed
@@ -208,8 +209,8 @@ def _alone_or_together(
 def staged(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Mark which stage to settle first.
 
-    A failing finding waits for an earlier stage if one there promises at least as much:
-    what costs most need not wait. All wait for a recording that hides too much.
+    A failing finding waits for an earlier stage if one there promises more: what costs
+    most, or about as much, need not wait. All wait for a recording that hides too much.
     """
     ordered = sorted(findings, key=lambda finding: finding.stage)
     return tuple(
@@ -230,7 +231,7 @@ def _awaited(finding: Finding, others: Sequence[Finding]) -> int | None:
             if one.stage < finding.stage
             and _fails_gravely(one)
             and not one.explained_by
-            and (_hides_all(one) or _bound(one) >= _bound(finding) > 0)
+            and (_hides_all(one) or ABOUT * _bound(one) >= _bound(finding) > 0)
         ),
         None,
     )

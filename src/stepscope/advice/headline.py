@@ -5,6 +5,7 @@ Definition: docs/definitions/judging.md#the-headline.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
 
-__all__ = ["Lead", "LeadKind", "by_cost", "costliest", "lead"]
+__all__ = ["ABOUT", "Lead", "LeadKind", "by_cost", "costliest", "lead"]
 
 #: What the first sentence is about: a failing finding; idle time that no rule finds;
 #: a step that its device bounds; the work of a host without devices; the largest owner
@@ -45,11 +46,15 @@ _FEW: Final = 3
 #: So much of its share counts of work where no gain is known: a change makes work
 #: shorter, and takes idle time away.
 _OF_WORK: Final = 1 / 3
+#: Gains that differ by less are about the same.
+ABOUT: Final = 0.9
 #: What costs less of the recording, in percent, is nothing to begin with.
 _LEAST: Final = 1.0
 #: Waiting for other workers, and the findings that say for which.
 _PEER: Final = "peer"
 _LATE: Final = ("allreduce.arrival", "multi.stagger", "multi.input")
+#: They speak of the wait where they hold this much of it.
+_OF_PEER: Final = 1 / 3
 
 
 _NO_TIME: Final = Unavailable(
@@ -106,7 +111,12 @@ def costliest(findings: Sequence[Finding]) -> Finding | None:
     ranked = by_cost(
         one for one in findings if one.after_stage is None or _outweighs(one, flaws)
     )
-    return ranked[0] if ranked else None
+    if not ranked or _is_grave(ranked[0]) or not _gain(ranked[0]):
+        return ranked[0] if ranked else None
+    # Which of two that promise about as much promises more is chance: the one says more
+    # exactly what to change of whose time that is the larger part.
+    near = [one for one in ranked if _gain(one) >= ABOUT * _gain(ranked[0])]
+    return max(near, key=lambda one: _gain(one) / (one.ms_per_step or math.inf))
 
 
 def _outweighs(finding: Finding, flaws: Sequence[Finding]) -> bool:
@@ -159,11 +169,14 @@ def _is_large_burst(finding: Finding) -> bool:
 
 
 def _cost(finding: Finding, known_percent: float) -> tuple[bool, float, float]:
-    gain = 0.0 if finding.saving_ms is None else finding.saving_ms.high
     share = finding.share_percent
     grave = _is_grave(finding) and (share is None or share >= known_percent)
     cost = (share or 0.0) * (_OF_WORK if _is_work(finding) else 1)
-    return grave, gain, cost if cost >= _LEAST else 0.0
+    return grave, _gain(finding), cost if cost >= _LEAST else 0.0
+
+
+def _gain(finding: Finding) -> float:
+    return 0.0 if finding.saving_ms is None else finding.saving_ms.high
 
 
 def _is_work(finding: Finding) -> bool:
@@ -297,8 +310,10 @@ def _unfound(
     failing = [one for one in findings if one.status == "fail"]
     told = {owner for one in failing for owner in one.owners}
     # Who comes late is worked out across workers, not in the account of one of them.
+    # The rest of such a wait is the exchange itself.
     late = (one.share_percent or 0.0 for one in failing if one.id in _LATE)
-    if max(late, default=0.0) >= thresholds.idle_owner.value:
+    least = min(thresholds.idle_owner.value, _OF_PEER * shares.percent(_PEER))
+    if 0.0 < least <= max(late, default=0.0):
         told.add(_PEER)
     topics = {topic for one in failing for topic in one.topics}
 
