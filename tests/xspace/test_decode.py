@@ -364,7 +364,9 @@ def test_packed_files_are_found_by_content(tmp_path: Path) -> None:
 
 
 def test_a_cut_packed_file_gives_what_could_be_unpacked(repository: Path) -> None:
-    data = whole_bytes(recorded(repository)[0])
+    # One whose names, which come before the events of a plane, are less than half.
+    path = next(it for it in recorded(repository) if "check_torch" in it.parts)
+    data = whole_bytes(path)
     # Stored without compression, so that each half of the stream is half of the data.
     packed = gzip.compress(data, 0)
     space = decode_bytes(packed[: len(packed) // 2])

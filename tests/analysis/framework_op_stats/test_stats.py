@@ -251,7 +251,8 @@ def test_a_side_that_was_not_recorded_is_missing_not_empty() -> None:
 
 
 def test_a_silent_device_is_missing_with_its_own_code() -> None:
-    trace = blueprint.trace([("main", "a:A", 0, 5)], devices={0: blueprint.A100})
+    call = ("main", "cudaLaunchKernel", 1, 1, {"correlation_id": 1})
+    trace = blueprint.trace([("main", "a:A", 0, 5), call], devices={0: blueprint.A100})
     missing = {
         each.field: each.code for each in analysed(blueprint.profile(trace)).missing
     }

@@ -217,7 +217,10 @@ def test_without_a_device_there_is_nothing_to_show_and_a_reason() -> None:
 
 @pytest.mark.parametrize(
     "lines",
-    [[], [("gpu:0/8", "MemcpyH2D", 0, 5)]],
+    [
+        [("main", "cudaLaunchKernel", 1, 1, {"correlation_id": 1})],
+        [("gpu:0/8", "MemcpyH2D", 0, 5)],
+    ],
     ids=["a listed device without activity", "copies only"],
 )
 def test_a_device_without_kernels_says_so(lines: list[blueprint.Line]) -> None:

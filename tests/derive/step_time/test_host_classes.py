@@ -206,7 +206,10 @@ def test_a_range_named_as_input_counts_on_step_threads_only() -> None:
 
 def test_beside_a_silent_device_launching_and_computing_cannot_be_told_apart() -> None:
     found = classes_of(
-        train(0), ("main", "a/Op:Op", 10, 20), devices={0: blueprint.A100}
+        train(0),
+        ("main", "a/Op:Op", 10, 20),
+        ("main", "cudaLaunchKernel", 12, 2, {"correlation_id": 1}),
+        devices={0: blueprint.A100},
     )
     assert isinstance(found.launch, Unavailable)
     assert isinstance(found.host_compute, Unavailable)

@@ -17,7 +17,6 @@ import numpy as np
 from stepscope._core import launches
 from stepscope.derive.intervals.spans import Spans
 from stepscope.frozen import Frozen
-from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,12 +24,8 @@ if TYPE_CHECKING:
     from stepscope.derive.device.launch_facts import LaunchLatency
     from stepscope.derive.device.timeline import DeviceRows
 
-__all__ = ["LATENCY_CAP_PS", "Gaps", "Launched", "divided_gaps"]
+__all__ = ["Gaps", "Launched", "divided_gaps"]
 
-#: A launch into an empty queue explains at most this much of the wait for its activity,
-#: or twice what one usually takes here; a longer wait has another cause.
-LATENCY_CAP_PS: Final = 100 * PS_PER_US
-_USUAL_LATENCIES: Final = 2
 _NEVER: Final = np.iinfo(np.int64).max
 
 
@@ -131,9 +126,8 @@ def divided_gaps(idle: Spans, launched: Launched, facts: LaunchLatency) -> Gaps:
     queued_from = np.where(in_time, start, queued_from)
     on_way = np.where(in_time | ~ended | (called == _NEVER), end, called)
     on_way = np.clip(on_way, start, end)
-    cap_ps = max(LATENCY_CAP_PS, _USUAL_LATENCIES * facts.latency_ps)
-    arrives = np.minimum(np.maximum(returned, start), end - cap_ps)
-    arrives = np.clip(arrives + cap_ps, on_way, end)
+    arrives = np.minimum(np.maximum(returned, start), end - facts.most_ps)
+    arrives = np.clip(arrives + facts.most_ps, on_way, end)
     walk_end = np.minimum(queued_from, on_way)
     blocks = ended & (on_way < end) & by.blocking
     queued = Spans.union_of((_from_pairs(walk_end, on_way), _from_pairs(arrives, end)))

@@ -42,6 +42,10 @@ __all__ = [
 ASSUMED_LATENCY_PS: Final = 20 * PS_PER_US
 #: Fewer launches than this have no typical latency.
 ENOUGH_SAMPLES: Final = 30
+#: A launch into an empty queue explains at most this much of the wait for its activity.
+_MOST_PS: Final = 100 * PS_PER_US
+#: To queue a whole program takes longer: this many usual latencies.
+_OF_PROGRAMS: Final = 2
 #: Back-to-back work on one stream is taken to be at least this close.
 _ASSUMED_SWITCH_PS: Final = 1 * PS_PER_US
 _SWITCH_QUANTILE: Final = 10
@@ -75,15 +79,22 @@ class LaunchLatency(Frozen, frozen=True):
             it is assumed.
         switch_ps: Longest idle time that is put down to the device itself, which
             switches between activities.
+        most_ps: Longest wait for an activity after its call that its launch explains; a
+            longer one has another cause.
     """
 
     latency_ps: int
     latency_samples: int
     switch_ps: int
+    most_ps: int
 
 
 def launch_latency(
-    *, device_activity: pl.DataFrame, launches: pl.DataFrame, correlation: Correlation
+    *,
+    tracks: pl.DataFrame,
+    device_activity: pl.DataFrame,
+    launches: pl.DataFrame,
+    correlation: Correlation,
 ) -> LaunchLatency:
     """Measure the launches that some device activity came from."""
     latency_ps, samples = typical_ps(
@@ -93,7 +104,13 @@ def launch_latency(
         latency_ps=latency_ps,
         latency_samples=samples,
         switch_ps=_switch_ps(device_activity, launches, correlation, latency_ps),
+        most_ps=max(_MOST_PS, _OF_PROGRAMS * latency_ps * _has_cores(tracks)),
     )
+
+
+def _has_cores(tracks: pl.DataFrame) -> bool:
+    """Return whether devices run whole programs, as TPUs do."""
+    return bool((tracks["kind"] == "core").any())
 
 
 def idle_waits_ps(
