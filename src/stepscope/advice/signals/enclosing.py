@@ -10,7 +10,6 @@ from stepscope.advice.finding import Part
 from stepscope.advice.signals.running.own_lines import LineRuns
 from stepscope.advice.signals.signal import signal
 from stepscope.derive.account.owned_time import account
-from stepscope.derive.columns.arrays import ints
 from stepscope.derive.host.called_below import called_by
 from stepscope.derive.host.function_frames import function_frames
 from stepscope.derive.host.function_lines import function_lines
@@ -45,9 +44,7 @@ def enclosing_functions(profile: ProfileData, _: Thresholds) -> dict[str, Part]:
         frames = profile.derived(host, function_frames)
         if isinstance(accounted, Unavailable) or isinstance(frames, Unavailable):
             continue
-        measured = present(profile.derived(host, windows)).measured
-        starts, ends = ints(measured, "start_ps"), ints(measured, "end_ps")
-        judged = Spans.from_events(starts, ends - starts)
+        judged = present(profile.derived(host, windows)).judged
         seen = profile.derived(host, function_lines)
         lines = None if isinstance(seen, Unavailable) else seen.known()
         for one in accounted.devices:

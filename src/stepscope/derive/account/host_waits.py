@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stepscope.derive.account.function_parts import function_parts
-from stepscope.derive.columns.arrays import ints
 from stepscope.derive.host.core_time import places_of
 from stepscope.derive.host.function_purposes import FunctionPurpose
 from stepscope.derive.intervals.spans import Spans
@@ -143,9 +142,7 @@ def host_waits(
     hosts = [one for one in account.devices if one.device is None]
     if own is None or not hosts:
         return _NOTHING_SEEN
-    starts, ends = (ints(windows.measured, it) for it in ("start_ps", "end_ps"))
-    judged = Spans.from_events(starts, ends - starts)
-    inside = (hosts[0].idle["host_compute"] & judged) - hosts[0].between
+    inside = (hosts[0].idle["host_compute"] & windows.judged) - hosts[0].between
     inside = inside - naming.tasks_of_ops(hosts[0], "host_compute", inside)
     if (inside & own.seen).length_ps < _ENOUGH * inside.length_ps:
         return _NOTHING_SEEN

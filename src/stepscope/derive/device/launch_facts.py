@@ -104,13 +104,14 @@ def launch_latency(
         latency_ps=latency_ps,
         latency_samples=samples,
         switch_ps=_switch_ps(device_activity, launches, correlation, latency_ps),
-        most_ps=max(_MOST_PS, _OF_PROGRAMS * latency_ps * _has_cores(tracks)),
+        most_ps=_most_ps(tracks, latency_ps),
     )
 
 
-def _has_cores(tracks: pl.DataFrame) -> bool:
-    """Return whether devices run whole programs, as TPUs do."""
-    return bool((tracks["kind"] == "core").any())
+def _most_ps(tracks: pl.DataFrame, latency_ps: int) -> int:
+    """Return how much of a wait a launch explains: more where it queues a program."""
+    runs_programs = (tracks["kind"] == "core").any()
+    return max(_MOST_PS, _OF_PROGRAMS * latency_ps) if runs_programs else _MOST_PS
 
 
 def idle_waits_ps(

@@ -16,6 +16,7 @@ import polars as pl
 
 from stepscope.derive.columns.arrays import handles, ints, nullable
 from stepscope.derive.columns.dense_codes import totals_by
+from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.repetition.sequences import instruction_sequence
 from stepscope.derive.step_windows.anchor import (
     StepKernels,
@@ -90,6 +91,12 @@ class Windows(Frozen, frozen=True, dict=True):
     def measured(self) -> pl.DataFrame:
         """The rows that statistics use."""
         return _where(self.rows, self.typical)
+
+    @cached_property
+    def judged(self) -> Spans:
+        """The instants of these rows."""
+        starts, ends = (ints(self.measured, it) for it in ("start_ps", "end_ps"))
+        return Spans.from_events(starts, ends - starts)
 
     def measured_of(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Return the rows whose `window`, a row of `rows`, is one of the typical."""

@@ -11,8 +11,6 @@ from stepscope.derive.account.host_states import host_states
 from stepscope.derive.account.naming import naming
 from stepscope.derive.account.owned_time import account
 from stepscope.derive.account.topics import idle_topics
-from stepscope.derive.columns.arrays import ints
-from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.step_windows.windows import windows
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
@@ -21,6 +19,7 @@ from stepscope.unavailable import Unavailable, present
 if TYPE_CHECKING:
     from stepscope.derive.account.host_states import HostStates
     from stepscope.derive.account.naming import Naming
+    from stepscope.derive.intervals.spans import Spans
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
 
@@ -73,9 +72,7 @@ def made_elsewhere(
             or not named.system.any()
         ):
             continue
-        measured = present(profile.derived(host, windows)).measured
-        starts, ends = ints(measured, "start_ps"), ints(measured, "end_ps")
-        judged = Spans.from_events(starts, ends - starts)
+        judged = present(profile.derived(host, windows)).judged
         calls = [
             _within(states, named, named.program, pattern)
             for pattern in (_SENT, _THREADS)

@@ -10,7 +10,6 @@ import numpy as np
 from stepscope.advice.signals.signal import signal
 from stepscope.derive.account.host_waits import host_waits
 from stepscope.derive.account.owned_time import account
-from stepscope.derive.columns.arrays import ints
 from stepscope.derive.host.called_below import called_by
 from stepscope.derive.host.core_time import core_time, places_of
 from stepscope.derive.host.function_frames import FEW_LOOKS, function_frames
@@ -193,9 +192,7 @@ def function_ways(profile: ProfileData, _: Thresholds) -> dict[str, FunctionWays
         frames = profile.derived(host, function_frames)
         if isinstance(accounted, Unavailable) or isinstance(frames, Unavailable):
             continue
-        measured = present(profile.derived(host, windows)).measured
-        starts, ends = ints(measured, "start_ps"), ints(measured, "end_ps")
-        judged = Spans.from_events(starts, ends - starts)
+        judged = present(profile.derived(host, windows)).judged
         lines = profile.derived(host, function_lines)
         clocks = profile.derived(host, core_time)
         waits = profile.derived(host, host_waits)

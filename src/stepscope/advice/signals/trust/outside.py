@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from stepscope.advice.signals.signal import signal
 from stepscope.derive.account.owned_time import account
-from stepscope.derive.columns.arrays import ints
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.step_windows.windows import windows
 from stepscope.unavailable import Unavailable
@@ -38,8 +37,7 @@ def unexplained_outside(profile: ProfileData, _: Thresholds) -> dict[str, float]
             or placed.has_steps
         ):
             continue
-        begin = ints(placed.measured, "start_ps")
-        judged = Spans.from_events(begin, ints(placed.measured, "end_ps") - begin)
+        judged = placed.judged
         for device in owned.devices:
             worked = (judged - Spans.union_of(device.idle.values())).hull
             if device.device is None or worked is None:
