@@ -51,6 +51,53 @@ def test_large_integers_of_a_frame_are_texts_and_small_ones_numbers() -> None:
     ]
 
 
+def test_what_is_alike_is_written_as_each_is_alone() -> None:
+    class Inner(msgspec.Struct, frozen=True):
+        at: float | None
+        tags: tuple[str, ...] = ()
+
+    class Outer(msgspec.Struct, frozen=True):
+        count: int | bool | None
+        inner: tuple[Inner, ...]
+        parts: dict[str, float | int]
+
+    class Empty(msgspec.Struct, frozen=True):
+        pass
+
+    values = (
+        Outer(1, (Inner(0.0), Inner(math.nan, ("a", "b"))), {"x": 1.5, "y": 2}),
+        Outer(None, (), {}),
+        Outer(2**60, (Inner(None, ("c",)),), {"z": math.inf}),
+        Outer(count=True, inner=(Inner(2.5),), parts={"x": 0.0}),
+    )
+    expected = [
+        {
+            "count": 1,
+            "inner": [{"at": 0.0, "tags": []}, {"at": None, "tags": ["a", "b"]}],
+            "parts": {"x": 1.5, "y": 2},
+        },
+        {"count": None, "inner": [], "parts": {}},
+        {
+            "count": str(2**60),
+            "inner": [{"at": None, "tags": ["c"]}],
+            "parts": {"z": None},
+        },
+        {"count": True, "inner": [{"at": 2.5, "tags": []}], "parts": {"x": 0.0}},
+    ]
+    assert plain(values) == expected
+    assert [plain(one) for one in values] == expected
+    assert plain((Empty(), Empty())) == [{}, {}]
+
+
+def test_a_column_of_finite_numbers_may_have_an_infinite_sum() -> None:
+    frame = pl.DataFrame({"x": [1e308, 1e308, None], "none": [None, None, None]})
+    assert plain(frame) == [
+        {"x": 1e308, "none": None},
+        {"x": 1e308, "none": None},
+        {"x": None, "none": None},
+    ]
+
+
 def test_a_value_without_a_form_is_refused() -> None:
     with pytest.raises(TypeError, match="object"):
         plain(object())

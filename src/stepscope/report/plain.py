@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Final, TypeAlias
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 import polars as pl
-import polars.selectors as cs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
 
 __all__ = ["EXACT_INTEGER", "Plain", "plain", "rows"]
 
@@ -16,6 +19,9 @@ __all__ = ["EXACT_INTEGER", "Plain", "plain", "rows"]
 EXACT_INTEGER: Final = 2**53
 
 _AS_THEY_ARE: Final = frozenset((str, bool, type(None)))
+_REALS: Final = frozenset((float, type(None)))
+_INTEGERS: Final = frozenset((int, type(None)))
+_TEXTS: Final = (pl.String, pl.Boolean, pl.Null, pl.Categorical, pl.Enum)
 
 #: The values JSON is made of.
 Plain: TypeAlias = "bool | int | float | str | list[Plain] | dict[str, Plain] | None"
@@ -27,61 +33,76 @@ def plain(value: object) -> Plain:
     Raises:
         TypeError: A value has no form in JSON; no result may hold one.
     """
-    # Nearly all values of a large result are of exactly one of these types.
     if isinstance(value, float):
         return value if math.isfinite(value) else None
-    kind = type(value)
-    if kind in _AS_THEY_ARE or isinstance(value, str):
-        return value  # type: ignore[return-value] # mypy cannot narrow by a set
+    if value is None or isinstance(value, str | bool):
+        return value
     if isinstance(value, int):
         return value if abs(value) <= EXACT_INTEGER else str(value)
-    if isinstance(value, list | tuple | set | frozenset):
-        return [plain(one) for one in value]
-    if isinstance(value, msgspec.Struct | dict):
-        return _object(value)
     if isinstance(value, pl.DataFrame):
         return rows(value)
-    message = f"a result may not hold a {kind.__name__}"
+    if isinstance(value, set | frozenset):
+        return _cells(tuple(value))
+    if isinstance(value, list | tuple | dict | msgspec.Struct):
+        return _cells((value,))[0]
+    message = f"a result may not hold a {type(value).__name__}"
     raise TypeError(message)
 
 
-def _object(value: msgspec.Struct | dict[object, object]) -> Plain:
-    members = value if isinstance(value, dict) else msgspec.structs.asdict(value)
-    return {
-        # A call for each of a hundred thousand unchanged numbers would be slow.
-        str(name): one if type(one) is float and math.isfinite(one) else plain(one)
-        for name, one in members.items()
-    }
+def _cells(values: tuple[Any, ...]) -> list[Plain]:
+    """Return each value in its plain form.
+
+    A call for each of a hundred thousand unchanged numbers would be slow, so values of
+    one type are looked at together, and so are all that stand at one place in them.
+    """
+    kinds = set(map(type, values))
+    if kinds <= _AS_THEY_ARE or _are_exact(values, kinds):
+        return list(values)
+    kind = kinds.pop() if len(kinds) == 1 else object
+    if issubclass(kind, msgspec.Struct):
+        columns = zip(*map(msgspec.structs.astuple, values), strict=True)
+        found = _objects(kind.__struct_fields__, map(_cells, columns))
+        return found or [{} for _ in values]
+    if issubclass(kind, dict):
+        members = iter(_cells(tuple(chain.from_iterable(d.values() for d in values))))
+        return [dict(zip(map(str, one), members, strict=False)) for one in values]
+    if issubclass(kind, list | tuple):
+        members = iter(_cells(tuple(chain.from_iterable(values))))
+        return [list(islice(members, len(one))) for one in values]
+    return [plain(one) for one in values]
+
+
+def _are_exact(values: tuple[Any, ...], kinds: set[type]) -> bool:
+    """Tell whether all values are nulls and finite numbers, or nulls and integers."""
+    # The filter leaves out zeros too, which need no look.
+    if kinds <= _REALS:
+        return all(map(math.isfinite, filter(None, values)))
+    if kinds <= _INTEGERS:
+        largest = max(map(abs, filter(None, values)), default=0)
+        return largest <= EXACT_INTEGER
+    return False
+
+
+def _objects(names: Sequence[str], columns: Iterable[list[Plain]]) -> list[Plain]:
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 def rows(frame: pl.DataFrame) -> list[Plain]:
     """Return the rows of a frame as objects; nested columns stay nested."""
-    found = _finite(frame)
-    unlike = _unlike_json(found)
     columns = [
-        [plain(cell) for cell in column.to_list()]
-        if column.name in unlike
-        else column.to_list()
-        for column in found
+        column.to_list() if _is_plain(column) else _cells(tuple(column.to_list()))
+        for column in frame
     ]
-    names = found.columns
-    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+    return _objects(frame.columns, columns)
 
 
-def _finite(frame: pl.DataFrame) -> pl.DataFrame:
-    if not frame.select(cs.float()).width:
-        return frame
-    cell = cs.float().as_expr()
-    return frame.with_columns(pl.when(cell.is_finite()).then(cell).otherwise(None))
-
-
-def _unlike_json(frame: pl.DataFrame) -> frozenset[str]:
-    """Return the columns whose cells JSON cannot hold as they are."""
-    made_of_more = frame.select(cs.nested() | cs.temporal() | cs.decimal()).columns
-    if not frame.height:
-        return frozenset(made_of_more)
-    cell = cs.integer()
-    large = frame.select(((cell > EXACT_INTEGER) | (cell < -EXACT_INTEGER)).any())
-    return frozenset(made_of_more).union(
-        column.name for column in large if column.item()
-    )
+def _is_plain(column: pl.Series) -> bool:
+    """Tell whether JSON holds the cells of a column as they are."""
+    kind = column.dtype
+    if kind.is_float():
+        # No sum with NaN or infinity in it is finite.
+        return math.isfinite(column.sum())
+    if kind.is_integer():
+        ends: tuple[Any, Any] = column.min(), column.max()
+        return _are_exact(ends, set(map(type, ends)))
+    return kind in _TEXTS
