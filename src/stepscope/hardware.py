@@ -10,6 +10,7 @@ Definition: docs/definitions/device-work.md#peak-rates.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Final, Literal
 
 from stepscope.frozen import Frozen
@@ -75,6 +76,7 @@ AMD_RATES: Final[dict[tuple[int, int], Rates]] = {
 }
 
 
+@cache
 def rates_of(vendor: str | None, major: int, minor: int) -> Rates | None:
     """Return a device's row of the rate tables; None for a device that they lack.
 

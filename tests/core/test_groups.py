@@ -28,6 +28,10 @@ def kernels(
     return forms[request.param]
 
 
+#: What `where` is if all rows count.
+ALL = np.zeros(0, np.uint8)
+
+
 def columns(rows: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
     return (
         np.array([code for code, _ in rows], np.int32),
@@ -48,31 +52,40 @@ def test_totals_are_the_sums_of_the_lists(
         )
     for form in kernel_forms("numbering").values():
         out = [np.zeros(GROUPS, np.int64) for _ in range(4)]
-        assert form.totals(*columns(rows), *out) == len(rows)
+        assert form.totals(*columns(rows), ALL, *out) == len(rows)
         assert expected == list(zip(*(column.tolist() for column in out), strict=True))
 
 
 def test_sums_beyond_the_precision_of_a_real_are_exact(kernels: ModuleType) -> None:
     out = [np.zeros(1, np.int64) for _ in range(4)]
     code, value = columns([(0, 2**60), (0, 1), (0, 1)])
-    kernels.totals(code, value, *out)
+    kernels.totals(code, value, ALL, *out)
     assert out[1].tolist() == [2**60 + 2]
 
 
 def test_a_code_beyond_the_groups_is_refused(kernels: ModuleType) -> None:
     out = [np.zeros(GROUPS, np.int64) for _ in range(4)]
-    assert kernels.totals(*columns([(GROUPS, 1)]), *out) == kernels.BAD_RANGE
+    assert kernels.totals(*columns([(GROUPS, 1)]), ALL, *out) == kernels.BAD_RANGE
 
 
 def test_a_row_of_no_group_is_left_out(kernels: ModuleType) -> None:
     out = [np.zeros(1, np.int64) for _ in range(4)]
-    assert kernels.totals(*columns([(-1, 7), (0, 2), (-1, -7)]), *out) == 3
+    assert kernels.totals(*columns([(-1, 7), (0, 2), (-1, -7)]), ALL, *out) == 3
     assert [column.tolist() for column in out] == [[1], [2], [2], [2]]
+
+
+def test_only_rows_that_are_asked_for_count(kernels: ModuleType) -> None:
+    out = [np.zeros(2, np.int64) for _ in range(4)]
+    where = np.array([1, 0, 1, 0], np.uint8)
+    rows = [(0, 5), (0, 7), (1, -3), (GROUPS, 2)]
+    assert kernels.totals(*columns(rows), where, *out) == 4
+    assert [column.tolist() for column in out] == [[1, 1], [5, -3], [5, -3], [5, -3]]
+    assert kernels.totals(*columns(rows), where[1:], *out) == kernels.BAD_RANGE
 
 
 def test_arrays_of_different_lengths_are_refused(kernels: ModuleType) -> None:
     code, _ = columns([(0, 1)])
     out = [np.zeros(GROUPS, np.int64) for _ in range(4)]
-    assert kernels.totals(code, np.zeros(2, np.int64), *out) == kernels.BAD_RANGE
+    assert kernels.totals(code, np.zeros(2, np.int64), ALL, *out) == kernels.BAD_RANGE
     out[3] = np.zeros(1, np.int64)
-    assert kernels.totals(code, np.zeros(1, np.int64), *out) == kernels.BAD_RANGE
+    assert kernels.totals(code, np.zeros(1, np.int64), ALL, *out) == kernels.BAD_RANGE

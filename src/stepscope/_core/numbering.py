@@ -190,6 +190,7 @@ def pick(
 def _totals(
     code: cython.const[cython.int][::1],
     value: cython.const[cython.longlong][::1],
+    where: cython.const[cython.uchar][::1],
     count: cython.longlong[::1],
     total: cython.longlong[::1],
     least: cython.longlong[::1],
@@ -199,9 +200,10 @@ def _totals(
     group: cython.longlong
     number: cython.longlong
     groups: cython.longlong = count.shape[0]
+    chosen: cython.bint = where.shape[0] > 0
     for row in range(code.shape[0]):
         group = code[row]
-        if group < 0:
+        if group < 0 or (chosen and not where[row]):
             continue
         if group >= groups:
             return -3
@@ -218,6 +220,7 @@ def _totals(
 def totals(
     code: cython.const[cython.int][::1],
     value: cython.const[cython.longlong][::1],
+    where: cython.const[cython.uchar][::1],
     count: cython.longlong[::1],
     total: cython.longlong[::1],
     least: cython.longlong[::1],
@@ -225,6 +228,7 @@ def totals(
 ) -> cython.longlong:
     """Add every row to its group; the four outputs, by group, begin as zeros.
 
+    Rows of groups below 0 are left out, and rows where `where`, if not empty, is 0.
     A group without rows keeps its zeros, whatever they mean to the caller.
 
     Returns:
@@ -232,17 +236,20 @@ def totals(
     """
     if (
         value.shape[0] != code.shape[0]
+        or (where.shape[0] != code.shape[0] and where.shape[0] != 0)
         or total.shape[0] != count.shape[0]
         or least.shape[0] != count.shape[0]
         or greatest.shape[0] != count.shape[0]
     ):
         return BAD_RANGE
     if not cython.compiled:
-        code, value = memoryview(code), memoryview(value)
+        code, value, where = memoryview(code), memoryview(value), memoryview(where)
         count, total = memoryview(count), memoryview(total)
         least, greatest = memoryview(least), memoryview(greatest)
     with cython.nogil:
-        found: cython.longlong = _totals(code, value, count, total, least, greatest)
+        found: cython.longlong = _totals(
+            code, value, where, count, total, least, greatest
+        )
     return found
 
 

@@ -129,6 +129,7 @@ def device_side(measured: MeasuredRun, *, excluded_flags: Sequence[str]) -> Devi
         for host in hosts
         if host.windows.has_steps
         for step in input_steps(
+            run,
             host,
             excluded_flags=excluded_flags,
             waits=batches.get(host.host),

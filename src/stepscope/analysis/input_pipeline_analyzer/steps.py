@@ -123,6 +123,7 @@ class BetweenSteps(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def input_steps(
+    run: ProfileData,
     host: HostSteps,
     *,
     excluded_flags: Sequence[str],
@@ -132,6 +133,7 @@ def input_steps(
     """Return every window of a host with its input.
 
     Args:
+        run: The run that the host is of.
         host: The host.
         excluded_flags: Windows with one of these flags are not counted.
         waits: Where its step threads wait for batches; None where no request for one
@@ -169,7 +171,7 @@ def input_steps(
         )
         # Steps, not events: a page lists each of them.
         for step, row, wait in zip(
-            step_list(host), grouped.iter_rows(named=True), waited, strict=True
+            step_list(run, host), grouped.iter_rows(named=True), waited, strict=True
         )
     )
 

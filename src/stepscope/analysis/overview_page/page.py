@@ -401,7 +401,7 @@ def _step_times(measured: MeasuredRun, options: Options) -> StepTimes:
         step
         for host in measured.hosts
         if host.windows.has_steps
-        for step in step_list(host)
+        for step in step_list(measured.run, host)
     )
     summary, missing = _summary(measured, options)
     return StepTimes(steps, summary, missing)

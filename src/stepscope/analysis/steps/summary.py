@@ -187,8 +187,15 @@ class StepTimes(NamedTuple):
     missing: tuple[Missing, ...]
 
 
-def step_list(host: HostSteps) -> tuple[Step, ...]:
-    """Return every window of a host, the open one too."""
+def step_list(run: ProfileData, host: HostSteps) -> tuple[Step, ...]:
+    """Return every window of a host of a run, the open one too.
+
+    Several tools list the same steps, which are made once.
+    """
+    return run.kept(_step_list, host)
+
+
+def _step_list(_: ProfileData, host: HostSteps) -> tuple[Step, ...]:
     means = host.means
     categories = category_columns(means, host.missing)
     names = [column.removesuffix("_ps") for column in categories.columns]

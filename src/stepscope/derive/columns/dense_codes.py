@@ -78,27 +78,30 @@ class Hulls(Frozen, frozen=True):
 
 def dense(values: NDArray[np.signedinteger]) -> Codes:
     """Number the distinct values in the order of their first rows."""
-    return _paired(None, values)
+    return combined([values])
 
 
 def combined(columns: Sequence[NDArray[np.signedinteger]]) -> Codes:
     """Number the distinct rows of several columns of equal length."""
     if not columns:
         raise ValueError("no column to number")
+    rows = len(columns[0])
     together: Codes | None = None
-    for column in columns:
+    for column in columns if rows else ():
+        least, greatest = int(column.min()), int(column.max())
         # A column with one value distinguishes no rows.
-        if not len(column) or column.min() != column.max():
-            together = _paired(together, column)
-    return _paired(None, columns[0]) if together is None else together
+        if least != greatest:
+            together = _paired(together, column, least, greatest)
+    if together is None:
+        return Codes(np.zeros(rows, np.int32), np.zeros(min(rows, 1), np.int64))
+    return together
 
 
-def _paired(outer: Codes | None, inner: NDArray[np.signedinteger]) -> Codes:
-    """Number the distinct pairs of a code and a value."""
+def _paired(
+    outer: Codes | None, inner: NDArray[np.signedinteger], least: int, greatest: int
+) -> Codes:
+    """Number the distinct pairs of a code and a value between two, both included."""
     rows = len(inner)
-    if not rows:
-        return Codes(np.empty(0, np.int32), np.empty(0, np.int64))
-    least, greatest = int(inner.min()), int(inner.max())
     width = greatest - least + 1
     groups_outside = outer.count if outer is not None else 1
     fits = least >= -(2**31) and greatest < 2**31
@@ -128,7 +131,7 @@ def _paired_by_sorting(outer: Codes | None, inner: NDArray[np.signedinteger]) ->
     if len(distinct) * groups_outside <= max(
         _SMALL_TABLE, _ENTRIES_PER_ROW * len(inner)
     ):
-        return _paired(outer, ranks)
+        return _paired(outer, ranks, 0, len(distinct) - 1)
     key = ranks if outer is None else outer.code * np.int64(len(distinct)) + ranks
     _, first, code = np.unique(key, return_index=True, return_inverse=True)
     return Codes(code.astype(np.int32), first.astype(np.int64))
@@ -149,12 +152,12 @@ def totals_by(
         count: How many codes there are.
         where: Which rows count; by default all.
     """
-    if where is not None:
-        code = np.where(where, code, np.int32(-1))
     found = Totals(*(np.zeros(count, np.int64) for _ in range(4)))
+    counted = np.ones(0, np.bool_) if where is None else np.ascontiguousarray(where)
     answer = numbering.totals(
         np.ascontiguousarray(code, np.int32),
         np.ascontiguousarray(values),
+        counted.view(np.uint8),
         found.count,
         found.total,
         found.least,

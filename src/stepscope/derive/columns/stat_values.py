@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from stepscope.derive.columns.arrays import handles, ints
+from stepscope.trace.reading.by_row import by_row
 from stepscope.trace.stats import DOUBLE, INT, PLACE_TEXT, REF, UINT
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ __all__ = [
     "rows_at",
     "rows_of_owners",
     "rows_with_key",
+    "taken",
     "texts_of",
 ]
 
@@ -80,13 +82,13 @@ def rows_with_key(frame: pl.DataFrame, owner: str, handle: int) -> StatRows:
         handle: From `find_handle`; -1 gives no rows.
     """
     if handle < 0 or not len(frame):
-        return _take(frame, owner, np.empty(0, np.int64))
+        return taken(frame, owner, np.empty(0, np.int64))
     key = handles(frame, "key")
     found = [
         first + np.flatnonzero(key[first : first + _BLOCK_ROWS] == handle)
         for first in range(0, len(key), _BLOCK_ROWS)
     ]
-    return _take(frame, owner, np.concatenate(found))
+    return taken(frame, owner, np.concatenate(found))
 
 
 def rows_of_owners(
@@ -100,7 +102,7 @@ def rows_of_owners(
     within = np.arange(int(ends[-1]) if len(ends) else 0) - np.repeat(
         ends - count, count
     )
-    return _take(frame, owner, np.repeat(begin, count) + within)
+    return taken(frame, owner, np.repeat(begin, count) + within)
 
 
 def numbers_of(
@@ -159,12 +161,13 @@ def rows_at(
     kind: NDArray[np.uint8] = frame["kind"].to_numpy()
     return StatRows(
         owner,
-        handles(frame, "key")[rows],
-        kind[rows],
-        ints(frame, "value")[rows],
-        handles(frame, "length")[rows],
+        by_row(handles(frame, "key"), rows),
+        by_row(kind, rows),
+        by_row(ints(frame, "value"), rows),
+        by_row(handles(frame, "length"), rows),
     )
 
 
-def _take(frame: pl.DataFrame, owner: str, rows: NDArray[np.int64]) -> StatRows:
-    return rows_at(frame, rows, handles(frame, owner)[rows])
+def taken(frame: pl.DataFrame, owner: str, rows: NDArray[np.int64]) -> StatRows:
+    """Return the values in `rows`; `owner` is `event` for stats, `type` for types."""
+    return rows_at(frame, rows, by_row(handles(frame, owner), rows))

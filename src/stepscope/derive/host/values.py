@@ -8,7 +8,12 @@ import numpy as np
 
 from stepscope.derive.columns.arrays import codes, handles, ints, picked
 from stepscope.derive.columns.dense_codes import dense
-from stepscope.derive.columns.stat_values import StatRows, find_handle, rows_with_key
+from stepscope.derive.columns.stat_values import (
+    StatRows,
+    find_handle,
+    rows_with_key,
+    taken,
+)
 from stepscope.trace.reading.nullable import absent
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.trace.stats import DOUBLE, INT, PLACE_TEXT, REF, UINT
@@ -93,13 +98,13 @@ def host_values(
         first, last = np.searchsorted(owner, np.array(bounds, owner.dtype))
         chosen.append(picked(key, wanted, int(first), int(last)))
     rows = np.concatenate(chosen) if chosen else np.empty(0, np.int64)
-    found = _rows(stats, rows)
+    found = taken(stats, "event", rows)
     values = {name: found.only(found.key == h) for h, name in by_handle.items()}
     for handle, name in by_handle.items():
         shared = rows_with_key(type_stats, "type", handle)
         if len(shared.owner):
             values[name] = _with_shared(values[name], shared, events, ranges)
-    nothing = _rows(stats, np.empty(0, np.int64))
+    nothing = taken(stats, "event", np.empty(0, np.int64))
     return {name: values.get(name, nothing) for name in HOST_VALUES}
 
 
@@ -177,16 +182,4 @@ def _with_shared(
         np.concatenate((own.kind, shared.kind[at]))[order],
         np.concatenate((own.value, shared.value[at]))[order],
         np.concatenate((own.length, shared.length[at]))[order],
-    )
-
-
-def _rows(frame: pl.DataFrame, rows: NDArray[np.int64]) -> StatRows:
-    part = frame[rows]
-    kind: NDArray[np.uint8] = part["kind"].to_numpy()
-    return StatRows(
-        handles(part, "event"),
-        handles(part, "key"),
-        kind,
-        ints(part, "value"),
-        handles(part, "length"),
     )

@@ -14,7 +14,12 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.columns.arrays import handles, ints, nullable, picked
-from stepscope.derive.columns.stat_values import StatRows, find_handle, rows_with_key
+from stepscope.derive.columns.stat_values import (
+    StatRows,
+    find_handle,
+    rows_with_key,
+    taken,
+)
 from stepscope.derive.host.values import host_ranges, int_values, text_codes
 from stepscope.derive.intervals.nesting import nest_subset
 from stepscope.derive.names.event_kinds import EventFlag, OpCategory
@@ -184,8 +189,7 @@ class _Scene(Frozen, frozen=True):
         wanted = np.zeros(len(self.trace.strings) + 1, np.uint8)
         wanted[[handle for handle in handle_of.values() if handle >= 0]] = 1
         key = handles(stats, "key")
-        rows = picked(key, wanted)
-        own = _rows(stats[rows])
+        own = taken(stats, "event", picked(key, wanted))
         found = {name: own.only(own.key == one) for name, one in handle_of.items()}
         if isinstance(type_stats, Unavailable):
             return found
@@ -288,17 +292,6 @@ class _Scene(Frozen, frozen=True):
         size, known = _aligned(rows, *int_values(values[_BATCH]))
         task, batched = _aligned(rows, *int_values(values[_TASK]))
         return nullable("batch_size", np.where(known, size, task), known | batched)
-
-
-def _rows(frame: pl.DataFrame) -> StatRows:
-    kind: NDArray[np.uint8] = frame["kind"].to_numpy()
-    return StatRows(
-        handles(frame, "event"),
-        handles(frame, "key"),
-        kind,
-        ints(frame, "value"),
-        handles(frame, "length"),
-    )
 
 
 def _aligned(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 import numpy as np
 
 from stepscope.derive.columns.arrays import handles, ints, picked
-from stepscope.derive.columns.stat_values import StatRows, find_handle
+from stepscope.derive.columns.stat_values import StatRows, find_handle, taken
 from stepscope.derive.host.values import int_values
 from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.frozen import Frozen
@@ -243,16 +243,7 @@ def _values(strings: Sequence[str], stats: pl.DataFrame) -> Mapping[str, StatRow
     key = handles(stats, "key")
     wanted = np.zeros(len(strings) + 1, np.uint8)
     wanted[[handle for handle in handle_of.values() if handle >= 0]] = 1
-    rows = picked(key, wanted)
-    some = stats[rows]
-    kind: NDArray[np.uint8] = some["kind"].to_numpy()
-    found = StatRows(
-        handles(some, "event"),
-        handles(some, "key"),
-        kind,
-        ints(some, "value"),
-        handles(some, "length"),
-    )
+    found = taken(stats, "event", picked(key, wanted))
     return {name: found.only(found.key == one) for name, one in handle_of.items()}
 
 

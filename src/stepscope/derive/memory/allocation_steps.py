@@ -118,7 +118,7 @@ def _by_group(steps: Steps, group: pl.Series) -> pl.Series:
         .unique("group", keep="first", maintain_order=True)
     )
     if not len(of_group) or group.null_count() == len(group):
-        return pl.Series("step", [None] * len(group), pl.Int64)
+        return pl.repeat(None, len(group), dtype=pl.Int64, eager=True).alias("step")
     return group.replace_strict(
         of_group["group"], of_group["step"], default=None, return_dtype=pl.Int64
     ).alias("step")

@@ -28,7 +28,7 @@ def nullable(name: str, values: NDArray[Any], present: NDArray[np.bool_]) -> pl.
     series = pl.Series(name, values)
     if present.all():
         return series
-    if len(series) >= _LONG:
+    if len(series) >= _LONG and present.any():
         marked = pl.when(pl.Series("present", present)).then(series)
         return pl.select(marked).to_series()
     nothing = pl.Series([None], dtype=series.dtype).new_from_index(0, len(series))
@@ -51,7 +51,10 @@ def absent(series: pl.Series) -> NDArray[np.bool_]:
 
 def filled(series: pl.Series, value: float) -> NDArray[Any]:
     """Return the values of a series, with one value in the place of every null."""
-    if series.null_count():
+    missing = series.null_count()
+    if missing and missing == len(series):
+        return np.full(missing, value, series.clear().to_numpy().dtype)
+    if missing:
         series = series.fill_null(value)
     return series.to_numpy()
 
