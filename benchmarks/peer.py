@@ -72,7 +72,7 @@ with light_start():
     from stepscope.analysis.tools import answers
     from stepscope.analysis.timeline.catalogue import catalogue
     from stepscope.analysis.timeline.tiles import MOST_TRACKS, TILE_BUCKETS, tiles
-    from stepscope.report.compose import describe, doubts
+    from stepscope.report.envelope import describe, doubts
     from stepscope.derive.step_time.event_categories import event_categories
     from stepscope.derive.timeline.lanes import trace_lanes
     from stepscope.report import to_json

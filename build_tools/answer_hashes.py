@@ -25,7 +25,8 @@ from stepscope.analysis.trace_viewer.events import all_spans
 from stepscope.analysis.trace_viewer.processes import host_traces
 from stepscope.errors import StepscopeError
 from stepscope.report import to_json, to_trace_json
-from stepscope.report.compose import compose, describe, doubts
+from stepscope.report.compose import compose
+from stepscope.report.envelope import describe, doubts
 
 
 class Silent:

@@ -28,7 +28,8 @@ from stepscope.analysis.model_views import AnnotationDetailResult
 from stepscope.analysis.results.field_sentences import field_sentences
 from stepscope.analysis.tools import TOOLS
 from stepscope.compare.comparison import Comparison
-from stepscope.report.document import Envelope, Headline
+from stepscope.report.document import Headline
+from stepscope.report.envelope import Envelope
 from stepscope.report.words.colours import CATEGORIES, MEMORY, TOKENS
 from stepscope.report.words.names import (
     CATEGORY_NAMES,

@@ -11,7 +11,7 @@ from tests.support.results.statements import opened
 
 from stepscope.analysis.tools import TOOLS
 from stepscope.report import to_json
-from stepscope.report.compose import describe, doubts
+from stepscope.report.envelope import describe, doubts
 from stepscope.report.plain import plain
 from stepscope.unavailable import CODES, Missing, Unavailable
 

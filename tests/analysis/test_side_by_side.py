@@ -20,7 +20,8 @@ from stepscope.derive.engine.derivation import declared
 from stepscope.derive.host.tracers import tracers
 from stepscope.derive.profile_data import ProfileData
 from stepscope.report import to_json
-from stepscope.report.compose import STAGES, compose, describe, doubts
+from stepscope.report.compose import STAGES, compose
+from stepscope.report.envelope import describe, doubts
 from stepscope.report.plain import plain
 from stepscope.trace.model import TraceData
 from stepscope.trace.tables import TABLES

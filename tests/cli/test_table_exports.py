@@ -16,7 +16,7 @@ from polars.testing import assert_frame_equal
 import stepscope as ss
 from stepscope.analysis.tools import TOOLS
 from stepscope.report import to_csv, to_json, to_parquet
-from stepscope.report.document import Profile
+from stepscope.report.envelope import Profile
 from stepscope.report.tables import SUMMARY, flat
 from stepscope.unavailable import Unavailable
 

@@ -83,6 +83,17 @@ def test_only_rows_that_are_asked_for_count(kernels: ModuleType) -> None:
     assert kernels.totals(*columns(rows), where[1:], *out) == kernels.BAD_RANGE
 
 
+def test_outputs_that_are_empty_are_not_filled(kernels: ModuleType) -> None:
+    rows = columns([(0, 5), (1, -3), (0, 2)])
+    none = np.zeros(0, np.int64)
+    count, total = np.zeros(2, np.int64), np.zeros(2, np.int64)
+    assert kernels.totals(*rows, ALL, count, total, none, none) == 3
+    assert [count.tolist(), total.tolist()] == [[2, 1], [7, -3]]
+    refused = kernels.totals(*rows, ALL, count, none, total, total)
+    assert refused == kernels.BAD_RANGE
+    assert kernels.totals(*rows, ALL, count, total, total, none) == kernels.BAD_RANGE
+
+
 def test_arrays_of_different_lengths_are_refused(kernels: ModuleType) -> None:
     code, _ = columns([(0, 1)])
     out = [np.zeros(GROUPS, np.int64) for _ in range(4)]

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepscope.report.document import Profile
+from stepscope.report.envelope import Profile
 from stepscope.report.plain import plain
 from stepscope.report.to_json import envelope, render_envelope
 from stepscope.unavailable import Missing, Unavailable

@@ -24,7 +24,7 @@ from stepscope.analysis.trace_viewer.arguments import (
 )
 from stepscope.analysis.trace_viewer.events import SpanPiece, all_spans
 from stepscope.analysis.trace_viewer.processes import host_traces
-from stepscope.report.compose import describe, doubts
+from stepscope.report.envelope import describe, doubts
 from stepscope.report.to_json import envelope
 from stepscope.report.to_trace_json import render_piece, write_trace
 from stepscope.trace.stats import INT, TYPE_STATS

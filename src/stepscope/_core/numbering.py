@@ -201,6 +201,7 @@ def _totals(
     number: cython.longlong
     groups: cython.longlong = count.shape[0]
     chosen: cython.bint = where.shape[0] > 0
+    extremes: cython.bint = least.shape[0] > 0
     for row in range(code.shape[0]):
         group = code[row]
         if group < 0 or (chosen and not where[row]):
@@ -208,10 +209,11 @@ def _totals(
         if group >= groups:
             return -3
         number = value[row]
-        if count[group] == 0 or number < least[group]:
-            least[group] = number
-        if count[group] == 0 or number > greatest[group]:
-            greatest[group] = number
+        if extremes:
+            if count[group] == 0 or number < least[group]:
+                least[group] = number
+            if count[group] == 0 or number > greatest[group]:
+                greatest[group] = number
         count[group] += 1
         total[group] += number
     return code.shape[0]
@@ -229,7 +231,8 @@ def totals(
     """Add every row to its group; the four outputs, by group, begin as zeros.
 
     Rows of groups below 0 are left out, and rows where `where`, if not empty, is 0.
-    A group without rows keeps its zeros, whatever they mean to the caller.
+    A group without rows keeps its zeros, whatever they mean to the caller. Empty
+    `least` and `greatest` are not filled, which saves half of the time.
 
     Returns:
         The number of rows, or `BAD_RANGE`.
@@ -238,8 +241,8 @@ def totals(
         value.shape[0] != code.shape[0]
         or (where.shape[0] != code.shape[0] and where.shape[0] != 0)
         or total.shape[0] != count.shape[0]
-        or least.shape[0] != count.shape[0]
-        or greatest.shape[0] != count.shape[0]
+        or (least.shape[0] != total.shape[0] and least.shape[0] != 0)
+        or greatest.shape[0] != least.shape[0]
     ):
         return BAD_RANGE
     if not cython.compiled:

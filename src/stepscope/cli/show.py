@@ -20,8 +20,8 @@ from stepscope.cli.terminal import page_width
 from stepscope.derive.model.view_names import SHOWN
 from stepscope.errors import BadUsage
 from stepscope.report import to_csv, to_json, to_parquet, to_pprof, to_table
-from stepscope.report.compose import LIMITS, describe, doubts
-from stepscope.report.tables import SUMMARY, choose, name_of_main, tables
+from stepscope.report.envelope import describe, doubts
+from stepscope.report.tables import LIMITS, SUMMARY, choose, name_of_main, tables
 from stepscope.report.text import annotation as text_annotation
 from stepscope.report.text import model as text_model
 from stepscope.report.text import op as text_op

@@ -9,7 +9,7 @@ from stepscope.analysis.trace_viewer.events import all_spans
 from stepscope.analysis.trace_viewer.processes import host_traces
 from stepscope.cli.output import opened_output
 from stepscope.report import to_json, to_trace_json
-from stepscope.report.compose import describe, doubts
+from stepscope.report.envelope import describe, doubts
 
 if TYPE_CHECKING:
     from stepscope.analysis.trace_viewer import TraceViewerResult

@@ -17,18 +17,11 @@ from stepscope.analysis.model_views.top_annotations import top_annotations
 from stepscope.analysis.ops.hardware import hardware
 from stepscope.analysis.results.remedied import recorder_of, remedied
 from stepscope.analysis.tools import answers
-from stepscope.derive.consistency import consistency
 from stepscope.derive.model.annotation_calls import annotation_calls
 from stepscope.frozen import Frozen
 from stepscope.nsight_remedies import NSIGHT
-from stepscope.report.document import (
-    REPORTED,
-    Device,
-    Document,
-    Doubt,
-    Headline,
-    Profile,
-)
+from stepscope.report.document import REPORTED, Document, Headline
+from stepscope.report.envelope import describe, doubts
 from stepscope.report.words.headline import first_sentence
 from stepscope.report.words.measured import measured_sentence
 from stepscope.report.words.memory import peak_sentence
@@ -43,22 +36,15 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.signal import Signals
     from stepscope.analysis.memory_profile import MemoryProfileResult
     from stepscope.derive.profile_data import ProfileData
-    from stepscope.trace.quality import QualityNote
 
 __all__ = [
-    "LIMITS",
     "STAGES",
     "Judgement",
     "Stages",
     "compose",
-    "describe",
-    "doubts",
     "explain",
     "judge",
 ]
-
-#: Options that limit long tables on a screen; a file gets all rows.
-LIMITS: Final = frozenset({"points", "most_calls"})
 
 #: Ranges of the program that a report names; the tool lists all.
 _ANNOTATIONS: Final = 3
@@ -199,29 +185,6 @@ def _headline(said: Lead, findings: tuple[Finding, ...]) -> Headline:
     )
 
 
-def describe(profile: ProfileData) -> Profile:
-    """Return run, hosts and devices of a profile."""
-    return Profile(
-        run=profile.run,
-        hosts=profile.hosts,
-        devices=tuple(
-            device for host in profile.hosts for device in _devices(profile, host)
-        ),
-        ranks=_recorded(profile, "rank"),
-        processes=max(_recorded(profile, "processes").values(), default=None),
-    )
-
-
-def _recorded(profile: ProfileData, column: str) -> dict[str, int]:
-    """Return by host a number of `environment`, of the hosts that recorded it."""
-    tables = {host: profile.table(host, "environment") for host in profile.hosts}
-    return {
-        host: table[column][0]
-        for host, table in tables.items()
-        if not isinstance(table, Unavailable) and table[column][0] is not None
-    }
-
-
 def _not_understood(profile: ProfileData) -> Unavailable | None:
     tables = (profile.table(host, "device_activity") for host in profile.hosts)
     return next(
@@ -232,36 +195,3 @@ def _not_understood(profile: ProfileData) -> Unavailable | None:
         ),
         None,
     )
-
-
-def doubts(profile: ProfileData) -> tuple[Doubt, ...]:
-    """Return all rows of `quality`, and the doubts of the derivations."""
-    return tuple(
-        Doubt(host=host, **msgspec.structs.asdict(note))
-        for host in profile.hosts
-        for note in (*profile.trace(host).quality_notes(), *_noticed(profile, host))
-    )
-
-
-def _noticed(profile: ProfileData, host: str) -> tuple[QualityNote, ...]:
-    notes = profile.derived(host, consistency)
-    return () if isinstance(notes, Unavailable) else notes
-
-
-def _devices(profile: ProfileData, host: str) -> list[Device]:
-    table = profile.table(host, "devices")
-    if isinstance(table, Unavailable):
-        return []
-    return [
-        Device(
-            host=host,
-            device=row["device"],
-            type=row["type"],
-            name=row["name"],
-            compute_capability=None
-            if row["cc_major"] is None
-            else f"{row['cc_major']}.{row['cc_minor'] or 0}",
-            activities=row["activities"],
-        )
-        for row in table.iter_rows(named=True)
-    ]

@@ -20,17 +20,13 @@ from stepscope.analysis.overview_page import OverviewPageResult
 from stepscope.analysis.tf_data_bottleneck_analysis import (
     TfDataBottleneckAnalysisResult,
 )
-from stepscope.unavailable import Missing, Unavailable
+from stepscope.report.envelope import Doubt, Profile
+from stepscope.unavailable import Unavailable
 
 __all__ = [
     "REPORTED",
-    "Device",
     "Document",
-    "Doubt",
-    "Envelope",
     "Headline",
-    "Profile",
-    "doubts_of",
 ]
 
 #: Tool whose result a report needs → the field of `Document` with that result.
@@ -43,83 +39,6 @@ REPORTED: Final = {
     "tf_data_bottleneck_analysis": "tf_data",
     "inference_profile": "inference",
 }
-
-
-class Device(msgspec.Struct, frozen=True, kw_only=True):
-    """An accelerator that the capture listed.
-
-    Attributes:
-        host: Name of the host that the device belongs to.
-        device: Ordinal of the device on its host.
-        type: "GPU", "TPU" or another kind.
-        name: Product name; null where it was not recorded.
-        compute_capability: Compute capability as `major.minor`; null where it was not
-            recorded.
-        activities: Number of activities (kernels, copies, …) recorded on the device.
-    """
-
-    host: str
-    device: int
-    type: str
-    name: str | None
-    compute_capability: str | None
-    activities: int
-
-
-class Profile(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the numbers come from.
-
-    Attributes:
-        run: Name of the run.
-        hosts: Names of the hosts; each is one process that was recorded.
-        devices: Accelerators that the captures listed.
-        ranks: Host → its number among the processes of the run, where it was recorded.
-        processes: Number of processes of the run; null where no capture says it.
-    """
-
-    run: str
-    hosts: tuple[str, ...]
-    devices: tuple[Device, ...]
-    ranks: dict[str, int] = {}
-    processes: int | None = None
-
-
-class Doubt(msgspec.Struct, frozen=True, kw_only=True):
-    """One doubt about a recording (a row of `quality`); `host` is null for the run."""
-
-    host: str | None
-    kind: str
-    severity: str
-    scope: str
-    message: str
-    count: int | None
-    remedy: str | None
-
-
-class Envelope(msgspec.Struct, frozen=True, kw_only=True):
-    """One tool's answer with its circumstances.
-
-    Definition: docs/definitions/times-and-values.md#the-json-of-an-answer.
-
-    Attributes:
-        schema: Version of this envelope's fields.
-        tool: Name of the tool.
-        profile: Run, hosts and devices that the numbers come from.
-        unavailable: Why the tool has no answer; null where it has one.
-        missing: Null fields of the result, each with the reason.
-        quality: Doubts about the recording.
-        inputs: Numbers of the events and rows that the tool read.
-        data: The result; null where `unavailable` gives the reason.
-    """
-
-    schema: int = 1
-    tool: str
-    profile: Profile
-    unavailable: Unavailable | None
-    missing: tuple[Missing, ...]
-    quality: tuple[Doubt, ...]
-    inputs: dict[str, object]
-    data: msgspec.Struct | None
 
 
 class Headline(msgspec.Struct, frozen=True, kw_only=True):
@@ -201,11 +120,3 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     def tools(self) -> dict[str, msgspec.Struct | Unavailable]:
         """Return the results by the names of their tools."""
         return {tool: getattr(self, field) for tool, field in REPORTED.items()}
-
-
-def doubts_of(result: msgspec.Struct | Unavailable) -> tuple[Doubt, ...]:
-    """Return the doubts that a tool had about the run as a whole."""
-    return tuple(
-        Doubt(host=None, **msgspec.structs.asdict(note))
-        for note in getattr(result, "quality", ())
-    )

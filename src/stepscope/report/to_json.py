@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from stepscope.report.document import Envelope, doubts_of
+from stepscope.report.envelope import Envelope, doubts_of
 from stepscope.report.outline.promises import promise_lines
 from stepscope.report.plain import plain
 from stepscope.report.words.comparison import check_words, explaining, verdict
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from stepscope.advice.explanation import Explanation
     from stepscope.analysis.gaps.result import GapExplanation
     from stepscope.compare.comparison import Comparison
-    from stepscope.report.document import Document, Doubt, Profile
+    from stepscope.report.document import Document
+    from stepscope.report.envelope import Doubt, Profile
     from stepscope.report.plain import Plain
 
 __all__ = [

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from stepscope.analysis.trace_viewer.arguments import Arguments
     from stepscope.analysis.trace_viewer.events import HostSpans, SpanPiece
     from stepscope.analysis.trace_viewer.processes import HostTrace
-    from stepscope.report.document import Envelope
+    from stepscope.report.envelope import Envelope
     from stepscope.report.plain import Plain
 
 __all__ = ["render_piece", "write_spans", "write_trace"]

@@ -22,7 +22,7 @@ from stepscope.analysis.trace_viewer.columns import TRACE_TRACKS
 from stepscope.analysis.trace_viewer.events import PIECE_SPANS, all_spans
 from stepscope.analysis.trace_viewer.processes import host_traces
 from stepscope.cli.main import main
-from stepscope.report.compose import describe, doubts
+from stepscope.report.envelope import describe, doubts
 from stepscope.report.to_json import envelope
 from stepscope.report.to_trace_json import write_trace
 from stepscope.unavailable import Unavailable

@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepscope.derive.columns.dense_codes import Codes, combined, dense, totals_by
+from stepscope.derive.columns.dense_codes import (
+    Codes,
+    combined,
+    dense,
+    extremes_by,
+    totals_by,
+)
 
 NARROW = st.integers(-3, 3)
 WIDE = st.sampled_from([-(2**62), -1, 0, 7, 2**40, 2**62])
@@ -52,13 +58,17 @@ def test_nothing_has_no_codes() -> None:
 
 
 def test_totals_of_a_code_without_rows_are_zero() -> None:
-    totals = totals_by(
-        np.array([2, 0, 2], np.int32), np.array([5, 1, 3], np.int64), count=3
-    )
+    code, values = np.array([2, 0, 2], np.int32), np.array([5, 1, 3], np.int64)
+    extremes = extremes_by(code, values, count=3)
+    assert extremes.count.tolist() == [1, 0, 2]
+    assert extremes.total.tolist() == [1, 0, 8]
+    assert extremes.least.tolist() == [1, 0, 3]
+    assert extremes.greatest.tolist() == [1, 0, 5]
+    totals = totals_by(code, values, count=3)
     assert totals.count.tolist() == [1, 0, 2]
     assert totals.total.tolist() == [1, 0, 8]
-    assert totals.least.tolist() == [1, 0, 3]
-    assert totals.greatest.tolist() == [1, 0, 5]
+    some = np.array([True, False, False])
+    assert totals_by(code, values, count=3, where=some).total.tolist() == [0, 0, 5]
 
 
 def test_a_code_beyond_the_count_is_an_error() -> None:

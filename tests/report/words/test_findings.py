@@ -15,11 +15,11 @@ from stepscope.report.words.findings import (
     headline,
     lead_sentence,
     of_recording,
-    part_words,
     standing,
 )
 from stepscope.report.words.headline import first_sentence
 from stepscope.report.words.names import plain_name
+from stepscope.report.words.parts import part_words
 from stepscope.thresholds import THRESHOLDS
 
 ACTIONS = tuple(

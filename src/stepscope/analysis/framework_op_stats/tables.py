@@ -14,7 +14,7 @@ from stepscope.analysis.framework_op_stats.columns import (
 )
 from stepscope.analysis.results.null_columns import share
 from stepscope.derive.columns.arrays import codes, handles, ints
-from stepscope.derive.columns.dense_codes import totals_by
+from stepscope.derive.columns.dense_codes import extremes_by
 from stepscope.derive.device.activity_classes import activity_classes
 from stepscope.derive.device.attribution import activity_ops
 from stepscope.derive.device.correlation import correlation
@@ -94,7 +94,7 @@ def _class_sums(
     """Add up by class the activities of the calls."""
     activity = present(profile.table(work.host, "device_activity"))
     dur_ps = ints(activity, "dur_ps")[work.activity]
-    sums = totals_by(code[work.activity], dur_ps, count=count)
+    sums = extremes_by(code[work.activity], dur_ps, count=count)
     rows = np.flatnonzero(sums.count).astype(np.int32)
     return pl.DataFrame(
         {

@@ -20,7 +20,17 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Codes", "Hulls", "Totals", "combined", "dense", "hulls_by", "totals_by"]
+__all__ = [
+    "Codes",
+    "Extremes",
+    "Hulls",
+    "Totals",
+    "combined",
+    "dense",
+    "extremes_by",
+    "hulls_by",
+    "totals_by",
+]
 
 #: A table of the whole range is worth its memory up to this many entries per row.
 _ENTRIES_PER_ROW: Final = 4
@@ -52,12 +62,20 @@ class Totals(Frozen, frozen=True):
     Attributes:
         count: Number of rows.
         total: Sum of the values.
-        least: Smallest value.
-        greatest: Largest value.
     """
 
     count: NDArray[np.int64]
     total: NDArray[np.int64]
+
+
+class Extremes(Totals, frozen=True):
+    """Sums as in `Totals`, with the ends of each code's values.
+
+    Attributes:
+        least: Smallest value.
+        greatest: Largest value.
+    """
+
     least: NDArray[np.int64]
     greatest: NDArray[np.int64]
 
@@ -152,7 +170,27 @@ def totals_by(
         count: How many codes there are.
         where: Which rows count; by default all.
     """
-    found = Totals(*(np.zeros(count, np.int64) for _ in range(4)))
+    none = np.empty(0, np.int64)
+    found = Extremes(np.zeros(count, np.int64), np.zeros(count, np.int64), none, none)
+    _add_up(code, values, where, found)
+    return Totals(found.count, found.total)
+
+
+def extremes_by(
+    code: NDArray[np.int32], values: NDArray[np.int64], *, count: int
+) -> Extremes:
+    """Sum values by code, and find the smallest and the largest; as `totals_by`."""
+    found = Extremes(*(np.zeros(count, np.int64) for _ in range(4)))
+    _add_up(code, values, None, found)
+    return found
+
+
+def _add_up(
+    code: NDArray[np.int32],
+    values: NDArray[np.int64],
+    where: NDArray[np.bool_] | None,
+    found: Extremes,
+) -> None:
     counted = np.ones(0, np.bool_) if where is None else np.ascontiguousarray(where)
     answer = numbering.totals(
         np.ascontiguousarray(code, np.int32),
@@ -165,7 +203,6 @@ def totals_by(
     )
     if answer < 0:
         raise ValueError(f"the kernel refused its arrays ({answer})")
-    return found
 
 
 def hulls_by(

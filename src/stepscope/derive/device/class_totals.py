@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stepscope.derive.columns.arrays import ints
-from stepscope.derive.columns.dense_codes import Totals, totals_by
+from stepscope.derive.columns.dense_codes import Extremes, extremes_by, totals_by
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 
@@ -30,7 +30,7 @@ class ClassTotals(Frozen, frozen=True):
             are no steps, or where no activity could be assigned to one.
     """
 
-    all: Totals
+    all: Extremes
     alone_ps: NDArray[np.int64]
     step_ps: NDArray[np.int64] | None
 
@@ -45,7 +45,7 @@ def class_totals(
     """Sum counts and times of each class of activities."""
     code, count = activity_classes.code, len(activity_classes.rows)
     dur_ps = ints(device_activity, "dur_ps")
-    everything = totals_by(code, dur_ps, count=count)
+    everything = extremes_by(code, dur_ps, count=count)
     step_ps = None
     if not isinstance(activity_steps, Unavailable):
         inside = activity_steps >= 0

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.columns.arrays import handles
-from stepscope.derive.columns.dense_codes import combined, totals_by
+from stepscope.derive.columns.dense_codes import combined, extremes_by, totals_by
 from stepscope.derive.columns.distinct_runs import distinct_runs
 from stepscope.derive.columns.stat_values import find_handle, rows_with_key
 from stepscope.derive.device.attribution import OpEvidence
@@ -132,7 +132,7 @@ class _Kernels(Frozen, frozen=True):
         kernels, programs, places = self.kernels, self.programs, self.places
         of_kernel = totals_by(kernels.code, counts, count=kernels.count).total
         program_of_kernel = programs.code[kernels.first]
-        of_program = totals_by(program_of_kernel, of_kernel, count=programs.count)
+        of_program = extremes_by(program_of_kernel, of_kernel, count=programs.count)
         place_of_program = places.code[programs.first]
         return totals_by(
             place_of_program, of_program.greatest, count=places.count

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.columns.arrays import nullable
-from stepscope.derive.columns.dense_codes import combined, totals_by
+from stepscope.derive.columns.dense_codes import combined, extremes_by, totals_by
 from stepscope.derive.costs.families import calls_only
 from stepscope.derive.device.precision import KERNEL_KIND, PrecisionEvidence
 from stepscope.derive.ops.run_costs import RUN_COSTS
@@ -156,7 +156,7 @@ def _by_program(
     kernels = combined([instructions.code, classes["type"].to_numpy()])
     counts = totals_by(kernels.code, class_totals.all.count, count=kernels.count).total
     # An instruction runs each of its kernels at least once.
-    runs = totals_by(
+    runs = extremes_by(
         instructions.code[kernels.first], counts, count=instructions.count
     ).greatest
     place = place[instructions.first]

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.columns.arrays import handles, ints, nullable
-from stepscope.derive.columns.dense_codes import totals_by
+from stepscope.derive.columns.dense_codes import extremes_by
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.repetition.sequences import instruction_sequence
 from stepscope.derive.step_windows.anchor import (
@@ -207,7 +207,7 @@ def _placed(
             "host_period_ps": nullable("period", period[order], known[order]),
         }
     ).hstack(_gaps(start[order], closes, worked_until[order]))
-    times = totals_by(
+    times = extremes_by(
         handles(spans, "step_row"), ints(spans, "device_step_time_ps"), count=len(order)
     )
     longest = nullable("longest", times.greatest[order], times.count[order] > 0)

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.columns.arrays import handles, ints
-from stepscope.derive.columns.dense_codes import combined, totals_by
+from stepscope.derive.columns.dense_codes import combined, extremes_by, hulls_by
 from stepscope.derive.columns.distinct_runs import distinct_runs
 from stepscope.derive.timeline.derived_lines import DerivedLine, LineSpans
 from stepscope.frozen import Frozen
@@ -171,10 +171,10 @@ def _launch_totals(
         dur_ps = np.concatenate((dur_ps, dur_ps[further]))
         events = np.concatenate((events, events[further]))
     count = places.count
-    begin = totals_by(place, start_ps, count=count).least
-    calls = totals_by(place, dur_ps, count=count)
+    hulls = hulls_by(place, start_ps, dur_ps, count=count)
+    calls = extremes_by(place, dur_ps, count=count)
     # The number at the end stands for calls of no place.
-    of_call = np.append(begin, 0)[place]
+    of_call = np.append(hulls.first_ps, 0)[place]
     first = np.flatnonzero((place >= 0) & (start_ps == of_call))[::-1]
     event = np.full(count, -1, np.int32)
     # Of several calls that begin first, the first in the table of calls.
@@ -184,8 +184,8 @@ def _launch_totals(
             {
                 "device": device[places.first],
                 "step": activity_steps[places.first],
-                "start_ps": begin,
-                "end_ps": totals_by(place, start_ps + dur_ps, count=count).greatest,
+                "start_ps": hulls.first_ps,
+                "end_ps": hulls.last_ps,
                 "event": event,
                 "num_launches": calls.count,
                 "max_launch_time_ps": calls.greatest,

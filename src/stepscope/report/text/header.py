@@ -12,7 +12,8 @@ from stepscope.report.words.names import sentence
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from stepscope.report.document import Device, Document
+    from stepscope.report.document import Document
+    from stepscope.report.envelope import Device
     from stepscope.report.page import Line
 
 __all__ = ["damage", "header", "silent_device"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
-from stepscope.report.document import doubts_of
+from stepscope.report.envelope import doubts_of
 from stepscope.report.page import line, wrapped
 from stepscope.report.text.memory import dashes
 from stepscope.report.words.names import listed, sentence
@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from stepscope.advice.finding import Finding
-    from stepscope.report.document import Document, Doubt
+    from stepscope.report.document import Document
+    from stepscope.report.envelope import Doubt
     from stepscope.report.page import Line, Role
     from stepscope.unavailable import Unavailable
 

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.finding import Part
 from stepscope.report.page import cut_middle
-from stepscope.report.words.findings import part_words
 from stepscope.report.words.names import (
     OWNER_WORDS,
     PART_WORDS,
@@ -15,6 +14,7 @@ from stepscope.report.words.names import (
     plain_name,
 )
 from stepscope.report.words.names import sentence as as_sentence
+from stepscope.report.words.parts import part_words
 from stepscope.units import PS_PER_MS, duration_text
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from stepscope.report.words.names import percent
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from stepscope.report.document import Device, Document
+    from stepscope.report.document import Document
+    from stepscope.report.envelope import Device
 
 __all__ = ["device_name", "hardware_words"]
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stepscope.patterns import Pattern
-from stepscope.report.words.findings import lead_sentence, of_recording, part_words
+from stepscope.report.words.findings import lead_sentence, of_recording
 from stepscope.report.words.names import OWNER_WORDS, percent, plain_name
+from stepscope.report.words.parts import part_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,11 +9,11 @@ import msgspec
 
 from stepscope.errors import BadUsage
 from stepscope.report import to_csv, to_json, to_text
-from stepscope.report.compose import LIMITS, compose
+from stepscope.report.compose import compose
 from stepscope.report.page import plain_text
 from stepscope.report.plain import plain
 from stepscope.report.table_view import arranged
-from stepscope.report.tables import choose, name_of_main, tables
+from stepscope.report.tables import LIMITS, choose, name_of_main, tables
 from stepscope.report.words.pages import page_words
 from stepscope.serve import frames
 from stepscope.serve.errors import Refused

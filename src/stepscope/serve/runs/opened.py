@@ -10,7 +10,7 @@ import polars as pl
 from stepscope.advice.engine import DERIVATIONS
 from stepscope.advice.signals.vocabulary import seen
 from stepscope.analysis.tools import find_tool, needs
-from stepscope.report.compose import describe, doubts
+from stepscope.report.envelope import describe, doubts
 from stepscope.report.tables import tables
 from stepscope.serve.errors import Refused
 from stepscope.serve.runs.cache import Bounded
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import msgspec
 
     from stepscope.analysis.profile import ProfileWithTools
-    from stepscope.report.document import Doubt, Profile
+    from stepscope.report.envelope import Doubt, Profile
     from stepscope.serve.runs.work import Working
 
 __all__ = ["LIGHT_EVENTS", "Opened", "View"]

@@ -1,0 +1,165 @@
+"""What stands around an answer: the profile that it is of, and the doubts about it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from stepscope.derive.consistency import consistency
+from stepscope.unavailable import Missing, Unavailable
+
+if TYPE_CHECKING:
+    from stepscope.derive.profile_data import ProfileData
+    from stepscope.trace.quality import QualityNote
+
+__all__ = [
+    "Device",
+    "Doubt",
+    "Envelope",
+    "Profile",
+    "describe",
+    "doubts",
+    "doubts_of",
+]
+
+
+class Device(msgspec.Struct, frozen=True, kw_only=True):
+    """An accelerator that the capture listed.
+
+    Attributes:
+        host: Name of the host that the device belongs to.
+        device: Ordinal of the device on its host.
+        type: "GPU", "TPU" or another kind.
+        name: Product name; null where it was not recorded.
+        compute_capability: Compute capability as `major.minor`; null where it was not
+            recorded.
+        activities: Number of activities (kernels, copies, …) recorded on the device.
+    """
+
+    host: str
+    device: int
+    type: str
+    name: str | None
+    compute_capability: str | None
+    activities: int
+
+
+class Profile(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the numbers come from.
+
+    Attributes:
+        run: Name of the run.
+        hosts: Names of the hosts; each is one process that was recorded.
+        devices: Accelerators that the captures listed.
+        ranks: Host → its number among the processes of the run, where it was recorded.
+        processes: Number of processes of the run; null where no capture says it.
+    """
+
+    run: str
+    hosts: tuple[str, ...]
+    devices: tuple[Device, ...]
+    ranks: dict[str, int] = {}
+    processes: int | None = None
+
+
+class Doubt(msgspec.Struct, frozen=True, kw_only=True):
+    """One doubt about a recording (a row of `quality`); `host` is null for the run."""
+
+    host: str | None
+    kind: str
+    severity: str
+    scope: str
+    message: str
+    count: int | None
+    remedy: str | None
+
+
+class Envelope(msgspec.Struct, frozen=True, kw_only=True):
+    """One tool's answer with its circumstances.
+
+    Definition: docs/definitions/times-and-values.md#the-json-of-an-answer.
+
+    Attributes:
+        schema: Version of this envelope's fields.
+        tool: Name of the tool.
+        profile: Run, hosts and devices that the numbers come from.
+        unavailable: Why the tool has no answer; null where it has one.
+        missing: Null fields of the result, each with the reason.
+        quality: Doubts about the recording.
+        inputs: Numbers of the events and rows that the tool read.
+        data: The result; null where `unavailable` gives the reason.
+    """
+
+    schema: int = 1
+    tool: str
+    profile: Profile
+    unavailable: Unavailable | None
+    missing: tuple[Missing, ...]
+    quality: tuple[Doubt, ...]
+    inputs: dict[str, object]
+    data: msgspec.Struct | None
+
+
+def describe(profile: ProfileData) -> Profile:
+    """Return run, hosts and devices of a profile."""
+    return Profile(
+        run=profile.run,
+        hosts=profile.hosts,
+        devices=tuple(
+            device for host in profile.hosts for device in _devices(profile, host)
+        ),
+        ranks=_recorded(profile, "rank"),
+        processes=max(_recorded(profile, "processes").values(), default=None),
+    )
+
+
+def _recorded(profile: ProfileData, column: str) -> dict[str, int]:
+    """Return by host a number of `environment`, of the hosts that recorded it."""
+    tables = {host: profile.table(host, "environment") for host in profile.hosts}
+    return {
+        host: table[column][0]
+        for host, table in tables.items()
+        if not isinstance(table, Unavailable) and table[column][0] is not None
+    }
+
+
+def _devices(profile: ProfileData, host: str) -> list[Device]:
+    table = profile.table(host, "devices")
+    if isinstance(table, Unavailable):
+        return []
+    return [
+        Device(
+            host=host,
+            device=row["device"],
+            type=row["type"],
+            name=row["name"],
+            compute_capability=None
+            if row["cc_major"] is None
+            else f"{row['cc_major']}.{row['cc_minor'] or 0}",
+            activities=row["activities"],
+        )
+        for row in table.iter_rows(named=True)
+    ]
+
+
+def doubts(profile: ProfileData) -> tuple[Doubt, ...]:
+    """Return all rows of `quality`, and the doubts of the derivations."""
+    return tuple(
+        Doubt(host=host, **msgspec.structs.asdict(note))
+        for host in profile.hosts
+        for note in (*profile.trace(host).quality_notes(), *_noticed(profile, host))
+    )
+
+
+def _noticed(profile: ProfileData, host: str) -> tuple[QualityNote, ...]:
+    notes = profile.derived(host, consistency)
+    return () if isinstance(notes, Unavailable) else notes
+
+
+def doubts_of(result: msgspec.Struct | Unavailable) -> tuple[Doubt, ...]:
+    """Return the doubts that a tool had about the run as a whole."""
+    return tuple(
+        Doubt(host=None, **msgspec.structs.asdict(note))
+        for note in getattr(result, "quality", ())
+    )
