@@ -22,6 +22,7 @@ from stepscope.trace.reading.activity_names import (
     is_collective_category,
     is_collective_op,
 )
+from stepscope.trace.reading.by_row import by_row
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def collective_calls(
     classes = activity_classes.rows
     collective = ACTIVITY_KINDS.categories.to_list().index("collective")
     wanted = (classes["kind"] == collective).to_numpy()
-    rows = np.flatnonzero(wanted[activity_classes.code])
+    rows = np.flatnonzero(by_row(wanted, activity_classes.code))
     if not len(rows):
         return NO_COLLECTIVES
     around = surroundings(

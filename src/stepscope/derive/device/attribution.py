@@ -21,6 +21,7 @@ from stepscope.derive.names.op_names import (
 )
 from stepscope.frozen import Frozen
 from stepscope.trace.device_activity import ACTIVITY_KINDS
+from stepscope.trace.reading.by_row import by_row
 from stepscope.trace.reading.nullable import held
 from stepscope.unavailable import Unavailable
 
@@ -145,7 +146,7 @@ class _Found:
         """Give rows the ops that `named` has for their codes; a null name is none."""
         known = held(named["name"])
         number = np.where(known, self._count + np.cumsum(known) - 1, 0)
-        self.op[rows] = number.astype(np.int32)[code]
+        self.op[rows] = by_row(number.astype(np.int32), code)
         self._count += int(known.sum())
         self.frames.append(named.filter(known))
 

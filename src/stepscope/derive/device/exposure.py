@@ -8,6 +8,7 @@ import numpy as np
 
 from stepscope._core import sweeps as kernels
 from stepscope.frozen import Frozen
+from stepscope.trace.reading.by_row import by_row
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -46,7 +47,7 @@ def exposure(*, device_timeline: DeviceTimeline, activity_ops: ActivityOps) -> E
     """
     found = Exposure(np.zeros(device_timeline.row_count, np.int64), {}, {}, {})
     group_of_op = activity_ops.ops["group"].to_numpy()
-    group = group_of_op[activity_ops.op]
+    group = by_row(group_of_op, activity_ops.op)
     for device in device_timeline.devices:
         key = group[device.rows]
         alone_ps, group_ps, busy_ps = _swept(device, key, int(group_of_op.max()) + 1)

@@ -11,6 +11,7 @@ from stepscope.derive.columns.dense_codes import totals_by
 from stepscope.derive.device.attribution import NoOp
 from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.quality import QualityNote
+from stepscope.trace.reading.by_row import by_row
 from stepscope.units import duration_text
 
 if TYPE_CHECKING:
@@ -36,7 +37,9 @@ def kernels_without_op(
     device_activity: pl.DataFrame, activity_ops: ActivityOps
 ) -> list[QualityNote]:
     """Return one note on kernels and collectives; none where all have an op."""
-    is_kernel = np.isin(np.arange(256), _KERNELS)[codes(device_activity, "kind")]
+    is_kernel = by_row(
+        np.isin(np.arange(256), _KERNELS), codes(device_activity, "kind")
+    )
     reason = np.where(is_kernel, activity_ops.no_op, np.int32(-1))
     sums = totals_by(reason, ints(device_activity, "dur_ps"), count=len(NoOp))
     numbers, times = sums.count.tolist(), sums.total.tolist()

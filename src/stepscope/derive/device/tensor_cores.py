@@ -16,6 +16,7 @@ from stepscope.derive.device.kernel_names import (
 from stepscope.derive.device.precision import KERNEL_KIND
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
+from stepscope.trace.reading.by_row import by_row
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -137,7 +138,7 @@ def tensor_cores(
             eligible = None
         of_class[place] = (_code(uses), _code(eligible), evidence)
     code = activity_classes.code
-    uses_, eligible_, by = (of_class[:, column][code] for column in range(3))
+    uses_, eligible_, by = (by_row(column, code) for column in of_class.T)
     return TensorCores(uses_, eligible_, by, of_class)
 
 

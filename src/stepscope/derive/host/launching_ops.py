@@ -47,7 +47,7 @@ def launching_ops(
     """
     ops = host_op_events.ops
     launching = ((ops["category"] != int(OpCategory.DATASET)) & ~ops["call"]).to_numpy()
-    chosen = np.flatnonzero(launching[host_op_events.op])
+    chosen = np.flatnonzero(by_row(launching, host_op_events.op))
     label = np.full(len(event_nesting.parent), -1, np.int32)
     label[host_op_events.event[chosen]] = chosen
     event = handles(launches, "event")

@@ -15,6 +15,7 @@ from stepscope.derive.names.event_kinds import EventFlag, OpCategory
 from stepscope.derive.names.hlo_instructions import HLO_TEXTS, resolve_hlo
 from stepscope.derive.names.op_names import read_annotations
 from stepscope.frozen import Frozen
+from stepscope.trace.reading.by_row import by_row
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
 
@@ -122,7 +123,7 @@ def host_op_events(
     nested = nest_subset(start_ps, dur_ps, track=handles(events, "track")[event])
     # Only ops of one vocabulary come in both modes.
     both = (ops["category"] == int(OpCategory.TENSORFLOW)).to_numpy()
-    eager[~both[op]] = -1
+    eager[~by_row(both, op)] = -1
     if values is None:
         eager[eager == 0] = -1
     return HostOpEvents(
@@ -133,7 +134,7 @@ def host_op_events(
         self_ps=nested.self_ps,
         parent=nested.parent,
         depth=nested.depth,
-        outermost=_outermost(nested.parent, _groups(ops)[op]),
+        outermost=_outermost(nested.parent, by_row(_groups(ops), op)),
         eager=eager,
         ops=ops,
         without_values=host_values if isinstance(host_values, Unavailable) else None,
@@ -249,7 +250,7 @@ def _by_name(
         or [np.empty(0, np.int64)]
     )
     of_type = types[rows]
-    found.add(rows, of_type, named, rank=rank[of_type])
+    found.add(rows, of_type, named, rank=by_row(rank, of_type))
 
 
 def _eager_wrappers(
@@ -403,7 +404,7 @@ def _eager(
     """Return 1 where the name or a stored value says that an op ran eagerly, else 0."""
     by_rank = np.zeros(_NAMED + 1, np.int8)
     by_rank[[_EAGER, _WRAPPER]] = 1
-    eager = by_rank[rank]
+    eager = by_row(by_rank, rank)
     stored = None if values is None else int_values(values[StatKey.IS_EAGER])
     if stored is not None and len(stored[0]):
         given = _of_owners(event, *stored, default=-1)
@@ -432,7 +433,7 @@ def _one_per_execution(
     track = handles(events, "track")[event]
     concerned = np.zeros(int(track[-1]) + 1, np.bool_)
     concerned[track[rank != _NAMED]] = True
-    rows = np.flatnonzero(concerned[track])
+    rows = np.flatnonzero(by_row(concerned, track))
     some = event[rows]
     parent = nest_subset(
         ints(events, "start_ps")[some], ints(events, "dur_ps")[some], track=track[rows]

@@ -209,11 +209,11 @@ def _rows(
         return rows
     thread = _threads(tracks)
     ours = thread & ~tracks["name"].str.contains(_POOL).to_numpy()
-    track = handles(events, "track")[rows]
+    track = by_row(handles(events, "track"), rows)
     # The producer names ranges only of types that may be some.
-    told = is_true(event_types["annotation"])[types[rows]]
-    found = told & thread[track]
-    guessed = ~told & ours[track]
+    told = by_row(is_true(event_types["annotation"]), by_row(types, rows))
+    found = told & by_row(thread, track)
+    guessed = ~told & by_row(ours, track)
     if guessed.any():
         # Frames and ranges hold the program's own code; anything else does not.
         through = kinds.has(EventFlag.ANNOTATION | EventFlag.PYTHON_FRAME)

@@ -139,6 +139,5 @@ def _charged(call: NDArray[np.int32], silent: NDArray[np.bool_]) -> NDArray[np.i
     lent = np.flatnonzero(call >= 0)
     count = np.bincount(call[lent])
     quiet = np.bincount(call[lent[silent[lent]]], minlength=len(count))
-    # The last one is that of -1.
-    kept = np.append(quiet >= _SILENT * count, [False])
-    return np.where(kept[call], call, np.int32(-1))
+    kept = by_row(quiet >= _SILENT * count, call, none=False)
+    return np.where(kept, call, np.int32(-1))

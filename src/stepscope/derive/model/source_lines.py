@@ -160,8 +160,9 @@ def source_lines(
         if not isinstance(correlation, Unavailable) and not isinstance(
             launches, Unavailable
         ):
-            event = np.append(handles(launches, "event"), _NONE)
-            calls = event[correlation.launch_of_activity]
+            calls = by_row(
+                handles(launches, "event"), correlation.launch_of_activity, none=-1
+            )
             device_function = _innermost(functions, events, calls)
     return SourceLines(
         lines=lines.table(),
@@ -219,7 +220,7 @@ def line_times(
     spent = found.device_ps
     if activities is not None:
         spent = np.where(activities, spent, 0)
-    around = np.append(functions.line, _NONE)[found.device_function]
+    around = by_row(functions.line, found.device_function, none=-1)
     at = np.where(found.device_line >= 0, found.device_line, around)
     np.add.at(device, at, spent)
     exact = np.flatnonzero(found.device_line >= 0)
@@ -316,8 +317,8 @@ def _host_ops(
 ) -> Runs:
     if isinstance(found, Unavailable):
         return _no_runs()
-    track = handles(events, "track")[found.event]
-    own = lines.of_ops(found.ops)[found.op]
+    track = by_row(handles(events, "track"), found.event)
+    own = by_row(lines.of_ops(found.ops), found.op)
     ends = found.start_ps + found.dur_ps
     return _runs(track, found.start_ps, ends, found, own)
 

@@ -146,7 +146,7 @@ def _costs(given: _Recorded, found: HostOpEvents) -> _Costs:
     number = types.rank("dense").to_numpy().astype(np.int32)
     combos = Codes(np.empty(0, np.int32), np.empty(0, np.int64))
     if len(given.rows):
-        of_row = number[found.op[given.rows]]
+        of_row = by_row(number, found.op[given.rows])
         combos = combined([of_row, *given.columns.values()])
     flops, accessed = (np.full(combos.count, _UNKNOWN, np.int64) for _ in range(2))
     part = np.zeros(combos.count, np.int8)

@@ -113,14 +113,14 @@ def _by_host(
     launched = np.flatnonzero(execution >= 0)
     by = execution[launched]
     alone = by_row(np.bincount(by, minlength=len(costs.flops)), by) == 1
-    told = launched[alone & ~doubtful[by]]
+    told = launched[alone & ~by_row(doubtful, by)]
     code, by = activity_classes.code[told], execution[told]
     columns = []
     for name, of_execution in (
         ("flops", costs.flops),
         ("accessed_bytes", costs.accessed_bytes),
     ):
-        value = of_execution[by]
+        value = by_row(of_execution, by)
         count = len(activity_classes.rows)
         sums = totals_by(code, value, count=count, where=value >= 0)
         known = (sums.count == class_totals.all.count) & (sums.count > 0)

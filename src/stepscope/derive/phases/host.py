@@ -95,9 +95,9 @@ def host_phases(
     # Calls of functions hold ops of all phases.
     calls = is_true(host_op_events.ops["call"])
     of_op = np.where(calls, UNKNOWN_PHASE, named).astype(np.int32)
-    op_label = _labels(of_op)[host_op_events.op]
+    op_label = by_row(_labels(of_op), host_op_events.op)
     at = host_op_events.event
-    own[at] = np.where(op_label >= 0, op_label, own[at])
+    own[at] = np.where(op_label >= 0, op_label, by_row(own, at))
     _hand_down(event_nesting, own)
     # Most recordings have no links between passes.
     if not isinstance(host_values, Unavailable) and len(

@@ -15,6 +15,7 @@ from stepscope.derive.phases.rules import PHASES, UNKNOWN_PHASE, op_phases
 from stepscope.derive.step_time.host_codes import STICKY, HostCode
 from stepscope.frozen import Frozen
 from stepscope.trace.device_activity import ACTIVITY_KINDS
+from stepscope.trace.reading.by_row import by_row
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -89,12 +90,13 @@ def phases(
         if isinstance(activity_ops, Unavailable):
             return activity_ops
         named = op_phases(activity_ops.ops["name"], activity_ops.ops["type"])
-        phase = named[activity_ops.op]
+        phase = by_row(named, activity_ops.op)
         if not isinstance(launches, Unavailable) and not isinstance(
             correlation, Unavailable
         ):
-            call = np.append(handles(launches, "event"), np.int32(-1))
-            event = call[correlation.launch_of_activity]
+            event = by_row(
+                handles(launches, "event"), correlation.launch_of_activity, none=-1
+            )
             phase = host_phases.refined(event, phase)
         shown = {one.device for one in account.devices}
         return _on_devices(windows, device_activity, phase, shown)

@@ -14,6 +14,7 @@ from stepscope.derive.step_time.owners import BUSY_OWNERS, OWNER_OF_KIND
 from stepscope.frozen import Frozen
 from stepscope.remedies import ALLOW_DEVICE_TRACER
 from stepscope.trace.device_activity import ACTIVITY_KINDS
+from stepscope.trace.reading.by_row import by_row
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -177,7 +178,7 @@ def owner_places(kind: NDArray[np.uint8], precision: Precision) -> NDArray[np.ui
     place = np.zeros(256, np.uint8)
     for name, owner in OWNER_OF_KIND.items():
         place[_KIND[name]] = BUSY_OWNERS.index(owner)
-    order: NDArray[np.uint8] = place[kind]
+    order: NDArray[np.uint8] = by_row(place, kind)
     kernel = kind == _KIND["kernel"]
     order[kernel & (precision.bits == 16)] = BUSY_OWNERS.index("compute_16")
     order[kernel & precision.tf32] = BUSY_OWNERS.index("compute_tf32")

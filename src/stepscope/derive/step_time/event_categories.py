@@ -11,6 +11,7 @@ from stepscope.derive.columns.arrays import codes, handles
 from stepscope.derive.step_time.host_codes import STICKY, HostCode
 from stepscope.derive.step_time.owners import CATEGORIES, OWNER_OF_KIND, OWNERS
 from stepscope.trace.device_activity import ACTIVITY_KINDS
+from stepscope.trace.reading.by_row import by_row
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def _of_host(
     category = np.full(256, OTHER, np.uint8)
     for value, name in _OF_HOST_CODE.items():
         category[value] = _NUMBER[name]
-    return category[code]
+    return by_row(category, code)
 
 
 def _of_activity(
@@ -103,7 +104,7 @@ def _of_activity(
         [_NUMBER[_OF_OWNER[OWNER_OF_KIND[kind]]] for kind in ACTIVITY_KINDS.categories],
         np.uint8,
     )
-    found = category[codes(device_activity, "kind")]
+    found = by_row(category, codes(device_activity, "kind"))
     if not isinstance(precision, Unavailable):
         found[precision.bits == 16] = _NUMBER[_NARROW]
     return found

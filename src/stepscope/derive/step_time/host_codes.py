@@ -479,8 +479,8 @@ class HostEvents(Frozen, frozen=True):
             EventFlag.EXECUTOR | EventFlag.FUNCTION_RUN | EventFlag.CONSUMER_WAIT
         )
         ids = self._values(StatKey.ID)
-        type_of = types[ids.owner]
-        asking = runs[type_of]
+        type_of = by_row(types, ids.owner)
+        asking = by_row(runs, type_of)
         inside = np.isin(ids.value[asking], ids.value[captured[type_of]])
         code[ids.owner[asking][inside]] = HostCode.PIPELINE
 

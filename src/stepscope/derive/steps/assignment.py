@@ -9,6 +9,7 @@ import numpy as np
 
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.columns.dense_codes import hulls_by
+from stepscope.trace.reading.by_row import by_row
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -57,10 +58,9 @@ def activity_steps(
                     return absent
     else:
         # A call belongs to one step whatever it put on the device, so steps are
-        # looked up per call. The entry beyond the last call, which -1 means, is none.
-        step_of_call = np.full(len(launches) + 1, -1, np.int32)
-        step_of_call[:-1] = _step_at(starts, ints(launches, "start_ps"))
-        found = step_of_call[correlation.launch_of_activity]
+        # looked up per call.
+        step_of_call = _step_at(starts, ints(launches, "start_ps"))
+        found = by_row(step_of_call, correlation.launch_of_activity, none=-1)
     _by_group(steps, device_activity, found)
     return _carried_along_streams(found, handles(device_activity, "track"))
 

@@ -19,6 +19,7 @@ from stepscope.derive.timeline.op_spans import (
 )
 from stepscope.frozen import Frozen
 from stepscope.trace.device_activity import ACTIVITY_KINDS
+from stepscope.trace.reading.by_row import by_row
 from stepscope.trace.tracks import TRACK_KINDS
 
 if TYPE_CHECKING:
@@ -173,7 +174,7 @@ def _stretches(track: NDArray[np.int32]) -> list[tuple[int, slice]]:
 def _computes(device_activity: pl.DataFrame) -> NDArray[np.bool_]:
     of_code = np.zeros(256, np.bool_)
     of_code[_COMPUTE] = True
-    found: NDArray[np.bool_] = of_code[codes(device_activity, "kind")]
+    found: NDArray[np.bool_] = by_row(of_code, codes(device_activity, "kind"))
     return found
 
 

@@ -12,6 +12,7 @@ from stepscope.derive.columns.dense_codes import combined, extremes_by, hulls_by
 from stepscope.derive.columns.distinct_runs import distinct_runs
 from stepscope.derive.timeline.derived_lines import DerivedLine, LineSpans
 from stepscope.frozen import Frozen
+from stepscope.trace.reading.by_row import by_row
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -173,8 +174,7 @@ def _launch_totals(
     count = places.count
     hulls = hulls_by(place, start_ps, dur_ps, count=count)
     calls = extremes_by(place, dur_ps, count=count)
-    # The number at the end stands for calls of no place.
-    of_call = np.append(hulls.first_ps, 0)[place]
+    of_call = by_row(hulls.first_ps, place, none=0)
     first = np.flatnonzero((place >= 0) & (start_ps == of_call))[::-1]
     event = np.full(count, -1, np.int32)
     # Of several calls that begin first, the first in the table of calls.

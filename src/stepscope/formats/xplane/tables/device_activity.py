@@ -213,11 +213,12 @@ def _mark_collectives(
         if handles is None:
             continue
         strings = rows.texts.strings
-        wanted = np.zeros(len(strings) + 1, dtype=np.bool_)
+        wanted = np.zeros(len(strings), dtype=np.bool_)
         for handle in distinct_handles(handles, len(strings)).tolist():
             wanted[handle] = is_collective(strings[handle])
         if wanted.any():
-            code[wanted[handles] & (code == _KERNEL)] = _CODES["collective"]
+            found = by_row(wanted, handles, none=False)
+            code[found & (code == _KERNEL)] = _CODES["collective"]
 
 
 def _mark_waits(
@@ -327,7 +328,7 @@ def _names(
         if key in rows.handles
     }
     kinds = [recording.tracks[it].kind for it in recording.activity_tracks]
-    on_core = np.array([kind == "core" for kind in kinds])[rows.position]
+    on_core = by_row(np.array([kind == "core" for kind in kinds]), rows.position)
     if on_core.any():
         types = recording.timeline.type[rows.event]
         none = no_handles(len(types))

@@ -11,6 +11,7 @@ import polars as pl
 from stepscope.formats.xplane.decoded.details import Geometry, parse_geometry
 from stepscope.formats.xplane.decoded.texts import distinct_handles
 from stepscope.trace.device_activity import GEOMETRIES
+from stepscope.trace.reading.by_row import by_row
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,11 +46,11 @@ def geometries_of(
     parsed = {int(text): parse_geometry(strings[text]) for text in texts.tolist()}
     refused = _refused(details, parsed, len(strings))
     table: dict[Geometry, int] = {}
-    row_of = np.full(len(strings) + 1, -1, dtype=np.int32)
+    row_of = np.full(len(strings), -1, dtype=np.int32)
     for text, geometry in parsed.items():
         if _known(geometry):
             row_of[text] = table.setdefault(_plain(geometry), len(table))
-    rows = row_of[details]
+    rows = by_row(row_of, details, none=-1)
     if occupancy is not None:
         rows = _with_occupancy(rows, occupancy, table)
     return rows, _frame(list(table)), refused
@@ -64,7 +65,7 @@ def _with_occupancy(
     shapes = list(table)
     silent = np.array([shape.occupancy is None for shape in shapes], dtype=np.bool_)
     apart = (rows >= 0) & (occupancy > 0) & (occupancy <= 100)
-    apart &= silent[rows] if len(silent) else False
+    apart &= by_row(silent, rows, none=False)
     if not apart.any():
         return rows
     steps = np.rint(occupancy[apart] / _OCCUPANCY_STEP).astype(np.int64)
