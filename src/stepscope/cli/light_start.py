@@ -46,6 +46,10 @@ _KEPT: Final = {
 #: that one core stood idle; below this much nothing more is gained.
 _TURN_S: Final = 0.0005
 
+#: New objects after which garbage is searched for. Python's own 700 mean two hundred
+#: searches while the steps of a long recording are listed, which find nothing.
+_SEARCHED_AFTER: Final = 100_000
+
 #: Whether this process was started lightly.
 _started: Final = threading.Event()
 
@@ -196,5 +200,6 @@ def _no_search_for_cycles(*, for_good: bool) -> Iterator[None]:
     finally:
         gc.freeze()
         if not for_good:
+            gc.set_threshold(_SEARCHED_AFTER)
             gc.enable()
         atexit.register(gc.freeze)

@@ -20,6 +20,8 @@ from stepscope.trace.stats import DOUBLE, INT, PLACE_TEXT, REF, UINT
 from stepscope.trace.tracks import TRACK_KINDS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     import polars as pl
     from numpy.typing import NDArray
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = [
     "HOST_VALUES",
     "host_ranges",
+    "host_stats",
     "host_values",
     "int_values",
     "text_codes",
@@ -79,33 +82,42 @@ def host_values(
     events: pl.DataFrame,
     stats: pl.DataFrame,
     type_stats: pl.DataFrame,
-) -> dict[str, StatRows]:
+) -> dict[StatKey, StatRows]:
     """Collect the `HOST_VALUES` of events on host threads in one pass.
 
     Returns:
         Name → its rows, owners ascending. A value that all events of a type share is
         listed for each of those events that has none of its own.
     """
-    ranges = host_ranges(tracks)
-    by_handle = {find_handle(trace.strings, name): name for name in HOST_VALUES}
-    by_handle.pop(-1, None)
-    wanted = np.zeros(len(trace.strings) + 1, np.uint8)
-    wanted[list(by_handle)] = 1
+    values = host_stats(trace.strings, tracks, stats, HOST_VALUES)
+    for name, own in values.items():
+        shared = rows_with_key(type_stats, "type", find_handle(trace.strings, name))
+        if len(shared.owner):
+            values[name] = _with_shared(own, shared, events, host_ranges(tracks))
+    return values
+
+
+def host_stats(
+    strings: Sequence[str],
+    tracks: pl.DataFrame,
+    stats: pl.DataFrame,
+    names: Iterable[StatKey],
+) -> dict[StatKey, StatRows]:
+    """Return by name the stats of events on host threads; owners ascend.
+
+    The other half of a table of millions, that of the devices, is not looked at.
+    """
+    handle_of = {name: find_handle(strings, name) for name in names}
+    wanted = np.zeros(len(strings) + 1, np.uint8)
+    wanted[[handle for handle in handle_of.values() if handle >= 0]] = 1
     owner, key = handles(stats, "event"), handles(stats, "key")
-    chosen = []
-    for bounds in ranges if by_handle else ():
+    chosen = [np.empty(0, np.int64)]
+    for bounds in host_ranges(tracks):
         # Of the column's own type, so that the search need not copy the column.
         first, last = np.searchsorted(owner, np.array(bounds, owner.dtype))
         chosen.append(picked(key, wanted, int(first), int(last)))
-    rows = np.concatenate(chosen) if chosen else np.empty(0, np.int64)
-    found = taken(stats, "event", rows)
-    values = {name: found.only(found.key == h) for h, name in by_handle.items()}
-    for handle, name in by_handle.items():
-        shared = rows_with_key(type_stats, "type", handle)
-        if len(shared.owner):
-            values[name] = _with_shared(values[name], shared, events, ranges)
-    nothing = taken(stats, "event", np.empty(0, np.int64))
-    return {name: values.get(name, nothing) for name in HOST_VALUES}
+    found = taken(stats, "event", np.concatenate(chosen))
+    return {name: found.only(found.key == one) for name, one in handle_of.items()}
 
 
 def int_values(rows: StatRows) -> tuple[NDArray[np.int32], NDArray[np.int64]]:

@@ -18,9 +18,8 @@ from stepscope.derive.columns.stat_values import (
     StatRows,
     find_handle,
     rows_with_key,
-    taken,
 )
-from stepscope.derive.host.values import host_ranges, int_values, text_codes
+from stepscope.derive.host.values import host_ranges, host_stats, int_values, text_codes
 from stepscope.derive.intervals.nesting import nest_subset
 from stepscope.derive.names.event_kinds import EventFlag, OpCategory
 from stepscope.frozen import Frozen
@@ -185,18 +184,14 @@ class _Scene(Frozen, frozen=True):
         self, stats: pl.DataFrame, type_stats: pl.DataFrame | Unavailable
     ) -> Mapping[StatKey, StatRows]:
         """Return the few values that mark requests, by name; owners ascend."""
-        handle_of = {key: find_handle(self.trace.strings, key) for key in _KEYS}
-        wanted = np.zeros(len(self.trace.strings) + 1, np.uint8)
-        wanted[[handle for handle in handle_of.values() if handle >= 0]] = 1
-        key = handles(stats, "key")
-        own = taken(stats, "event", picked(key, wanted))
-        found = {name: own.only(own.key == one) for name, one in handle_of.items()}
+        strings = self.trace.strings
+        found = host_stats(strings, self.tracks, stats, _KEYS)
         if isinstance(type_stats, Unavailable):
             return found
-        for name, handle in handle_of.items():
-            shared = rows_with_key(type_stats, "type", handle)
+        for name, own in found.items():
+            shared = rows_with_key(type_stats, "type", find_handle(strings, name))
             if len(shared.owner):
-                found[name] = self._with_shared(found[name], shared)
+                found[name] = self._with_shared(own, shared)
         return found
 
     def _with_shared(self, own: StatRows, shared: StatRows) -> StatRows:

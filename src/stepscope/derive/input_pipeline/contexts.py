@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 import numpy as np
 
 from stepscope.derive.columns.arrays import handles, ints, picked
-from stepscope.derive.columns.stat_values import StatRows, find_handle, taken
-from stepscope.derive.host.values import int_values
+from stepscope.derive.host.values import host_stats, int_values
 from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.stat_keys import StatKey
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     import polars as pl
     from numpy.typing import NDArray
 
+    from stepscope.derive.columns.stat_values import StatRows
     from stepscope.derive.names.event_kinds import EventKinds
 
 __all__ = ["Context", "Contexts", "callers", "contexts", "nearest_above"]
@@ -120,7 +120,7 @@ def contexts(
 
     A value without its type is ignored. A consumer may name another process.
     """
-    values = _values(strings, stats)
+    values = host_stats(strings, tracks, stats, _NAMES)
     track = handles(events, "track")
     process = tracks["process"].fill_null(_NO_PROCESS).to_numpy()
     producers = _side(
@@ -236,15 +236,6 @@ def _task_around(
     inside = (track[begins] == track[mine]) & (start_ps[mine] <= found.pool_ends_ps[at])
     around[np.flatnonzero(exists)[inside]] = begins[inside]
     return around
-
-
-def _values(strings: Sequence[str], stats: pl.DataFrame) -> Mapping[str, StatRows]:
-    handle_of = {name: find_handle(strings, name) for name in _NAMES}
-    key = handles(stats, "key")
-    wanted = np.zeros(len(strings) + 1, np.uint8)
-    wanted[[handle for handle in handle_of.values() if handle >= 0]] = 1
-    found = taken(stats, "event", picked(key, wanted))
-    return {name: found.only(found.key == one) for name, one in handle_of.items()}
 
 
 def _side(

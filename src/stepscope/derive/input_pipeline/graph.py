@@ -16,8 +16,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.columns.arrays import handles, ints, picked
-from stepscope.derive.columns.stat_values import find_handle, rows_with_key
-from stepscope.derive.host.values import int_values
+from stepscope.derive.host.values import host_stats, int_values
 from stepscope.derive.input_pipeline.contexts import callers, contexts, nearest_above
 from stepscope.derive.input_pipeline.handovers import Elements, handovers
 from stepscope.derive.input_pipeline.names import BEGINNING, mark_of
@@ -133,7 +132,7 @@ def pipeline_graph(
         runs,
         stages,
         events,
-        elements=_elements(trace, stats),
+        elements=_elements(trace, tracks, stats),
         marks=_marks(event_types, event_kinds),
     )
     alone = np.flatnonzero(nested < 0)
@@ -249,10 +248,10 @@ def _handed_over(
 
 
 def _elements(
-    trace: TraceData, stats: pl.DataFrame
+    trace: TraceData, tracks: pl.DataFrame, stats: pl.DataFrame
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    handle = find_handle(trace.strings, StatKey.ELEMENT_ID)
-    return int_values(rows_with_key(stats, "event", handle))
+    key = StatKey.ELEMENT_ID
+    return int_values(host_stats(trace.strings, tracks, stats, (key,))[key])
 
 
 def _marks(

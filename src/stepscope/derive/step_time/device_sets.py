@@ -106,7 +106,7 @@ def device_sets(
         of_rows, starts, durs = order[rows], start_ps[rows], dur_ps[rows]
         orders = {}
         for place, name in enumerate(BUSY_OWNERS):
-            chosen = of_rows == place
+            chosen = np.flatnonzero(of_rows == place)
             orders[name] = Spans.from_events(starts[chosen], durs[chosen])
         unknown = _not_recorded(number, orders, devices) | untold
         orders = {name: found for name, found in orders.items() if name not in unknown}

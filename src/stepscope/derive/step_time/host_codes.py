@@ -15,8 +15,7 @@ import numpy as np
 
 from stepscope._core import rows as kernels
 from stepscope.derive.columns.arrays import codes, handles, ints, picked
-from stepscope.derive.columns.stat_values import find_handle, rows_with_key
-from stepscope.derive.host.values import text_codes
+from stepscope.derive.host.values import host_stats, text_codes
 from stepscope.derive.names.event_kinds import EventFlag, HostClass
 from stepscope.derive.step_time.device_sets import NO_DEVICE_EVENTS
 from stepscope.frozen import Frozen
@@ -258,8 +257,7 @@ class HostEvents(Frozen, frozen=True):
         return EventGroups(rows[on_thread], found.value[kept][on_thread])
 
     def _values(self, key: StatKey) -> StatRows:
-        handle = find_handle(self.trace.strings, key)
-        return rows_with_key(self.stats, "event", handle)
+        return host_stats(self.trace.strings, self.tracks, self.stats, (key,))[key]
 
     def _on_threads(self) -> NDArray[np.bool_]:
         """Return True per track that is a host thread."""
