@@ -84,14 +84,26 @@ def _count_lanes(
     lane: cython.const[cython.int][::1], count: cython.longlong[::1]
 ) -> cython.longlong:
     row: cython.longlong
+    mine: cython.longlong
     drawn: cython.longlong = 0
+    # Rows of one lane in a row are counted here: each addition to memory would wait
+    # for the one before.
+    last: cython.longlong = -1
+    run: cython.longlong = 0
     for row in range(lane.shape[0]):
-        if lane[row] < 0:
-            continue
-        if lane[row] >= count.shape[0]:
-            return -3
-        count[lane[row]] += 1
-        drawn += 1
+        mine = lane[row]
+        if mine != last:
+            if mine >= count.shape[0]:
+                return -3
+            if last >= 0:
+                count[last] += run
+                drawn += run
+            last = mine
+            run = 0
+        run += 1
+    if last >= 0:
+        count[last] += run
+        drawn += run
     return drawn
 
 
@@ -152,9 +164,11 @@ def _fill_lanes(
 ) -> cython.longlong:
     row: cython.longlong
     mine: cython.longlong
+    place: cython.longlong
     block: cython.longlong
     begins: cython.longlong
     ends: cython.longlong
+    lasts: cython.longlong
     lanes: cython.longlong = edges.shape[0] - 1
     filled: cython.longlong = 0
     # How many rows a lane has got, and when the last of them ends.
@@ -165,23 +179,30 @@ def _fill_lanes(
         mine = lane[row]
         if mine < 0:
             continue
-        if mine >= lanes or state[0, mine] >= edges[mine + 1] - edges[mine]:
+        if mine >= lanes:
+            return -3
+        place = state[0, mine]
+        if place >= edges[mine + 1] - edges[mine]:
             return -3
         begins = _from(start[row])
         if begins < state[1, mine]:
             return -2
         ends = _until(start[row], dur[row])
-        rows[edges[mine] + state[0, mine]] = cython.cast(cython.int, row)
-        block = blocks[mine] + state[0, mine] // 16
-        if state[0, mine] % 16 == 0:
-            timing[block, 0] = 0
-            timing[block, 1] = -1
+        lasts = ends - begins
+        rows[edges[mine] + place] = cython.cast(cython.int, row)
+        # Sixteen to a block.
+        block = blocks[mine] + (place >> 4)
+        if place & 15 == 0:
+            timing[block, 0] = lasts
+            timing[block, 1] = lasts
             timing[block, 2] = begins
-        timing[block, 0] += ends - begins
-        if ends - begins > timing[block, 1]:
             longest[block] = cython.cast(cython.int, row)
-            timing[block, 1] = ends - begins
-        state[0, mine] += 1
+        else:
+            timing[block, 0] += lasts
+            if lasts > timing[block, 1]:
+                timing[block, 1] = lasts
+                longest[block] = cython.cast(cython.int, row)
+        state[0, mine] = place + 1
         state[1, mine] = ends
         filled += 1
     return filled
