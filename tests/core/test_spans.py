@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -277,3 +277,41 @@ def test_ascending_times_that_break_the_contract_are_refused(
     assert until(three, two, three, three.copy()) == bad
     assert until(three, three, three, two.copy()) == small
     assert until(three, three, descending, three.copy()) == disorder
+
+
+@given(
+    rows=st.lists(st.tuples(INT64, INT64) | st.tuples(*[st.integers(0, 9)] * 2)),
+    shift=st.integers(-LIMIT, LIMIT) | st.integers(-9, 9),
+)
+def test_a_survey_counts_odd_times_and_disorder_and_finds_the_last_end(
+    kernel_forms: Forms, rows: Pairs, shift: int
+) -> None:
+    usual = [
+        (start, dur)
+        for start, dur in rows
+        if abs(start) <= LIMIT and abs(start + shift) <= LIMIT and 0 <= dur <= LIMIT
+    ]
+    disorder = sum(
+        start < before or (start == before and dur > lasted)
+        for (before, lasted), (start, dur) in pairwise(usual)
+    )
+    starts, durs = columns([(0, 0), *rows, (0, 0)])
+    end = len(rows) + 1
+    for form in kernel_forms("spans").values():
+        found = np.zeros(3, np.int64)
+        assert form.survey(starts, durs, 1, end, shift, LIMIT, found) == len(rows)
+        assert found[:2].tolist() == [len(rows) - len(usual), disorder]
+        if usual:
+            assert int(found[2]) == max(start + dur for start, dur in usual) + shift
+
+
+def test_a_survey_refuses_rows_that_are_not_there(kernel_forms: Forms) -> None:
+    starts, durs = columns([(0, 1), (1, 1)])
+    found = np.zeros(3, np.int64)
+    for form in kernel_forms("spans").values():
+        for begin, end in ((-1, 1), (0, 3), (2, 1)):
+            answer = form.survey(starts, durs, begin, end, 0, LIMIT, found)
+            assert answer == form.BAD_RANGE
+        assert form.survey(starts, durs[:1], 0, 2, 0, LIMIT, found) == form.BAD_RANGE
+        assert form.survey(starts, durs, 0, 2, LIMIT + 1, LIMIT, found) < 0
+        assert form.survey(starts, durs, 0, 2, 0, LIMIT, found[:2]) == form.BAD_RANGE

@@ -5,9 +5,9 @@ A *set* is a pair of arrays of equal length, start and end, whose intervals are 
 empty, ascend and neither overlap nor touch: each set has one form. A *list* only has
 its starts ascending; its intervals may be empty or overlap.
 
-Times lie within ±(2**62 - 1), so that no sum or difference of times can overflow;
-`union_events`, which alone takes numbers from a file, cuts what lies beyond. Every
-kernel is one merge-like walk. Arrays of wrong sizes give `BAD_RANGE`.
+Times lie within ±(2**62 - 1), so that no sum or difference of times can overflow. Two
+kernels take numbers from a file: `survey` counts what lies beyond, and `union_events`
+cuts it. Every kernel is one merge-like walk. Arrays of wrong sizes give `BAD_RANGE`.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ __all__ = [
     "covered_until",
     "difference",
     "intersection",
+    "survey",
     "union",
     "union_events",
 ]
@@ -458,3 +459,88 @@ def difference(
     with cython.nogil:
         found: cython.longlong = _difference(a_start, a_end, b_start, b_end, out)
     return found
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _survey(
+    start: cython.const[cython.longlong][::1],
+    dur: cython.const[cython.longlong][::1],
+    begin: cython.longlong,
+    end: cython.longlong,
+    shift: cython.longlong,
+    farthest: cython.longlong,
+    found: cython.longlong[::1],
+) -> cython.longlong:
+    row: cython.longlong
+    starts: cython.longlong
+    lasts: cython.longlong
+    before: cython.longlong = -farthest
+    lasted: cython.longlong = farthest
+    last: cython.longlong = -farthest
+    odd: cython.longlong = 0
+    disorder: cython.longlong = 0
+    for row in range(begin, end):
+        starts = start[row]
+        lasts = dur[row]
+        # Neither sum overflows if the first three comparisons say so.
+        if (
+            starts < -farthest
+            or starts > farthest
+            or lasts < 0
+            or lasts > farthest
+            or starts + shift < -farthest
+            or starts + shift > farthest
+        ):
+            odd += 1
+            continue
+        if starts < before or (starts == before and lasts > lasted):
+            disorder += 1
+        before = starts
+        lasted = lasts
+        last = max(last, starts + lasts)
+    found[0] = odd
+    found[1] = disorder
+    found[2] = last + shift
+    return end - begin
+
+
+def survey(
+    start: cython.const[cython.longlong][::1],
+    dur: cython.const[cython.longlong][::1],
+    begin: cython.longlong,
+    end: cython.longlong,
+    shift: cython.longlong,
+    farthest: cython.longlong,
+    found: cython.longlong[::1],
+) -> cython.longlong:
+    """Look once over the rows [begin, end) of a track that is yet to be shifted.
+
+    `found` receives three numbers: how many rows have an impossible time (a start,
+    shifted or not, beyond ±`farthest`, or a duration below 0 or beyond it); how many of
+    the others come before the one in front of them by the order of a track; and the
+    last end of the others, shifted, which says nothing where there are none.
+
+    Returns:
+        How many rows there are; or `BAD_RANGE`.
+    """
+    if (
+        begin < 0
+        or begin > end
+        or end > start.shape[0]
+        or end > dur.shape[0]
+        or found.shape[0] != 3
+        or farthest < 0
+        or farthest > 0x3FFF_FFFF_FFFF_FFFF
+        or shift < -farthest
+        or shift > farthest
+    ):
+        return BAD_RANGE
+    if not cython.compiled:
+        start, dur, found = memoryview(start), memoryview(dur), memoryview(found)
+    with cython.nogil:
+        looked: cython.longlong = _survey(
+            start, dur, begin, end, shift, farthest, found
+        )
+    return looked

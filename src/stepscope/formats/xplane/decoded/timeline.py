@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
+from stepscope._core import wire
 from stepscope._core.nesting import first_unordered
+from stepscope._core.spans import survey
+from stepscope.cores import core_count
 from stepscope.formats.xplane.decoded.columns import BLOCK_ROWS
 from stepscope.formats.xplane.decoded.device_clock import use_device_clock
 from stepscope.frozen import Frozen
@@ -35,6 +38,9 @@ _EPOCH_NS: Final = 10**17
 #: Times beyond this cannot be added up in 64 bits; a hundred days in picoseconds.
 _LAST_PS: Final = 2**63 // 2 - 1
 _LAST_NS: Final = _LAST_PS // PS_PER_NS
+
+#: Below this many events threads gain too little to notice.
+_ALONE_EVENTS: Final = 200_000
 
 _NO_ROWS: Final = np.zeros(0, dtype=np.int64)
 
@@ -67,6 +73,7 @@ class Timeline(Frozen, frozen=True, kw_only=True, eq=True):
         negative: Events refused for a negative duration.
         impossible: Events refused for a time that no recording has.
         unordered: Tracks that had to be sorted.
+        last_ps: By track, its last end; 0 of a track without events.
         moved_ps: Largest difference between the recorded times of devices and those of
             their own clock, which are used; 0 where they tell none.
         file_rows: How many events the file holds, refused ones too.
@@ -86,28 +93,18 @@ class Timeline(Frozen, frozen=True, kw_only=True, eq=True):
     negative: int
     impossible: int
     unordered: tuple[int, ...]
+    last_ps: NDArray[np.int64]
     moved_ps: int
     file_rows: int
 
     def hull(self, tracks: Sequence[int]) -> tuple[int, int] | None:
         """First start and last end of the events of some tracks; None without any."""
-        ranges = [
-            (int(self.event_begin[track]), int(self.event_end[track]))
-            for track in tracks
-            if self.event_end[track] > self.event_begin[track]
-        ]
-        if not ranges:
+        filled = [it for it in tracks if self.event_end[it] > self.event_begin[it]]
+        if not filled:
             return None
-        # Rows of a track are in order of their starts; ends are added up a block at a
-        # time, so that no column of ends is held.
-        first = min(int(self.start_ps[begin]) for begin, _ in ranges)
-        last = max(
-            int((self.start_ps[at:stop] + self.dur_ps[at:stop]).max())
-            for begin, end in ranges
-            for at in range(begin, end, BLOCK_ROWS)
-            for stop in (min(at + BLOCK_ROWS, end),)
-        )
-        return first, last
+        # Rows of a track are in order of their starts.
+        first = int(self.start_ps[self.event_begin[filled]].min())
+        return first, int(self.last_ps[filled].max())
 
     def frame(self) -> pl.DataFrame:
         """Return the table `events`."""
@@ -157,23 +154,28 @@ def build_timeline(space: XSpace, tracks: Sequence[Track], base: TimeBase) -> Ti
     start = space.events.offset_ps
     dur = space.events.dur_ps
     begins, ends = space.lines.event_begin.tolist(), space.lines.event_end.tolist()
-    beyond = _beyond(start)
+    odd, disorder, last = _surveyed(space, base).T
+    beyond = _beyond(start) if odd.any() else _NO_ROWS
     start[beyond] = 0
     for line, shift in enumerate(base.shift_ps.tolist()):
         if shift:
             start[begins[line] : ends[line]] += shift
     moved_ps = use_device_clock(space, tracks, start, dur)
-    negative = np.flatnonzero(dur < 0) if len(dur) and dur.min() < 0 else _NO_ROWS
-    impossible = np.setdiff1d(
-        np.concatenate([beyond, _beyond(start), _beyond(dur)]), negative
-    )
+    # Nearly all files are as they should be: nothing is looked at twice then.
+    is_plain = not odd.any() and not moved_ps
+    negative = impossible = _NO_ROWS
+    if not is_plain:
+        negative = np.flatnonzero(dur < 0)
+        beyond = np.concatenate([beyond, _beyond(start), _beyond(dur)])
+        impossible = np.setdiff1d(beyond, negative)
     aggregated = space.events.aggregated
     drop = np.unique(np.concatenate([negative, impossible, aggregated]))
     parts: list[NDArray[np.int64] | range] = []
     unordered: list[int] = []
     for row, track in enumerate(tracks):
         ranges = [range(begins[line], ends[line]) for line in track.lines]
-        part = _rows_of_track(ranges, drop, start, dur)
+        ordered = is_plain and not disorder[list(track.lines)].any()
+        part = _rows_of_track(ranges, drop, start, dur, ordered=ordered)
         if isinstance(part, _Sorted):
             if not moved_ps or track.role.device_type is None:
                 unordered.append(row)
@@ -187,11 +189,19 @@ def build_timeline(space: XSpace, tracks: Sequence[Track], base: TimeBase) -> Ti
     for row, track in enumerate(tracks):
         line_track[list(track.lines)] = row
     aggregate_line = np.searchsorted(space.lines.event_end, aggregated, side="right")
+    start_ps = start if rows is None else start[rows]
+    dur_ps = dur if rows is None else dur[rows]
+    if is_plain and not len(drop):
+        ends_of = [last[list(track.lines)] for track in tracks]
+    else:
+        bounds = zip((event_end - counts).tolist(), event_end.tolist(), strict=True)
+        ends_of = [_last_ends(start_ps, dur_ps, *bound) for bound in bounds]
     return Timeline(
         track=np.repeat(np.arange(len(parts), dtype=np.int32), counts),
         type=types if rows is None else types[rows],
-        start_ps=start if rows is None else start[rows],
-        dur_ps=dur if rows is None else dur[rows],
+        start_ps=start_ps,
+        dur_ps=dur_ps,
+        last_ps=np.array([it.max() if len(it) else 0 for it in ends_of], np.int64),
         event_begin=event_end - counts,
         event_end=event_end,
         rows=rows,
@@ -205,6 +215,42 @@ def build_timeline(space: XSpace, tracks: Sequence[Track], base: TimeBase) -> Ti
         moved_ps=moved_ps,
         file_rows=len(start),
     )
+
+
+def _surveyed(space: XSpace, base: TimeBase) -> NDArray[np.int64]:
+    """Return by line: rows with odd times, rows out of order, and the last end."""
+    start, dur = space.events.offset_ps, space.events.dur_ps
+    begin, end = space.lines.event_begin, space.lines.event_end
+    found = np.zeros((len(begin), 3), np.int64)
+    wanted = list(
+        zip(begin.tolist(), end.tolist(), base.shift_ps.tolist(), strict=True)
+    )
+
+    def look(line: int) -> None:
+        if survey(start, dur, *wanted[line], _LAST_PS, found[line]) < 0:
+            raise ValueError("a line does not lie in the columns of events")
+
+    # The longest line first, so that no thread is left with it at the end.
+    lines = np.argsort(begin - end, kind="stable").tolist()
+    if len(start) < _ALONE_EVENTS or not wire.COMPILED or core_count() == 1:
+        for line in lines:
+            look(line)
+        return found
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - at the end of a process it cannot be imported
+
+    with ThreadPoolExecutor(core_count()) as pool:
+        list(pool.map(look, lines))
+    return found
+
+
+def _last_ends(
+    start_ps: NDArray[np.int64], dur_ps: NDArray[np.int64], begin: int, end: int
+) -> NDArray[np.int64]:
+    """Return the last end of each block of rows, so that no column of ends is held."""
+    blocks = (
+        slice(at, min(at + BLOCK_ROWS, end)) for at in range(begin, end, BLOCK_ROWS)
+    )
+    return np.array([(start_ps[it] + dur_ps[it]).max() for it in blocks], np.int64)
 
 
 def _beyond(times: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -223,16 +269,20 @@ def _rows_of_track(
     drop: NDArray[np.int64],
     start: NDArray[np.int64],
     dur: NDArray[np.int64],
+    *,
+    ordered: bool,
 ) -> NDArray[np.int64] | range | _Sorted:
     """Return the rows of the file that a track holds, in the order of a track.
 
-    Start ascending, then duration descending, then as in the file.
+    Start ascending, then duration descending, then as in the file; `ordered` says that
+    each range is known to be so.
     """
     if len(ranges) == 1:
         (whole,) = ranges
         low, high = np.searchsorted(drop, (whole.start, whole.stop))
         if low == high:
-            if first_unordered(start, dur, whole.start, whole.stop) == whole.stop:
+            end = whole.stop
+            if ordered or first_unordered(start, dur, whole.start, end) == end:
                 return whole
             rows = np.arange(whole.start, whole.stop, dtype=np.int64)
         else:
