@@ -90,3 +90,8 @@ def test_a_report_loads_only_what_it_shows(repository: Path, name: str) -> None:
     recorded = repository / "tests" / "data" / name
     reported = f"from stepscope.cli import report; report.composed([{str(recorded)!r}])"
     assert loaded_by(reported, SELDOM) == ""
+
+
+def test_one_tool_is_shown_without_the_rules() -> None:
+    rules = ["stepscope.advice.engine", "stepscope.advice.registry"]
+    assert loaded_by("from stepscope.cli import show", rules) == ""

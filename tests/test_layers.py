@@ -50,7 +50,8 @@ MAY_IMPORT = {
     "advice": BASE | {"trace", "derive", "analysis"},
     "compare": BASE | {"trace", "derive", "analysis", "advice"},
     "report": BASE | {"analysis", "advice", "compare"},
-    # Its door: from a profile to what the renderers are given.
+    # Its doors: from a profile to what the renderers are given.
+    "report.envelope": BASE | {"trace", "derive", "report"},
     "report.compose": BASE | {"trace", "derive", "analysis", "advice", "report"},
     # Where the two halves meet: files are opened, and become a profile with its tools.
     "session": BASE | {"formats", "analysis"},
@@ -186,8 +187,8 @@ ROOMS = {
     },
     "report": {
         "outline": "document page words",
-        "text": "document page reasons to_table words",
-        "words": "document page",
+        "text": "document envelope page to_table words",
+        "words": "document envelope page",
     },
     "serve": {
         "runs": "errors frames",

@@ -83,6 +83,25 @@ column = pl.Series(np.ma.array([4, 5], mask=[False, True])).to_list()
 print(np.ma.median(masked), column, "numpy.ma" in sys.modules)
 """
 
+PACKAGES = """
+import sys
+from stepscope.cli.light_start import light_start
+with light_start():
+    import polars as pl
+print(pl.Series([3]).sum(), "email" in sys.modules)
+import importlib.metadata
+print(importlib.metadata.version("polars") == pl.__version__, "email" in sys.modules)
+from importlib.metadata import distributions
+print(any(distributions()), sys.modules["importlib.metadata"] is importlib.metadata)
+"""
+SEARCHES = """
+import gc
+from stepscope.cli.light_start import light_start
+with light_start():
+    import numpy
+print(gc.isenabled(), gc.get_threshold()[0] > 10_000)
+"""
+
 
 def started(
     prelude: str = "", program: str = PROGRAM, paths: Sequence[str] = ()
@@ -112,6 +131,15 @@ def test_masked_arrays_are_loaded_by_whoever_uses_them() -> None:
         "[1, None] True",
         "1.0 [4, None] True",
     ]
+
+
+def test_installed_packages_are_looked_up_by_whoever_asks_for_them() -> None:
+    assert started(program=PACKAGES) == ["3 False", "True True", "True True"]
+
+
+def test_garbage_is_searched_for_seldom() -> None:
+    assert started(program=SEARCHES) == ["True True"]
+    assert started("import numpy\n", program=SEARCHES) == ["True False"]
 
 
 def test_what_the_user_has_set_stands() -> None:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from stepscope.report.page import Piece, line, plain_text, table, wrapped
-from stepscope.report.reasons import reasons
 from stepscope.report.tables import flat
 from stepscope.report.words.names import CODE_WORDS
+from stepscope.report.words.reasons import reasons
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stepscope.report.page import Piece, line, plain_text, table, wrapped
-from stepscope.report.reasons import reasons
 from stepscope.report.words.names import us
+from stepscope.report.words.reasons import reasons
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stepscope.report.page import Piece, bar, line, plain_text, table, wrapped
-from stepscope.report.reasons import reasons
 from stepscope.report.words.names import FILL_WORDS, percent, us
+from stepscope.report.words.reasons import reasons
 from stepscope.units import bytes_text
 
 if TYPE_CHECKING:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stepscope.report.page import Piece, line, plain_text, table, wrapped
-from stepscope.report.reasons import reasons
 from stepscope.report.to_table import MOST_ROWS
 from stepscope.report.words.names import CATEGORY_NAMES, CLOCK_WORDS, ms, percent, us
 from stepscope.report.words.pages import slowest_words, worker_name
+from stepscope.report.words.reasons import reasons
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
