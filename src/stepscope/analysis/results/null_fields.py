@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -12,6 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
 __all__ = ["NOT_RECORDED", "null_paths", "with_every_null"]
+
+#: Types of nearly all that there is inside of anything.
+_WITHOUT_PARTS: Final = frozenset((type(None), float, int, str, bool))
 
 #: Reason of a null for which no better one is known.
 NOT_RECORDED: Final = Unavailable(
@@ -23,22 +27,42 @@ NOT_RECORDED: Final = Unavailable(
 
 def null_paths(value: object, path: str = "") -> Iterator[str]:
     """Yield dotted names of the nulls of a result; members of a list share one."""
-    if value is None:
+    return _null_paths((value,), path)
+
+
+def _null_paths(values: tuple[Any, ...], path: str) -> Iterator[str]:
+    """Yield the names of the nulls in values that stand at one place, and inside.
+
+    Looking at a thousand steps field by field is far faster than step by step.
+    """
+    # In the order in which they come, for the same answer in each process.
+    kinds = dict.fromkeys(map(type, values))
+    if type(None) in kinds:
         yield path
-    for name, inner in _inside(value):
-        # Nearly all that there is inside of anything is a number or a text.
-        if not isinstance(inner, float | int | str):
-            yield from null_paths(inner, f"{path}.{name}".strip("."))
+    for kind in kinds:
+        if kind in _WITHOUT_PARTS:
+            continue
+        alike = (
+            values if len(kinds) == 1 else tuple(v for v in values if type(v) is kind)
+        )
+        for name, inner in _inside(kind, alike):
+            yield from _null_paths(inner, f"{path}.{name}".strip("."))
 
 
-def _inside(value: object) -> Iterable[tuple[str, object]]:
-    """Return the parts of a value by name; members of a list have no name."""
-    if isinstance(value, msgspec.Struct):
-        return [(name, getattr(value, name)) for name in value.__struct_fields__]
-    if isinstance(value, dict):
-        return value.items()
-    if isinstance(value, tuple | list):
-        return [("", inner) for inner in value]
+def _inside(
+    kind: type, values: tuple[Any, ...]
+) -> Iterable[tuple[str, tuple[Any, ...]]]:
+    """Return the parts of values of one type by name; members of a list have none."""
+    if issubclass(kind, msgspec.Struct):
+        columns = zip(*map(msgspec.structs.astuple, values), strict=True)
+        return zip(kind.__struct_fields__, columns, strict=False)
+    if issubclass(kind, dict):
+        names = dict.fromkeys(chain.from_iterable(values))
+        return (
+            (name, tuple(one[name] for one in values if name in one)) for name in names
+        )
+    if issubclass(kind, tuple | list):
+        return (("", tuple(chain.from_iterable(values))),)
     return ()
 
 
