@@ -20,7 +20,6 @@ USERS = {
     "stepscope.xspace.reading.messages": ("wire", "wire"),
     "stepscope.xspace.reading.chunks": ("wire", "wire"),
     "stepscope.xspace.reading.fill": ("kernels", "fill"),
-    "stepscope.xspace.reading.decode": ("wire", "wire"),
     "stepscope.xspace.reading.pivot": ("kernels", "pivot"),
     "stepscope.xspace.writing.encode": ("kernels", "encode"),
     "stepscope.xspace.merging.lines": ("rebase", "rebase"),

@@ -7,21 +7,26 @@ a small line is one chunk, a huge one is split. The answer does not depend on wh
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from stepscope._core import wire
+from stepscope.cores import core_count
 from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from concurrent.futures import Executor
+    from contextlib import AbstractContextManager
 
     from numpy.typing import NDArray
 
-__all__ = ["Scanned", "run_tasks", "scan_lines", "tasks_of"]
+__all__ = ["Scanned", "run_tasks", "scan_lines", "tasks_of", "thread_pool"]
 
+#: Below this size threads cost more than they gain.
+_ALONE_BYTES: Final = 2**20
 #: Smaller chunks cost more in calls than they gain in balance.
 _SMALLEST_STEP: Final = 2**18
 _LARGEST_STEP: Final = 2**25
@@ -139,6 +144,24 @@ def tasks_of(
     size = ends[last - 1] - ends[first] + length[first]
     order = np.argsort(-size, kind="stable")
     return list(zip(first[order].tolist(), last[order].tolist(), strict=True))
+
+
+def thread_pool(
+    size: int, threads: int | None = None
+) -> AbstractContextManager[Executor | None]:
+    """Threads, where there are cores for them and kernels that let go of the lock.
+
+    Args:
+        size: Bytes of the message.
+        threads: How many are wanted; None for as many as are worth it.
+    """
+    if not wire.COMPILED or (size < _ALONE_BYTES and threads is None):
+        return nullcontext()
+    count = threads or core_count()
+    # At the end of a process, when a recording is stored, it can no more be imported.
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - at the end of a process it cannot be imported
+
+    return ThreadPoolExecutor(count) if count > 1 else nullcontext()
 
 
 def run_tasks(

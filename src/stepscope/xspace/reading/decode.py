@@ -17,17 +17,15 @@ Definition: docs/formats/xplane.md#decoding.
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope._core import wire
 from stepscope.cores import core_count
 from stepscope.errors import BadInput, Malformed
 from stepscope.xspace.fields import PlaneTag, SpaceTag
 from stepscope.xspace.reading.catalog import name_lost, read_catalog, read_plane_stats
-from stepscope.xspace.reading.chunks import scan_lines
+from stepscope.xspace.reading.chunks import scan_lines, thread_pool
 from stepscope.xspace.reading.columns import Damage, Lines, Plane, XSpace
 from stepscope.xspace.reading.fill import fill_lines
 from stepscope.xspace.reading.messages import Places
@@ -41,8 +39,6 @@ from stepscope.xspace.reading.source import (
 )
 
 if TYPE_CHECKING:
-    from concurrent.futures import Executor
-    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -54,8 +50,6 @@ if TYPE_CHECKING:
 
 __all__ = ["XSpace", "decode", "decode_bytes"]
 
-#: Below this size threads cost more than they gain.
-_ALONE_BYTES: Final = 2**20
 _MOST_ROWS: Final = 2**31 - 1
 _AGAIN: Final = "Copy the file again in binary, or capture again."
 
@@ -111,7 +105,7 @@ def _decode(
     threads: int | None,
 ) -> XSpace:
     outline = read_outline(data, name)
-    with _pool(len(data), threads) as pool:
+    with thread_pool(len(data), threads) as pool:
         scanned = scan_lines(
             data,
             outline.line_begin,
@@ -163,17 +157,6 @@ def _decode(
     )
     _check_readable(space, name)
     return space
-
-
-def _pool(size: int, threads: int | None) -> AbstractContextManager[Executor | None]:
-    """Threads, where there are cores for them and kernels that let go of the lock."""
-    if not wire.COMPILED or (size < _ALONE_BYTES and threads is None):
-        return nullcontext()
-    count = threads or core_count()
-    # At the end of a process, when a recording is stored, it can no more be imported.
-    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - at the end of a process it cannot be imported
-
-    return ThreadPoolExecutor(count) if count > 1 else nullcontext()
 
 
 def _planes(

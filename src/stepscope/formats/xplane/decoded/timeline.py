@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope._core import wire
 from stepscope._core.nesting import first_unordered
 from stepscope._core.spans import survey
-from stepscope.cores import core_count
 from stepscope.formats.xplane.decoded.columns import BLOCK_ROWS
 from stepscope.formats.xplane.decoded.device_clock import use_device_clock
 from stepscope.frozen import Frozen
 from stepscope.units import PS_PER_NS
+from stepscope.xspace.reading.chunks import run_tasks, tasks_of, thread_pool
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,8 +38,8 @@ _EPOCH_NS: Final = 10**17
 _LAST_PS: Final = 2**63 // 2 - 1
 _LAST_NS: Final = _LAST_PS // PS_PER_NS
 
-#: Below this many events threads gain too little to notice.
-_ALONE_EVENTS: Final = 200_000
+#: Lines that are looked at by one thread have this many events together, or more.
+_EVENTS_AT_ONCE: Final = 1 << 16
 
 _NO_ROWS: Final = np.zeros(0, dtype=np.int64)
 
@@ -73,7 +72,7 @@ class Timeline(Frozen, frozen=True, kw_only=True, eq=True):
         negative: Events refused for a negative duration.
         impossible: Events refused for a time that no recording has.
         unordered: Tracks that had to be sorted.
-        last_ps: By track, its last end; 0 of a track without events.
+        last_ps: By track, its last end; of a track without events it says nothing.
         moved_ps: Largest difference between the recorded times of devices and those of
             their own clock, which are used; 0 where they tell none.
         file_rows: How many events the file holds, refused ones too.
@@ -221,25 +220,17 @@ def _surveyed(space: XSpace, base: TimeBase) -> NDArray[np.int64]:
     """Return by line: rows with odd times, rows out of order, and the last end."""
     start, dur = space.events.offset_ps, space.events.dur_ps
     begin, end = space.lines.event_begin, space.lines.event_end
+    shift = base.shift_ps.tolist()
     found = np.zeros((len(begin), 3), np.int64)
-    wanted = list(
-        zip(begin.tolist(), end.tolist(), base.shift_ps.tolist(), strict=True)
-    )
 
-    def look(line: int) -> None:
-        if survey(start, dur, *wanted[line], _LAST_PS, found[line]) < 0:
-            raise ValueError("a line does not lie in the columns of events")
+    def look(lines: tuple[int, int]) -> None:
+        for line in range(*lines):
+            rows = int(begin[line]), int(end[line])
+            if survey(start, dur, *rows, shift[line], _LAST_PS, found[line]) < 0:
+                raise ValueError("a line does not lie in the columns of events")
 
-    # The longest line first, so that no thread is left with it at the end.
-    lines = np.argsort(begin - end, kind="stable").tolist()
-    if len(start) < _ALONE_EVENTS or not wire.COMPILED or core_count() == 1:
-        for line in lines:
-            look(line)
-        return found
-    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - at the end of a process it cannot be imported
-
-    with ThreadPoolExecutor(core_count()) as pool:
-        list(pool.map(look, lines))
+    with thread_pool(len(space.data)) as pool:
+        run_tasks(look, tasks_of(end - begin, begin[:0], _EVENTS_AT_ONCE), pool)
     return found
 
 
