@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,6 +12,7 @@ import stepscope
 from stepscope.derive.account.naming import naming
 from stepscope.derive.account.owned_time import account
 from stepscope.derive.device.correlation import correlation
+from stepscope.derive.steps.assignment import activity_steps
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -200,3 +202,40 @@ def test_a_run_that_ends_in_the_next_step_of_another_core_keeps_its_step(
     steps = [step for step in found.tool("pod_viewer").steps if step.counted]
     assert len(steps) >= 10
     assert {step.start_skew_ms for step in steps} == {2.0}
+
+
+def test_a_run_that_begins_early_and_ends_late_keeps_its_step(profile: Any) -> None:
+    """One run of core 1 begins 0.1 ms before core 0's, and ends 0.2 ms after it."""
+
+    def core(device: int, begins: list[int]) -> Any:
+        runs = list(pairwise(begins))
+        ops = [
+            op
+            for at, end in runs
+            for op in (
+                event("%copy-done = f32[8] copy-done", at, 6 * MS),
+                event("%a = f32[8] add", at + 6 * MS, end - at - 6 * MS),
+            )
+        ]
+        return tpu(device, [(k, *run) for k, run in enumerate(runs)], *ops)
+
+    begins = [k * 10 * MS + 4 * MS for k in range(13)]
+    moved = list(begins)
+    moved[5] -= MS // 10
+    moved[6] += MS // 5
+    calls = [
+        queued(k, (2 * k + device) * MS // 5, device=device)
+        for k in range(12)
+        for device in (0, 1)
+    ]
+    found = profile(
+        core(0, begins),
+        core(1, moved),
+        plane("/host:CPU", line(ENQUEUING, "queue", *calls)),
+    )
+    told = found.derived("vm", activity_steps)
+    call = found.derived("vm", correlation).launch_of_activity
+    by_call = {
+        (one, step) for one, step in zip(call.tolist(), told.tolist(), strict=True)
+    }
+    assert len(by_call) == len({one for one, _ in by_call}) == 24
