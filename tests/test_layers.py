@@ -51,7 +51,7 @@ MAY_IMPORT = {
     "compare": BASE | {"trace", "derive", "analysis", "advice"},
     "report": BASE | {"analysis", "advice", "compare"},
     # Its doors: from a profile to what the renderers are given.
-    "report.envelope": BASE | {"trace", "derive", "report"},
+    "report.envelope": BASE | {"trace", "derive"},
     "report.compose": BASE | {"trace", "derive", "analysis", "advice", "report"},
     # Where the two halves meet: files are opened, and become a profile with its tools.
     "session": BASE | {"formats", "analysis"},

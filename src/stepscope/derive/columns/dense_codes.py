@@ -171,9 +171,9 @@ def totals_by(
         where: Which rows count; by default all.
     """
     none = np.empty(0, np.int64)
-    found = Extremes(np.zeros(count, np.int64), np.zeros(count, np.int64), none, none)
-    _add_up(code, values, where, found)
-    return Totals(found.count, found.total)
+    found = Totals(np.zeros(count, np.int64), np.zeros(count, np.int64))
+    _add_up(code, values, where, found.count, found.total, none, none)
+    return found
 
 
 def extremes_by(
@@ -181,7 +181,7 @@ def extremes_by(
 ) -> Extremes:
     """Sum values by code, and find the smallest and the largest; as `totals_by`."""
     found = Extremes(*(np.zeros(count, np.int64) for _ in range(4)))
-    _add_up(code, values, None, found)
+    _add_up(code, values, None, found.count, found.total, found.least, found.greatest)
     return found
 
 
@@ -189,17 +189,14 @@ def _add_up(
     code: NDArray[np.int32],
     values: NDArray[np.int64],
     where: NDArray[np.bool_] | None,
-    found: Extremes,
+    *outputs: NDArray[np.int64],
 ) -> None:
     counted = np.ones(0, np.bool_) if where is None else np.ascontiguousarray(where)
     answer = numbering.totals(
         np.ascontiguousarray(code, np.int32),
         np.ascontiguousarray(values),
         counted.view(np.uint8),
-        found.count,
-        found.total,
-        found.least,
-        found.greatest,
+        *outputs,
     )
     if answer < 0:
         raise ValueError(f"the kernel refused its arrays ({answer})")
