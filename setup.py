@@ -5,6 +5,7 @@ from pathlib import Path
 
 from setuptools import setup
 from setuptools.command.build_py import build_py
+from setuptools.command.sdist import sdist
 
 sys.path.insert(0, str(Path("build_tools").resolve()))
 import rule_pages
@@ -12,21 +13,39 @@ import web_page
 from compiled_kernels import CompileKernels, kernels
 
 
-class BuildWithPage(build_py):
-    """Build the page, and take in the rules' pages, before files are counted."""
+def build_pages() -> None:
+    """Put the web page and the rules' pages into the package."""
+    web_page.build()
+    rule_pages.copy()
+
+
+class BuildWithPages(build_py):
+    """Build the pages before files are counted."""
 
     def run(self) -> None:
         """Build the pages, then what setuptools builds."""
         # An editable install serves the checkout's page, whenever that is built.
         if not self.editable_mode:
-            web_page.build()
-            rule_pages.copy()
+            build_pages()
             # setuptools may have listed the files before the page was there.
             self.__dict__.pop("data_files", None)
         super().run()
 
 
+class ArchiveWithPages(sdist):
+    """Build the pages before files are listed: an archive holds them as built."""
+
+    def run(self) -> None:
+        """Build the pages, then the source archive."""
+        build_pages()
+        super().run()
+
+
 setup(
-    cmdclass={"build_ext": CompileKernels, "build_py": BuildWithPage},
+    cmdclass={
+        "build_ext": CompileKernels,
+        "build_py": BuildWithPages,
+        "sdist": ArchiveWithPages,
+    },
     ext_modules=kernels(),
 )

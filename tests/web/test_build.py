@@ -13,24 +13,10 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from tests.support.programs.clones import clone
 from tests.support.sites.browser import COMMITTED, ROOT, serving
 
 NO_NODE = "this machine has no Node.js 20.19, 22.12 or later with npm"
-
-
-def clone(folder: Path, *, package: bool = False) -> Path:
-    """The files that a build of the page, or of the package, reads."""
-    shutil.copytree(
-        ROOT / "web", folder / "web", ignore=shutil.ignore_patterns("node_modules")
-    )
-    # Kernels that are compiled are kept: they have tests of their own.
-    skipped = shutil.ignore_patterns("__pycache__", "static", "*.egg-info")
-    for name in ("build_tools", *(["src"] if package else [])):
-        shutil.copytree(ROOT / name, folder / name, ignore=skipped)
-    if package:
-        for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
-            shutil.copy2(ROOT / name, folder / name)
-    return folder
 
 
 def built(

@@ -191,12 +191,14 @@ def main(context: click.Context) -> None:
 
 
 def _version(context: click.Context) -> None:
-    from stepscope.cli.missing_page import notice  # noqa: PLC0415 - only when asked
+    # Only when asked.
+    from stepscope.cli.missing_page import notice  # noqa: PLC0415
+    from stepscope.doctor.kernel_checks import uncompiled_notice  # noqa: PLC0415
 
     click.echo(f"stepscope, version {__version__}")
-    missing = notice()
-    if missing is not None:
-        click.echo(missing)
+    for missing in (uncompiled_notice(), notice()):
+        if missing is not None:
+            click.echo(missing)
     context.exit()
 
 

@@ -11,11 +11,12 @@ from stepscope.cli.forms import REPORT_FORMS
 from stepscope.cli.output import check_free, deliver
 from stepscope.cli.progress import progress
 from stepscope.cli.terminal import draw, is_terminal, text_width
+from stepscope.doctor.kernel_checks import uncompiled_notice
 from stepscope.errors import BadUsage
 from stepscope.frozen import Frozen
 from stepscope.report import to_text
 from stepscope.report.compose import STAGES, compose, explain, judge
-from stepscope.report.page import plain_text
+from stepscope.report.page import Piece, line, plain_text
 from stepscope.session import open_profile
 from stepscope.thresholds import THRESHOLDS
 
@@ -256,7 +257,12 @@ def composed(paths: Sequence[str]) -> Document:
 
 
 def show(lines: Sequence[Line], output: str | None = None) -> None:
-    """Write a page of text; in colours on a terminal."""
+    """Write a page of text; in colours on a terminal.
+
+    Its last line tells whoever waited for it that the kernels are not compiled.
+    """
+    if (notice := uncompiled_notice()) is not None:
+        lines = [*lines, line(Piece(notice, "warn"))]
     if output is None and is_terminal():
         draw(lines)
     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stepscope.doctor.cupti_checks import cupti_checks
+from stepscope.doctor.kernel_checks import kernel_checks
 from stepscope.doctor.machine_checks import machine_checks, tool_checks
 from stepscope.doctor.nvidia_checks import nvidia_checks
 from stepscope.doctor.place_checks import place_checks
@@ -27,6 +28,7 @@ def checks(machine: Machine, logdir: Path) -> tuple[Check, ...]:
     """
     return (
         *python_checks(),
+        *kernel_checks(),
         *framework_checks(machine),
         *version_checks(machine),
         *machine_checks(machine),

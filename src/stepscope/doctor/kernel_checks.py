@@ -1,0 +1,53 @@
+"""Whether stepscope's own kernels are compiled; light enough for `--version`."""
+
+from __future__ import annotations
+
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+from typing import Final
+
+from stepscope.doctor.check import Check, fact
+
+__all__ = ["kernel_checks", "uncompiled_notice"]
+
+_NAME: Final = "kernels of stepscope"
+#: The ratio: docs/benchmarks.md, "Without a compiler".
+_PROBLEM: Final = "not compiled: a report takes up to 15 times as long."
+_REMEDY: Final = (
+    "Install a C compiler and Python's headers, then install stepscope again (in a "
+    "checkout: make core)."
+)
+_COMMANDS: Final = ("apt-get install gcc python3-dev",)
+_FOLDER: Final = Path(__file__).parents[1] / "_core"
+
+
+def kernel_checks(folder: Path = _FOLDER) -> list[Check]:
+    """Check whether this Python finds each kernel of `_core` compiled."""
+    sources = [path for path in folder.glob("*.py") if path.name[0] != "_"]
+    uncompiled = [path for path in sources if not _is_compiled(path)]
+    if not uncompiled:
+        return [fact("Python", _NAME, "compiled")]
+    of_them = "" if uncompiled == sources else f"{len(uncompiled)} are "
+    return [
+        Check(
+            group="Python",
+            name=_NAME,
+            state="warn",
+            fact=of_them + _PROBLEM,
+            remedy=_REMEDY,
+            commands=_COMMANDS,
+        )
+    ]
+
+
+def uncompiled_notice() -> str | None:
+    """Return one line for people; None where all kernels are compiled."""
+    (check,) = kernel_checks()
+    if check.remedy is None:
+        return None
+    return f"Kernels of this installation: {check.fact} {check.remedy}"
+
+
+def _is_compiled(source: Path) -> bool:
+    # Python's own order: a module of one of these endings is taken first.
+    return any(source.with_suffix(end).exists() for end in EXTENSION_SUFFIXES)
