@@ -212,7 +212,10 @@ def test_the_ring_keeps_the_last_and_begins_with_it(tmp_path: Path) -> None:
 
 
 def test_a_second_one_and_numbers_that_cannot_be_are_refused(tmp_path: Path) -> None:
-    for wrong in ({"slower_than": 1.0}, {"hang_s": 0}, {"most": 0}, {"ring_bytes": 9}):
+    for wrong in (
+        *({"slower_than": 1.0}, {"hang_s": 0}, {"most": 0}),
+        *({"ring_bytes": 9}, {"disk_bytes": 9}),
+    ):
         with pytest.raises(BadUsage, match="cannot be; give"):
             ss.flight_recorder(tmp_path, **wrong)
     with (
@@ -267,11 +270,24 @@ def test_a_ring_that_cannot_be_read_is_said_to_be_so(
     assert saved.why_not.startswith("what was kept could not be read")
 
 
-def test_no_more_than_so_many_are_written(tmp_path: Path) -> None:
-    with ss.flight_recorder(tmp_path, most=1) as recorder:
-        for _ in range(2):
-            recorder._write("slow step", "planted")
-    assert len(runs(tmp_path)) == 1
+def test_noise_does_not_silence_the_recorder_and_one_line_says_what_is_not_written(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """After ten profiles, written within seconds, no hang and no exception was told."""
+    with ss.flight_recorder(tmp_path, most=2, on_signal=None) as kept:
+        for lost_ms in (7, 9, 5, 6, 8):
+            kept._write("slow step", f"{lost_ms} ms", lost_ns=lost_ms * 1_000_000)
+        kept._write("hang", "planted")
+        kept._write("exception", "planted")
+        on_disk = [it.text for it in kept.written if it.path is not None]
+        assert on_disk == ["9 ms", "8 ms", "planted", "planted"]
+        assert {it.path for it in kept.written} - {None} == set(runs(tmp_path))
+    refused = [it for it in caplog.messages if "not written" in it]
+    (line,) = refused
+    assert line == (
+        "stepscope: slow step: 5 ms; not written: 2 worse ones of the last hour are "
+        "kept (most=…)"
+    )
 
 
 def test_the_example_writes_the_step_that_waits_for_its_batch(

@@ -22,6 +22,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from stepscope._core import recorder
 from stepscope.capture.flight import sentences
+from stepscope.capture.flight.budget import (
+    ASKED_FOR,
+    EXCEPTION,
+    SLOW_STEP,
+    Budget,
+    KeptProfile,
+)
 from stepscope.capture.flight.exposing import MetricsServer
 from stepscope.capture.flight.following import record_following
 from stepscope.capture.flight.gauges import Gauges
@@ -65,7 +72,8 @@ class Written(NamedTuple):
     Attributes:
         why: "slow step", "hang", "exception", "signal", or "asked for".
         text: What happened, in one line.
-        path: The file; None where none could be written.
+        path: The file; None where none could be written, or where it was removed
+            since for a worse one.
         following: The file of the steps after it, which has the framework's events;
             None where none were recorded.
     """
@@ -122,6 +130,7 @@ def flight_recorder(
     *,
     hang_s: float = 120.0,
     most: int = 10,
+    disk_bytes: int = 2**30,
     steps_after: int = 3,
     ring_bytes: int = 8 * 2**20,
     on_signal: int | None = getattr(signal, "SIGUSR2", None),
@@ -134,7 +143,11 @@ def flight_recorder(
         logdir: Runs lie below `plugins/profile` in it.
         slower_than: A step is slow from so many times the running median on.
         hang_s: No step that ends for so long is a hang.
-        most: Profiles that are written at most, so that the disk does not fill.
+        most: Slow steps of one hour that are kept, the worst; a worse one replaces the
+            least bad. Hangs, exceptions and signals do not count.
+        disk_bytes: What all profiles together may take on the disk: slow steps that
+            lost least are removed first, then the oldest of the others. What `dump`
+            wrote stays.
         steps_after: Steps after a slow one, or after the signal, that the framework's
             profiler records; 0 records none.
         ring_bytes: Length of the file that the last steps are kept in.
@@ -152,6 +165,7 @@ def flight_recorder(
         ("slower_than", slower_than, slower_than > 1, "more than 1"),
         ("hang_s", hang_s, hang_s > 0, "more than 0 seconds"),
         ("most", most, most >= 1, "1 or more"),
+        ("disk_bytes", disk_bytes, disk_bytes >= _LEAST_BYTES, f"{_LEAST_BYTES:,} up"),
         ("steps_after", steps_after, steps_after >= 0, "0 or more"),
         ("ring_bytes", ring_bytes, ring_bytes >= _LEAST_BYTES, f"{_LEAST_BYTES:,} up"),
     ):
@@ -167,7 +181,7 @@ def flight_recorder(
             options,
             slower_than=slower_than,
             hang_s=hang_s,
-            most=most,
+            budget=Budget(slow_steps=most, disk_bytes=disk_bytes),
             steps_after=steps_after,
             ring_bytes=ring_bytes,
             on_signal=on_signal,
@@ -194,7 +208,7 @@ class FlightRecorder:
         *,
         slower_than: float,
         hang_s: float,
-        most: int,
+        budget: Budget,
         steps_after: int,
         ring_bytes: int,
         on_signal: int | None,
@@ -204,7 +218,7 @@ class FlightRecorder:
         self._logdir = logdir
         self._rates = options or _RATES
         self._options = options or ProfilerOptions()
-        self._most = most
+        self._budget = budget
         self._steps_after = steps_after
         self._ring_bytes = ring_bytes
         self._notebook = Notebook()
@@ -244,8 +258,8 @@ class FlightRecorder:
         self.stop()
 
     def dump(self) -> Written:
-        """Write what is kept now, whatever `most` says."""
-        return self._write("asked for", "by a call of `dump()`", counts=False)
+        """Write what is kept now, whatever else was written."""
+        return self._write(ASKED_FOR, "by a call of `dump()`")
 
     def gauges(self) -> str:
         """Return what `/metrics` answers, as OpenMetrics text."""
@@ -330,7 +344,8 @@ class FlightRecorder:
         for slow in self._slow_steps():
             self._ring.look()
             text = sentences.of_slow_step(slow, self._notebook)
-            self._answer("slow step", text)
+            lost_ns = slow.step.dur_ns - slow.median_ns
+            self._answer(SLOW_STEP, text, lost_ns=lost_ns)
         now_ns = recorder.now()
         if self._watch.hangs(now_ns):
             self._hangs(now_ns)
@@ -373,13 +388,13 @@ class FlightRecorder:
             self._ring.flush()
             for step in self._notebook.new_steps():
                 self._watch.ended(step)
-            self._write("exception", sentences.of_exception(error, self._watch.last))
+            self._write(EXCEPTION, sentences.of_exception(error, self._watch.last))
         except Exception as failure:  # noqa: BLE001 - the program's own error comes first
             _log.warning("stepscope: the flight recorder failed: %s", failure)
 
-    def _answer(self, why: str, text: str) -> None:
+    def _answer(self, why: str, text: str, *, lost_ns: int = 0) -> None:
         """Write, and record the steps that follow in full."""
-        written = self._write(why, text)
+        written = self._write(why, text, lost_ns=lost_ns)
         if written.path is None:
             return
         run = record_following(
@@ -388,28 +403,52 @@ class FlightRecorder:
             steps=self._steps_after,
             stopped=lambda: self._stopped,
         )
-        if run is not None and run.path is not None:
-            both = written._replace(following=run.path)
-            with self._writing:
-                # The program may have asked for another one meanwhile.
-                self.written = tuple(
-                    both if it is written else it for it in self.written
-                )
-
-    def _write(self, why: str, text: str, *, counts: bool = True) -> Written:
+        if run is None or run.path is None:
+            return
         with self._writing:
-            if counts and len(self.written) >= self._most:
+            # The program may have asked for another one meanwhile.
+            self.written = tuple(
+                it._replace(following=run.path) if it.path == written.path else it
+                for it in self.written
+            )
+            self._forget(self._budget.add_file(written.path, run.path))
+
+    def _write(self, why: str, text: str, *, lost_ns: int = 0) -> Written:
+        """Write a profile, or say once an hour why it is not written.
+
+        Args:
+            why: One of those that `Written` names.
+            text: What happened.
+            lost_ns: What a slow step took longer than the median.
+        """
+        with self._writing:
+            now_s = time.monotonic()
+            against = self._budget.reason_against(why, lost_ns=lost_ns, now_s=now_s)
+            if against is not None:
+                if self._budget.is_new_refusal(now_s):
+                    _log.warning(
+                        "stepscope: %s: %s; not written: %s", why, text, against
+                    )
                 return Written(why, text, None)
-            if why != "exception" or self._ring.records:
+            if why != EXCEPTION or self._ring.records:
                 self._ring.look()
             saved = self._ring.save(f"{why}: {text}")
             written = Written(why, text, saved.path)
             self.written = (*self.written, written)
+            if saved.path is not None:
+                kept = KeptProfile(why, now_s, lost_ns, (saved.path,))
+                self._forget(self._budget.keep(kept))
         where = saved.why_not or f"written to {saved.path}"
         _log.warning("stepscope: %s: %s; %s", why, text, where)
-        if len(self.written) == self._most:
-            _log.warning("stepscope: the flight recorder writes no more (most=…)")
         return written
+
+    def _forget(self, removed: tuple[KeptProfile, ...]) -> None:
+        """Name no file any more that was removed."""
+        gone = {path for profile in removed for path in profile.files}
+        self.written = tuple(
+            it._replace(path=None, following=None) if it.path in gone else it
+            for it in self.written
+        )
 
     def _begin_anew(self) -> None:
         before, self._ring = self._ring, self._new_ring()
