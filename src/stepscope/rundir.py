@@ -76,6 +76,8 @@ _WORKER_TRACE: Final = Pattern(r"[^.].*\.pt\.trace\.json(?:\.gz)?\Z", re.DOTALL)
 #: What TensorFlow and JAX make of a profile for a viewer.
 _TIMELINE: Final = Pattern(r"(?P<host>[^.].*)\.trace(?:\.json)?(?:\.gz)?\Z", re.DOTALL)
 _JSON: Final = Pattern(r"[^.].*\.json(?:\.gz)?\Z", re.DOTALL)
+#: PyTorch's memory snapshots, and JAX's device memory profiles.
+_MEMORY: Final = Pattern(r"[^.].*\.(?:pickle|pkl|prof)\Z", re.DOTALL)
 _DATABASE: Final = Pattern(r"[^.].*\.sqlite(?:\.gz)?\Z", re.DOTALL)
 _TIME: Final = Pattern(
     r"(\d{4})[_-](\d\d)[_-](\d\d)_(\d\d)[_-](\d\d)[_-](\d\d)(?:[._-](\d{3})(?!\d))?"
@@ -139,6 +141,7 @@ class Scan(msgspec.Struct, frozen=True, kw_only=True):
             run of its own.
         json_files: Other JSON files outside of run directories, which may be traces.
         databases: SQLite files beside no trace of a run, which may be Nsight's.
+        memory_files: Files whose names are those of memory snapshots and profiles.
         refused: (Entry, why it could not be read).
         directories: Number of directories that were read.
     """
@@ -150,6 +153,7 @@ class Scan(msgspec.Struct, frozen=True, kw_only=True):
     worker_files: tuple[Path, ...] = ()
     json_files: tuple[Path, ...] = ()
     databases: tuple[Path, ...] = ()
+    memory_files: tuple[Path, ...] = ()
 
 
 def is_trace(name: str) -> bool:
@@ -358,6 +362,7 @@ def scan(logdir: Path) -> Scan:
         worker_files=tuple(walk.worker_files),
         json_files=tuple(walk.json_files),
         databases=tuple(walk.databases),
+        memory_files=tuple(walk.memory_files),
         results_only=tuple(results_only),
         refused=tuple(walk.refused),
         directories=len(walk.seen),
@@ -373,6 +378,7 @@ class _Walk:
         self.worker_files: list[Path] = []
         self.json_files: list[Path] = []
         self.databases: list[Path] = []
+        self.memory_files: list[Path] = []
 
     def run_directories(self, top: Path) -> Iterator[tuple[Path, str]]:
         """Yield the children of each profile folder, and the prefix of their names."""
@@ -424,6 +430,8 @@ class _Walk:
                         self.json_files.append(Path(entry.path))
                     elif _DATABASE.match(entry.name) and entry.is_file():
                         self.databases.append(Path(entry.path))
+                    elif _MEMORY.match(entry.name) and entry.is_file():
+                        self.memory_files.append(Path(entry.path))
         except OSError as error:
             self.refused.append((directory, str(error.strerror)))
         return folders, linked

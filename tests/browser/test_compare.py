@@ -22,12 +22,14 @@ if TYPE_CHECKING:
 
     from tests.support.sites.view import View
 
+LONG_NAME = "resnet50_" + "lr_0.001_batch_4096_bf16_true_seed_12345_" * 3
 #: Run → recording: two of the same work, and one whose work nothing proves the same.
 RUNS = {
     "healthy": "gpu/torch_healthy",
     "graph": "gpu/torch_graph",
     "jax": "gpu/jax_healthy_without_graphs",
     "starved": "gpu/jax_input_bound_without_graphs",
+    LONG_NAME: "gpu/torch_healthy",
 }
 
 
@@ -57,6 +59,32 @@ def opened(view: View, server: Server, base: str, new: str) -> View:
     view.go("compare", run=new, base=server.runs[base])
     view.page.wait_for_selector(".verdict")
     return view
+
+
+def test_that_both_do_the_same_work_is_part_of_the_link(
+    view: View, server: Server
+) -> None:
+    opened(view, server, "jax", "starved")
+    stated = view.page.get_by_label("I state that both do the same work in a step")
+    stated.check()
+    view.settle()
+    assert view.fragment["same_work"] == "yes"
+    words = told(server, "jax", "starved", "--same-work")["words"]
+    view.page.reload()
+    view.settle()
+    assert stated.is_checked()
+    assert view.page.locator(".verdict").inner_text() == words["verdict"]
+    stated.uncheck()
+    assert "same_work" not in view.fragment
+
+
+def test_long_names_of_runs_do_not_make_a_phone_scroll_sideways(
+    view: View, server: Server
+) -> None:
+    view.page.set_viewport_size({"width": 390, "height": 800})
+    opened(view, server, LONG_NAME, "healthy")
+    width = view.page.evaluate("document.documentElement.scrollWidth")
+    assert width <= 390
 
 
 def table(view: View, name: str) -> list[dict[str, str | None]]:
@@ -170,7 +198,8 @@ def test_a_run_is_not_compared_with_itself_or_with_nobody(
     for base in (server.runs["graph"], "nobody"):
         view.go("compare", run="graph", base=base)
         links = view.page.locator("main .panel a")
-        assert sorted(links.all_inner_texts()) == ["healthy", "jax", "starved"]
+        others = {"healthy", "jax", "starved", LONG_NAME}
+        assert set(links.all_inner_texts()) == others
     view.click("link", "healthy")
     view.page.wait_for_selector(".verdict")
     assert view.fragment["base"] == server.runs["healthy"]

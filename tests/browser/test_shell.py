@@ -163,6 +163,39 @@ def test_the_help_opens_closes_and_switches_letters_off(view: View) -> None:
     assert twin.get_attribute("aria-pressed") == "false"
 
 
+def test_a_list_closes_by_escape_and_by_a_click_outside(view: View) -> None:
+    view.go("framework_op_stats", run="vector")
+    columns = view.page.locator("details.choose").first
+    summary = columns.locator("summary")
+    summary.click()
+    assert columns.get_attribute("open") is not None
+    columns.locator("input").first.focus()
+    view.page.keyboard.press("Escape")
+    assert columns.get_attribute("open") is None
+    assert summary.evaluate("(each) => each === document.activeElement")
+    summary.click()
+    # What is in the list leaves it open; what is outside does not.
+    columns.locator("label").first.click()
+    assert columns.get_attribute("open") is not None
+    view.page.locator("main h1").click()
+    assert columns.get_attribute("open") is None
+
+
+def test_paper_has_no_controls_and_nothing_folded(view: View) -> None:
+    view.go("findings", run="vector")
+    folded = view.page.locator("main details:not([open])")
+    before = folded.count()
+    assert before > 0
+    view.page.emulate_media(media="print")
+    view.page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert folded.count() == 0
+    for gone in ("header.bar", "nav"):
+        assert not view.page.locator(gone).is_visible()
+    assert view.page.locator("main .verdict").first.is_visible()
+    view.page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert folded.count() == before
+
+
 def test_the_skip_link_goes_to_the_content(view: View) -> None:
     view.go("overview_page", run="vector")
     view.page.keyboard.press("Tab")

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import gzip
+import json
+from typing import TYPE_CHECKING, Any
+
+from tests.conftest import ROOT
+from tests.support.sites.browser import Server, printed
+from tests.support.sites.serve import put, running
+from tests.support.sites.view import View
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from tests.support.sites.browser import Server
-    from tests.support.sites.view import View
+    from pathlib import Path
 
 TOOL = "tf_data_bottleneck_analysis"
 
@@ -46,6 +51,28 @@ def test_the_graph_marks_path_and_bottleneck(view: View, server: Server) -> None
         for word in ("Start", "Total", "Self"):
             assert word in said
     assert view.page.locator(".graph path.edge").count() == len(graph["edges"])
+
+
+def test_the_graph_is_the_one_that_the_summary_is_about(
+    chromium: Any, tmp_path: Path
+) -> None:
+    """Of two hosts the first was drawn, its own bottleneck in red under the other's."""
+    hosts = {"a": "tests/data/tf_keras_fit", "b": "tests/data/tf_cpu/sequential_map"}
+    for host, place in hosts.items():
+        (packed,) = (ROOT / place).rglob("*.xplane.pb.gz")
+        put(tmp_path, "both", host, gzip.decompress(packed.read_bytes()))
+    with running(tmp_path) as site:
+        server = Server(f"http://127.0.0.1:{site.port}/", tmp_path, {})
+        view = View(chromium.new_context(), server)
+        view.go(TOOL)
+        told = printed("show", TOOL, str(tmp_path), "--format", "json")
+        summary = json.loads(told)["data"]["summary"]
+        assert summary["host"] == "b"
+        chart = view.page.locator("figure.chart", has_text="Input pipeline graph")
+        assert chart.locator("select").first.input_value() == "b"
+        named = view.page.locator(".node.bottleneck b").inner_text()
+        assert named == summary["bottleneck"]["type"]
+        assert view.close() == []
 
 
 def test_a_stage_opens_its_details(view: View, server: Server) -> None:

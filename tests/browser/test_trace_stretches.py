@@ -226,10 +226,27 @@ def test_counters_are_in_no_table_and_no_sum(timeline: Timeline) -> None:
 def test_the_window_is_saved_for_other_viewers(timeline: Timeline) -> None:
     timeline.open(**STEP)
     with timeline.page.expect_download() as found:
-        timeline.page.get_by_role("link", name="Save", exact=True).click()
+        timeline.page.get_by_role("button", name="Save", exact=True).click()
     told = json.loads(found.value.path().read_bytes())
     names = [each["name"] for each in told["traceEvents"] if each.get("ph") == "X"]
     assert names.count("ampere_sgemm_32x32") == 1
+
+
+def test_a_window_of_too_many_events_says_why_it_is_not_saved(
+    timeline: Timeline,
+) -> None:
+    """The link of a download shows no refusal: nothing happened, without a word."""
+    why = "the window has 2,000,000 spans, and one answer 1,000,000. Zoom in"
+    refusal = json.dumps({"error": {"code": "too_large", "message": why}})
+    timeline.page.route(
+        "**/data/trace/window?*",
+        lambda route: route.fulfill(status=413, body=refusal),
+    )
+    timeline.open(**STEP)
+    timeline.page.get_by_role("button", name="Save", exact=True).click()
+    timeline.page.get_by_text(why).wait_for()
+    assert timeline.said == why
+    timeline.view.expected("status of 413")
 
 
 def test_the_ruler_s_steps_choose_their_time(timeline: Timeline) -> None:

@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import gzip
 import os
+import pickle
 import sqlite3
 import sys
 from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.conftest import ROOT
 from tests.support.traces import nsight
 from tests.support.xspace.literal import event, line, plane, space
 
@@ -318,6 +320,23 @@ def test_databases_of_nsight_systems_are_runs_of_a_log_directory(
     name, traces = open_run(first)
     assert (name, list(traces)) == ("nsys/first.sqlite", ["first"])
     assert names(traces["first"]) == ["gemm"]
+
+
+def test_memory_files_are_runs_of_a_log_directory_after_all_others(
+    tmp_path: Path,
+) -> None:
+    """They were neither listed nor refused; the newest run stays the directory's."""
+    run = tmp_path / "plugins" / "profile" / "2020_01_01_00_00_00"
+    put(run / "vm.xplane.pb", recorded("old"))
+    snapshot = ROOT / "tests/data/gpu/ways/torch_memory/snapshot.pickle"
+    put(tmp_path / "memory" / "oom.pickle", snapshot.read_bytes())
+    profile = ROOT / "tests/data/jax_memory/memory.prof"
+    put(tmp_path / "memory" / "jax.prof", profile.read_bytes())
+    put(tmp_path / "memory" / "weights.pkl", pickle.dumps({"layer": [1.0]}))
+    names_of_runs = [each.name for each in find(tmp_path).runs]
+    assert names_of_runs[0] == "2020_01_01_00_00_00"
+    assert set(names_of_runs[1:]) == {"memory/oom.pickle", "memory/jax.prof"}
+    assert open_hosts(tmp_path)[0] == "2020_01_01_00_00_00"
 
 
 def test_databases_of_other_programs_are_passed_over(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { byName, counted, decimals, heading, moment, ms, number, percent, singular, size, UNKNOWN, unitOf, us } from "./format";
+import { byName, counted, decimals, heading, inUnitOf, moment, ms, number, percent, singular, size, UNKNOWN, unitOf, us } from "./format";
 
 const GIB = 2 ** 30;
 
@@ -90,6 +90,13 @@ describe("headings", () => {
     ["breakdown_ms.input", "Breakdown input (ms)"],
     ["latency_ms.p99", "Latency p99 (ms)"],
   ])("%s reads %s", (name, text) => expect(heading(name)).toBe(text));
+});
+
+describe("long times of a column", () => {
+  it.each([
+    ["total_us", 77_773_216, [1e6, "Total (s)"]], ["total_us", 999_999, [1, "Total (µs)"]], ["total_us", null, [1, "Total (µs)"]],
+    ["latency_ms", 2_000_000, [1e3, "Latency (s)"]], ["occurrences", 5e9, [1, "Occurrences"]],
+  ])("%s up to %s", (name, largest, found) => expect(inUnitOf(largest, name, heading(name))).toEqual(found));
 });
 
 describe("the unit of a field", () => {

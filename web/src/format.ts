@@ -108,6 +108,16 @@ export function heading(name: string): string {
   return unit ? `${text} (${unit})` : text;
 }
 
+/** From so many of its own unit on a column of times is written in seconds. */
+const LONG = 1e6;
+
+/** By what the times of a column are divided, and its heading with the unit that they have then. */
+export function inUnitOf(largest: number | null, name: string, title: string): [number, string] {
+  const perSecond = name.endsWith("_us") ? 1e6 : name.endsWith("_ms") ? 1e3 : 1;
+  if (perSecond === 1 || largest === null || largest < LONG) return [1, title];
+  return [perSecond, title.replace(/\((µs|ms)\)$/, "(s)")];
+}
+
 /** A time in microseconds, in the unit that suits it. */
 export function lasting(us: number | null | undefined): string {
   return duration(us && us * 1e6);

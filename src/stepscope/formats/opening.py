@@ -125,9 +125,12 @@ def find(path: Path) -> Scan:
     taken = {file for run in runs for host in run.hosts for file in host.paths}
     files = (*found.json_files[:_MOST_FILES], *found.databases[:_MOST_FILES])
     loose, refused = _runs_of_files([it for it in files if it not in taken], path)
+    snapshots = found.memory_files[:_MOST_FILES]
+    memory, _ = _runs_of_files([it for it in snapshots if it not in taken], path)
     return msgspec.structs.replace(
         found,
-        runs=newest_first((*runs, *loose)),
+        # A directory means its newest run; memory alone comes after all others.
+        runs=(*newest_first((*runs, *loose)), *newest_first(memory)),
         refused=(*found.refused, *refused),
     )
 

@@ -43,6 +43,7 @@ SCALES = {
     ("us", "s"): 1e-6,
     ("us", "ns"): 1e3,
     ("ms", "ms"): 1,
+    ("ms", "s"): 1e-3,
     ("bytes", "GiB"): 2.0**-30,
     ("bytes", "MiB"): 2.0**-20,
     ("bytes", "KiB"): 2.0**-10,
@@ -72,8 +73,12 @@ READ_TABLE = """(section) => ({
     csv: section.querySelector('a[download]').getAttribute('href'),
     rows: Number(section.querySelector('table').getAttribute('aria-rowcount')),
     cells: [...section.querySelectorAll('tbody tr')].map((row) =>
-        [...row.querySelectorAll('td')].map((cell) =>
-            [cell.dataset.column, cell.getAttribute('title'), cell.textContent]))})"""
+        [...row.querySelectorAll('td')].map((cell, k) => {
+            const title = section.querySelectorAll('thead th')[k].textContent;
+            const unit = /\\(s\\)/.test(title) && cell.textContent !== '–' ? ' s' : '';
+            const shown = cell.textContent + unit;
+            return [cell.dataset.column, cell.getAttribute('title'), shown];
+        }))})"""
 
 
 class View:

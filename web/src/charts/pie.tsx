@@ -38,7 +38,6 @@ const SHADES = 10;
 
 function Pie({ title, slices, unit, inTrace }: Props) {
   let turned = 0;
-  const largest = Math.max(...slices.map((each) => (each.rest ? 0 : each.percent)));
   return (
     <Chart
       title={title}
@@ -67,7 +66,7 @@ function Pie({ title, slices, unit, inTrace }: Props) {
               key={index}
               title={each.label}
               class={round.value || each.rest ? undefined : "barred"}
-              style={{ "--length": `${(100 * each.percent) / largest}%` }}
+              style={{ "--length": `${each.percent}%` }}
             >
               {round.value && <span class={`swatch ${shade(each, index)}`} aria-hidden="true" />}
               {inTrace && !each.rest ? (

@@ -7,7 +7,7 @@ import { address, useAnswer, type Options, type TableAnswer } from "../data/clie
 import { useDefinition } from "../data/definitions";
 import type { Cell } from "../data/made/types";
 import { CODES } from "../data/made/words";
-import { byName, decimals, heading, number, singular, UNKNOWN } from "../format";
+import { byName, decimals, heading, inUnitOf, number, singular, UNKNOWN } from "../format";
 import { Checks } from "../parts/pick";
 import { moveTo } from "../parts/stops";
 import { useAround } from "../parts/tool";
@@ -111,9 +111,9 @@ interface Shown extends Omit<Props, "sort"> {
 }
 
 /** Parts of a step have their own names. */
-function titleOf({ name, title }: Column): string {
+function titleOf({ name, title }: Column, largest: number | null = null): string {
   const part = /^breakdown_ms\.(.*)/.exec(name)?.[1];
-  return title ?? (part === undefined ? heading(name) : `${categoryTitle(part)} (ms)`);
+  return inUnitOf(largest, name, title ?? (part === undefined ? heading(name) : `${categoryTitle(part)} (ms)`))[1];
 }
 
 /** Columns that a table shows where its rows differ in them. */
@@ -226,7 +226,7 @@ function Tools(props: Shown & { names: string[]; titled: (name: string) => strin
 
 function Heading({ column, kept, tool, table, value, onArrange }: Shown & { column: Column }) {
   const sorted = kept.sort === column.name;
-  const { type } = value.columns.find((each) => each.name === column.name)!;
+  const { type, largest } = value.columns.find((each) => each.name === column.name)!;
   const descending = sorted ? !kept.descending : type !== "text";
   const [pointed, point] = useState(false);
   const path = table ? `${table}.${column.name}` : column.name;
@@ -241,7 +241,7 @@ function Heading({ column, kept, tool, table, value, onArrange }: Shown & { colu
       title={about}
     >
       <button onClick={() => onArrange({ sort: column.name, descending })}>
-        {titleOf(column)}
+        {titleOf(column, largest)}
         <span aria-hidden="true">{sorted ? (kept.descending ? " ▾" : " ▴") : ""}</span>
       </button>
     </th>
@@ -316,6 +316,8 @@ function OneCell({ value, table, row, column, index, to }: CellProps) {
 /** The numbers of a column have the decimals that its largest needs. */
 function shown(column: Column, cell: Cell, type: string, largest: number | null): string {
   if (column.show && cell !== null) return column.show(cell, largest);
+  const [one] = inUnitOf(largest, column.name, "");
+  if (one !== 1 && typeof cell === "number") return number(cell / one, decimals(largest! / one));
   return CODES[column.name]?.[String(cell)] ?? byName(column.name, cell, type === "number" ? decimals(largest) : 0);
 }
 
@@ -328,7 +330,7 @@ function rowCount(value: TableAnswer, caption: string): string {
 /** Copy the rows that are shown; what came of it, in words. */
 async function copy(value: TableAnswer, names: string[]): Promise<string> {
   const places = names.map((name) => value.columns.findIndex((each) => each.name === name));
-  const lines = value.rows.map((row) => places.map((k) => row[k] ?? "").join("\t"));
+  const lines = value.rows.map((row) => places.map((k) => asText(row[k] ?? "")).join("\t"));
   const text = [names.join("\t"), ...lines].join("\n");
   try {
     await navigator.clipboard.writeText(text);
@@ -337,6 +339,13 @@ async function copy(value: TableAnswer, names: string[]): Promise<string> {
     if (!copyBySelection(text)) return "The browser refused to copy: use Export as CSV.";
   }
   return `Copied ${number(lines.length)} ${lines.length === 1 ? "row" : "rows"}.`;
+}
+
+/** A cell as a spreadsheet takes it in: no text becomes a formula, or another cell. */
+function asText(cell: Cell): Cell {
+  if (typeof cell !== "string") return cell;
+  const text = cell.replace(/[\t\r\n]+/g, " ");
+  return /^[=+\-@]/.test(text) ? `'${text}` : text;
 }
 
 function copyBySelection(text: string): boolean {

@@ -72,6 +72,15 @@ export async function askFrame(where: string, signal: AbortSignal): Promise<Fram
   return patiently(async () => decode(await (await answered(where, { signal })).arrayBuffer()), signal);
 }
 
+/** Save what an address answers as a file; throws a `Refusal` where the server refuses. */
+export async function save(where: string, name: string): Promise<void> {
+  const held = document.createElement("a");
+  held.href = URL.createObjectURL(await (await answered(where)).blob());
+  held.download = name;
+  held.click();
+  URL.revokeObjectURL(held.href);
+}
+
 /** An answer in JSON, however long the server takes. */
 export function askPatiently<T>(where: string, signal: AbortSignal): Promise<T> {
   return patiently(() => ask<T>(where, { signal }), signal);

@@ -1,7 +1,7 @@
 // One op or scope looked at closely: its share of the step, its cause, its kernels and calls.
 import { DataTable } from "../charts/table";
 import type { Cell, OpDetailResult } from "../data/made/types";
-import { counted, us } from "../format";
+import { counted, lasting } from "../format";
 import { ToolPage } from "../parts/tool";
 import { Card, Line } from "../parts/value";
 import { change, link, state } from "../state/url";
@@ -62,7 +62,7 @@ function Detail({ data, options }: { data: OpDetailResult; options: { op?: strin
         <caption>Where its device time goes</caption>
         <tbody>
           {PARTS.filter(([name]) => cause[name] !== 0).map(([name, title]) => (
-            <Line key={name} field={`cause.${name}`} title={title} exact={cause[name]} shown={us(cause[name])} />
+            <Line key={name} field={`cause.${name}`} title={title} exact={cause[name]} shown={lasting(cause[name])} />
           ))}
         </tbody>
       </table>

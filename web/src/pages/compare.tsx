@@ -14,7 +14,7 @@ import { counted, decimals, ms, number, percent, singular, UNKNOWN } from "../fo
 import { Name } from "../parts/name";
 import { Prose } from "../parts/prose";
 import { Absent, MissingFields, Show } from "../parts/unavailable";
-import { link } from "../state/url";
+import { change, link, state } from "../state/url";
 
 interface Told extends Comparison {
   words: { verdict: string; explaining: string[]; checks: string[]; promises: string[] };
@@ -47,7 +47,7 @@ export function Compare() {
 }
 
 function Both({ run, other }: { run: string; other: string }) {
-  const [stated, state] = useState(false);
+  const stated = state.value.same_work === "yes";
   const query = new URLSearchParams({ run, base: other, ...(stated && { same_work: "true" }) });
   return (
     <Show answer={useAnswer<Told>(`data/compare?${query}`)}>
@@ -57,7 +57,7 @@ function Both({ run, other }: { run: string; other: string }) {
             <p class="verdict"><Prose text={told.words.verdict} /></p>
             <Sentences of={told.words.explaining} />
           </section>
-          <Parity told={told} stated={stated} onState={state} />
+          <Parity told={told} stated={stated} onState={(to) => change({ same_work: to ? "yes" : "" })} />
           <Steps told={told} />
           <Changes title="By category" caption="categories" rows={told.breakdown} per={told.per} titleOf={categoryTitle} />
           <Changes title="Whose time changed" caption="owners" rows={told.owners} per={told.per} titleOf={(name) => OWNERS[name] ?? name} />

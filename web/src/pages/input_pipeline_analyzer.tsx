@@ -6,7 +6,7 @@ import { DataTable } from "../charts/table";
 import { Chart, Twin } from "../charts/twin";
 import type { InputPipelineResult, InputStep } from "../data/made/types";
 import { INPUT_KINDS, INPUT_STEPS } from "../data/made/words";
-import { counted, ms, percent, us } from "../format";
+import { counted, lasting, ms, percent } from "../format";
 import { Pick } from "../parts/pick";
 import { Prose } from "../parts/prose";
 import { ToolPage, useAround } from "../parts/tool";
@@ -172,7 +172,7 @@ function HostSide({ data }: { data: InputPipelineResult }) {
             <tr key={name}>
               <th scope="row">{title}</th>
               <td class="number">
-                <Value field={`host_breakdown_us.${name}`} title={title} exact={data.host_breakdown_us[name] ?? null} shown={us(data.host_breakdown_us[name])} />
+                <Value field={`host_breakdown_us.${name}`} title={title} exact={data.host_breakdown_us[name] ?? null} shown={lasting(data.host_breakdown_us[name])} />
               </td>
               <td class="number">{percent(data.host_breakdown_percent[name])}</td>
             </tr>

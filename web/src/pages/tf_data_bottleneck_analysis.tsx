@@ -3,7 +3,7 @@ import { Graph as Drawing } from "../charts/graph";
 import { DataTable } from "../charts/table";
 import { Chart } from "../charts/twin";
 import type { Graph, Node, TfDataBottleneckAnalysisResult } from "../data/made/types";
-import { counted, lasting, us } from "../format";
+import { counted, lasting } from "../format";
 import { open } from "../parts/details";
 import { Fact } from "../parts/fact";
 import { Pick } from "../parts/pick";
@@ -12,7 +12,7 @@ import { Value } from "../parts/value";
 import { change, state } from "../state/url";
 
 export function TfDataBottleneckAnalysis() {
-  const { host, pipe, rank } = state.value;
+  const { pipe, rank } = state.value;
   return (
     <ToolPage
       tool="tf_data_bottleneck_analysis"
@@ -26,7 +26,7 @@ export function TfDataBottleneckAnalysis() {
             <h2>Summary of all input pipelines</h2>
             <DataTable tool="tf_data_bottleneck_analysis" table="pipelines" caption="pipelines" />
           </section>
-          <PipelineGraph data={data} host={host} />
+          <PipelineGraph data={data} />
         </>
       )}
     </ToolPage>
@@ -57,11 +57,13 @@ function Summary({ data }: { data: TfDataBottleneckAnalysisResult }) {
   );
 }
 
-function PipelineGraph({ data, host }: { data: TfDataBottleneckAnalysisResult; host: string | undefined }) {
+function PipelineGraph({ data }: { data: TfDataBottleneckAnalysisResult }) {
   const hosts = [...new Set(data.graphs.map((each) => each.host))];
-  const onHost = data.graphs.filter((each) => each.host === (host ?? hosts[0]));
   const pipelines = [...new Set(data.graphs.map((each) => each.pipeline))];
-  const shown = onHost[0] ?? data.graphs[0];
+  const { host = data.summary.host, pipe = data.summary.pipeline } = state.value;
+  const onHost = data.graphs.filter((each) => each.host === host);
+  // At first the graph that the summary is about.
+  const shown = onHost.find((each) => each.pipeline === pipe) ?? onHost[0] ?? data.graphs[0];
   if (!shown) return null;
   return (
     <Chart
@@ -120,7 +122,7 @@ function Stage({ node }: { node: Node }) {
     <>
       <b>{node.type}</b>
       {node.bottleneck && <strong>bottleneck</strong>}
-      <div>Start {us(node.start_us)}</div>
+      <div>Start {lasting(node.start_us)}</div>
       <div>Total {lasting(node.total_us)}</div>
       <div>Self {lasting(node.self_us)}</div>
       <div>{counted(node.calls, "call")}</div>

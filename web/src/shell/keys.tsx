@@ -18,14 +18,18 @@ const KEYS: [string, string][] = [
 
 export function useKeys(): void {
   useEffect(() => {
-    addEventListener("keydown", pressed);
-    return () => removeEventListener("keydown", pressed);
+    const stop = new AbortController();
+    addEventListener("keydown", pressed, stop);
+    addEventListener("beforeprint", unfold, stop);
+    addEventListener("afterprint", foldAgain, stop);
+    addEventListener("pointerdown", (event) => closeLists(event.target as Element), stop);
+    return () => stop.abort();
   }, []);
 }
 
 function pressed(event: KeyboardEvent): void {
   if (event.defaultPrevented) return;
-  if (event.key === "Escape") close();
+  if (event.key === "Escape" && !closeLists(null)) close();
   const inField = (event.target as Element).closest("input, select, textarea");
   if (inField || !letters.value || event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.key === "?") help.value = true;
@@ -35,6 +39,28 @@ function pressed(event: KeyboardEvent): void {
   } else if (event.key === "t" || event.key === "T") {
     document.querySelector<HTMLButtonElement>("main button[data-twin]")?.click();
   }
+}
+
+let unfolded: HTMLDetailsElement[] = [];
+
+/** Paper cannot be unfolded: what is folded is printed too. */
+function unfold(): void {
+  unfolded = [...document.querySelectorAll<HTMLDetailsElement>("main details:not([open], .choose)")];
+  for (const each of unfolded) each.open = true;
+}
+
+function foldAgain(): void {
+  for (const each of unfolded) each.open = false;
+}
+
+/** Close the lists that unfold over the page, but for the one around an element; whether there was one. */
+function closeLists(around: Element | null): boolean {
+  const open = [...document.querySelectorAll<HTMLDetailsElement>("details.choose[open]")].filter((list) => !list.contains(around));
+  for (const list of open) {
+    if (list.contains(document.activeElement)) list.querySelector("summary")!.focus();
+    list.open = false;
+  }
+  return open.length > 0;
 }
 
 export function Help() {

@@ -1,7 +1,7 @@
 // Tools, search, marks and what else can be done with the window.
 import { useEffect, useState } from "preact/hooks";
 
-import { useAnswer } from "../data/client";
+import { save, useAnswer } from "../data/client";
 import { base } from "../data/runs";
 import { counted } from "../format";
 import { Checks, Pick } from "../parts/pick";
@@ -24,7 +24,6 @@ interface Props {
 }
 
 export function Toolbar({ catalogue, control, as, asTable, onTable }: Props) {
-  const { begin, end } = control?.scene.target ?? { begin: 0, end: 0 };
   const hidden = [...as.hidden].filter((each) => catalogue.tracks[each] !== undefined);
   return (
     <div class="toolbar" role="toolbar" aria-label="Timeline">
@@ -56,11 +55,19 @@ export function Toolbar({ catalogue, control, as, asTable, onTable }: Props) {
       <button data-twin aria-pressed={asTable} title="Key T" onClick={onTable}>
         {asTable ? "As a timeline" : "As a table"}
       </button>
-      <a class="button" download title="What the window shows, for Perfetto" href={about("trace/window", { begin_ps: begin, end_ps: end })}>
-        Save
-      </a>
+      <button title="What the window shows, for Perfetto" onClick={() => saveWindow(control)}>Save</button>
     </div>
   );
+}
+
+/** Save what the window shows, and say so where that cannot be. */
+async function saveWindow(control: Control | null): Promise<void> {
+  const { begin, end } = control?.scene.target ?? { begin: 0, end: 0 };
+  try {
+    await save(about("trace/window", { begin_ps: begin, end_ps: end }), "trace.json");
+  } catch (error) {
+    said.value = (error as Error).message;
+  }
 }
 
 function Search({ control }: { control: Control | null }) {
