@@ -48,7 +48,8 @@ def test_our_own_server_is_recorded(ours: server.Server, tmp_path: Path) -> None
     (host,) = outcome.all
     assert (host.state, host.attempts, outcome.problems()) == ("ok", 1, "")
     (file,) = Path(outcome.directory).iterdir()
-    assert file.stat().st_size == host.bytes
+    # What the client measured of the host's clock is stored after it.
+    assert 0 < host.bytes < file.stat().st_size
     assert ss.open(outcome.directory).hosts == (ours.address.replace(":", "_"),)
 
 
