@@ -140,3 +140,33 @@ def test_their_client_records_one_of_our_servers_and_two(
         files = list((tmp_path / how).rglob("*.xplane.pb"))
         assert {file.name.removesuffix(".xplane.pb") for file in files} == hosts
         assert all(len(steps_of(ss.open(file))) > 1 for file in files)
+
+
+#: Each call connects anew, and names no session.
+_CONTINUOUS: Final = """
+import sys
+from xprof.api import continuous_profiling_snapshot as profiler
+address, logdir = sys.argv[1:]
+profiler.start_continuous_profiling(address, {"host_tracer_level": 2})
+for number in range(2):
+    profiler.get_snapshot(address, f"{logdir}/{number}")
+profiler.stop_continuous_profiling(address)
+profiler.start_continuous_profiling(address, {"host_tracer_level": 2})
+profiler.stop_continuous_profiling(address)
+"""
+
+
+def test_xprof_takes_snapshots_of_the_recording_that_it_began(
+    servers: tuple[str, str], tmp_path: Path
+) -> None:
+    done = subprocess.run(
+        [interpreter("xprof"), "-c", _CONTINUOUS, servers[1], tmp_path],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+        env={**os.environ, **SURROUNDINGS},
+    )
+    assert done.returncode == 0, done.stderr
+    for number in range(2):
+        assert list((tmp_path / str(number)).rglob("*.xplane.pb")) != []

@@ -353,21 +353,18 @@ def test_snapshots_follow_each_other(calls: Callable[..., bytes]) -> None:
 
 
 def test_a_snapshot_after_which_nothing_can_record_is_handed_over(
-    monkeypatch: pytest.MonkeyPatch,
+    ours: server.Server, calls: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    recorded = captures.Captures(None, is_local=True)
-    recorded.start_continuous(ProfileRequest())
+    calls("StartContinuousProfiling", b"")
     with ss.Trace("piece"):
         pass
 
     def refusing(_: object) -> None:
         raise captures.RefusedCapture(captures.Refusal.UNAVAILABLE, "busy")
 
-    monkeypatch.setattr(captures._Recording, "begin", refusing)
-    assert b"piece" in recorded.snapshot().xspace
-    with pytest.raises(captures.RefusedCapture) as error:
-        recorded.snapshot()
-    assert error.value.why is captures.Refusal.NOT_FOUND
+    monkeypatch.setattr(ours.captures.continuous, "_begin", refusing)
+    assert b"piece" in decode(ProfileResponse, calls("GetSnapshot", b"")).xspace
+    assert refused(calls, "GetSnapshot", b"").code() == grpc.StatusCode.NOT_FOUND
 
 
 def test_a_recording_beyond_one_message_is_refused_in_words(

@@ -150,7 +150,10 @@ class ContinuousProfilingResponse(Message, frozen=True, kw_only=True):
 
 
 class StopContinuousProfilingRequest(Message, frozen=True, kw_only=True):
-    """Nothing."""
+    """End the recording that goes on."""
+
+    #: stepscope's own: the recording that is meant, where it was started with an id.
+    session_id: Annotated[str, 7001] = ""
 
 
 class StopContinuousProfilingResponse(Message, frozen=True, kw_only=True):

@@ -205,15 +205,15 @@ class _Answers:
             SERVICE: {
                 "Profile": self._method(ProfileRequest, recorded.profile, waits=True),
                 "Terminate": self._method(TerminateRequest, self._terminate),
-                "Monitor": self._method(MonitorRequest, recorded.monitor),
+                "Monitor": self._method(MonitorRequest, recorded.monitor, owns=True),
                 "StartContinuousProfiling": self._method(
-                    ProfileRequest, self._start_continuous
+                    ProfileRequest, self._start_continuous, owns=True
                 ),
                 "GetSnapshot": self._method(
-                    GetSnapshotRequest, lambda _: recorded.snapshot()
+                    GetSnapshotRequest, recorded.snapshot, owns=True
                 ),
                 "StopContinuousProfiling": self._method(
-                    StopContinuousProfilingRequest, self._stop_continuous
+                    StopContinuousProfilingRequest, self._stop_continuous, owns=True
                 ),
             },
             ANALYSIS: {
@@ -227,8 +227,16 @@ class _Answers:
         answer: Callable[..., Message],
         *,
         waits: bool = False,
+        owns: bool = False,
     ) -> Any:
-        """Return a handler: bytes to message, answer, and message to bytes."""
+        """Return a handler: bytes to message, answer, and message to bytes.
+
+        Args:
+            kind: The request.
+            answer: Takes the request, and returns the answer.
+            waits: The answer also takes an event, which is set when the client is gone.
+            owns: The answer also takes the peer, to whom what it begins belongs.
+        """
         codes = self._grpc.StatusCode
 
         def handle(data: bytes, context: Any) -> bytes:
@@ -238,7 +246,8 @@ class _Answers:
                 gone.set()
             try:
                 request = decode(kind, data)
-                return encode(answer(request, gone) if waits else answer(request))
+                told = (gone,) if waits else (context.peer(),) if owns else ()
+                return encode(answer(request, *told))
             except MalformedMessage:
                 text = f"the bytes are no {kind.__name__}"
                 context.abort(codes.INVALID_ARGUMENT, text)
@@ -264,14 +273,16 @@ class _Answers:
         self._captures.terminate(request.session_id)
         return TerminateResponse()
 
-    def _start_continuous(self, request: ProfileRequest) -> ContinuousProfilingResponse:
-        self._captures.start_continuous(request)
+    def _start_continuous(
+        self, request: ProfileRequest, peer: str
+    ) -> ContinuousProfilingResponse:
+        self._captures.start_continuous(request, peer)
         return ContinuousProfilingResponse()
 
     def _stop_continuous(
-        self, _request: StopContinuousProfilingRequest
+        self, request: StopContinuousProfilingRequest, peer: str
     ) -> StopContinuousProfilingResponse:
-        self._captures.stop_continuous()
+        self._captures.stop_continuous(request, peer)
         return StopContinuousProfilingResponse()
 
     def _new_session(
