@@ -144,8 +144,12 @@ def test_what_is_full_ends_and_is_kept_for_its_client(program: Program) -> None:
     assert program.continuous.snapshot(OWNER) is None
 
 
+def begin(options: ProfilerOptions) -> captures._Recording:
+    return captures._Recording.begin(options, lambda: None)
+
+
 def test_the_lease_of_a_real_recording_ends() -> None:
-    continuous = Continuous(captures._Recording.begin, lease_s=0.2)
+    continuous = Continuous(begin, lease_s=0.2)
     continuous.start(ProfilerOptions(), OWNER)
     assert current() is not None
     until(lambda: current() is None)
@@ -153,7 +157,7 @@ def test_the_lease_of_a_real_recording_ends() -> None:
 
 
 def test_a_recording_ends_when_the_process_has_grown() -> None:
-    continuous = Continuous(captures._Recording.begin, max_growth_bytes=32 * MB)
+    continuous = Continuous(begin, max_growth_bytes=32 * MB)
     continuous.start(ProfilerOptions(), OWNER)
     with ss.Trace("piece"):
         grown = bytearray(b"1" * 80 * MB)

@@ -54,6 +54,8 @@ _TOO_LARGE: Final = "message larger than max"
 _OF_ENCRYPTION: Final = ("handshake", "certificate", "verification")
 #: What answers is no TLS.
 _PLAIN: Final = "wrong_version_number"
+#: Words of gRPC where there is no connection, not even at first.
+_NEVER_CONNECTED: Final = "failed to connect"
 #: Nobody listens at the port.
 _REFUSED: Final = "connection refused"
 
@@ -79,6 +81,7 @@ class Caller:
         else:
             credentials = grpc.ssl_channel_credentials(root_certificate)
             self._channel = grpc.secure_channel(address, credentials, options=UNLIMITED)
+        self._was_reached = False
         self._offset_ns: int | None = None
         self._doubt_ns: int | None = None
 
@@ -103,8 +106,10 @@ class Caller:
                     MonitorResponse,
                     max(until - time.monotonic(), 0.0),
                 )
-            except Exception:  # noqa: BLE001 - asked to record, it says what is wrong
+            except Exception as error:  # noqa: BLE001 - asked to record, it says why
+                self._was_reached = not self._is_unreached(error)
                 return max(slowest, time.time_ns() - sent)
+            self._was_reached = True
             came = time.time_ns()
             slowest = max(slowest, came - sent)
             doubt = (came - sent) // 2
@@ -220,6 +225,12 @@ class Caller:
         """Return what went wrong and the way out, and whether to try again."""
         codes = self._grpc.StatusCode
         code, details = error.code(), " ".join((error.details() or "").split())
+        is_lost = self._was_reached and _NEVER_CONNECTED not in details.lower()
+        if code == codes.CANCELLED or (code == codes.UNAVAILABLE and is_lost):
+            text = (
+                f"the program ended while it was recorded, or is cut off ({details})."
+            )
+            return text, False
         if code == codes.UNAVAILABLE:
             return self._unreached(details)
         if code == codes.DEADLINE_EXCEEDED:
@@ -239,6 +250,13 @@ class Caller:
                 "a shorter time (--ms, --steps) or less (--host-tracer-level 1)."
             )
         return text, False
+
+    def _is_unreached(self, error: Exception) -> bool:
+        codes = self._grpc.StatusCode
+        return isinstance(error, self._grpc.RpcError) and error.code() in {
+            codes.UNAVAILABLE,
+            codes.DEADLINE_EXCEEDED,
+        }
 
     def _unreached(self, details: str) -> tuple[str, bool]:
         """Return why there is no connection, and whether to try again."""

@@ -19,10 +19,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from stepscope.capture.ground.annotate import add_listener, remove_listener
+from stepscope.capture.ground.leaving import leaving
 from stepscope.capture.ground.main_thread import MAIN_THREAD_S, at_safe_point
 from stepscope.capture.ground.options import ProfilerOptions
 from stepscope.capture.ground.steps_begun import StepsBegun
-from stepscope.capture.recording.session import Session
+from stepscope.capture.recording.session import Session, current
 from stepscope.errors import AlreadyRecording, StepscopeError
 from stepscope.remote.addresses import file_name_of
 from stepscope.remote.continuous import (
@@ -63,6 +64,12 @@ _MOST_BYTES: Final = 2**31 - 2**20
 #: What all clients of a server may have written: files, and bytes of them.
 _MAX_FILES: Final = 100
 _MAX_FILE_BYTES: Final = 16 * 2**30
+#: How long a program that ends waits until its clients have been told.
+_LAST_ANSWERS_S: Final = 1.0
+#: How long gRPC takes to send an answer that it was given.
+_SENDS_S: Final = 0.1
+_PROGRAM_ENDED: Final = "the program ended while it was recorded"
+_SERVER_STOPPED: Final = "the program stopped its server while it was recorded"
 #: Between two looks whether the program has ended.
 _LOOK_S: Final = 0.25
 #: How long to wait for the main thread where another one will do as well.
@@ -78,6 +85,7 @@ _XPLANE: Final = "xplane.pb"
 class Refusal(enum.Enum):
     """Why a request gets no answer; the names are those of gRPC's status codes."""
 
+    ABORTED = "ABORTED"
     ALREADY_EXISTS = "ALREADY_EXISTS"
     FAILED_PRECONDITION = "FAILED_PRECONDITION"
     INVALID_ARGUMENT = "INVALID_ARGUMENT"
@@ -120,8 +128,10 @@ class Captures:
         self._is_local = is_local
         self._ends: dict[str, threading.Event] = {}
         self._lock = threading.Lock()
+        #: Why recordings end before their time.
+        self._why_over = ""
         self.continuous = Continuous(
-            _Recording.begin, lease_s=lease_s, max_growth_bytes=max_growth_bytes
+            self._begin, lease_s=lease_s, max_growth_bytes=max_growth_bytes
         )
         self._max_growth_bytes = max_growth_bytes
         self._allowance = _Allowance(_MAX_FILES, _MAX_FILE_BYTES)
@@ -160,7 +170,8 @@ class Captures:
             _wait(_delay_s(request.opts.start_timestamp_ns), over, gone)
             if gone.is_set():
                 return ProfileResponse(empty_trace=True)
-            recording = _Recording.begin(options)
+            self._check_goes_on()
+            recording = self._begin(options)
             with _ended_after(request.opts.steps, over):
                 _wait(
                     duration_ms / _MS_PER_S,
@@ -168,7 +179,10 @@ class Captures:
                     gone,
                     is_full=lambda: recording.is_full(self._max_growth_bytes),
                 )
-            content = recording.end()
+            if self._why_over == _SERVER_STOPPED or gone.is_set():
+                recording.drop()
+            self._check_goes_on()
+            content = b"" if gone.is_set() else recording.end()
         finally:
             with self._lock:
                 self._ends.pop(name, None)
@@ -183,10 +197,28 @@ class Captures:
 
     def end_all(self) -> None:
         """End whatever is being recorded."""
+        self._why_over = _SERVER_STOPPED
         with self._lock:
             for over in self._ends.values():
                 over.set()
         self.continuous.end()
+
+    def tell_end(self) -> None:
+        """Tell whoever waits for a recording that the program ends."""
+        self._why_over = _PROGRAM_ENDED
+        with self._lock:
+            overs = list(self._ends.values())
+        for over in overs:
+            over.set()
+        # An event that nobody sets, since a program may replace `time.sleep`.
+        nobody = threading.Event()
+        until = time.monotonic() + _LAST_ANSWERS_S
+        while self._ends and time.monotonic() < until:
+            nobody.wait(_SENDS_S / 10)
+        if overs:
+            nobody.wait(_SENDS_S)
+        # Where the program handles the signal itself, it may go on.
+        self._why_over = ""
 
     def start_continuous(self, request: ProfileRequest, peer: str) -> None:
         """Begin to record until `stop_continuous`, or the end of the client's lease.
@@ -259,6 +291,13 @@ class Captures:
         if request.emit_xspace:
             return ProfileResponse(xspace=content)
         return ProfileResponse(tool_data=(ProfileToolData(name=_XPLANE, data=content),))
+
+    def _begin(self, options: ProfilerOptions) -> _Recording:
+        return _Recording.begin(options, self.tell_end)
+
+    def _check_goes_on(self) -> None:
+        if self._why_over:
+            raise RefusedCapture(Refusal.ABORTED, self._why_over)
 
     def _check_size(self, content: bytes) -> None:
         if len(content) > self.most_bytes:
@@ -343,16 +382,28 @@ class _Recording:
         self.options = options
 
     @classmethod
-    def begin(cls, options: ProfilerOptions) -> _Recording:
+    def begin(
+        cls, options: ProfilerOptions, tell_end: Callable[[], None]
+    ) -> _Recording:
         begun: list[Session] = []
         refused: list[StepscopeError] = []
         began_bytes = private_bytes()
         # A framework may store into files meanwhile; the client gets the whole.
         logdir = tempfile.mkdtemp(prefix="stepscope-capture-")
 
+        def leave() -> None:
+            # What a client asked for keeps no program that ends.
+            session = current()
+            tell_end()
+            if session is not None and leaving.may_go_on:
+                session.drop()
+            elif session is not None:
+                session.drop_at_exit()
+            _remove(logdir)
+
         def begin() -> None:
             try:
-                begun.append(Session.start(logdir, options))
+                begun.append(Session.start(logdir, options, end=leave))
             except StepscopeError as error:
                 refused.append(error)
 
@@ -384,7 +435,9 @@ class _Recording:
 
     def drop(self) -> None:
         """End, and hand nothing over."""
-        self.end()
+        self._halt()
+        self._session.drop()
+        _remove(self._session.logdir)
 
     def end(self) -> bytes:
         """Return what was recorded.
@@ -392,11 +445,14 @@ class _Recording:
         Only PyTorch's profiler has to be ended by the main thread. All else is done on
         this one, so that the program goes on meanwhile.
         """
-        if "torch" in sys.modules:
-            at_safe_point(self._session.halt, within_s=MAIN_THREAD_S)
+        self._halt()
         content = self._session.stop(save=False).xspace()
         _remove(self._session.logdir)
         return content
+
+    def _halt(self) -> None:
+        if "torch" in sys.modules:
+            at_safe_point(self._session.halt, within_s=MAIN_THREAD_S)
 
 
 def _on_the_main_thread(call: Callable[[], None]) -> bool:

@@ -44,12 +44,13 @@ from stepscope.remote.messages import (
     decode,
     encode,
 )
-from stepscope.remote.threads import DaemonThreads, begin_as_ours
 from stepscope.remote.transport import (
     ANALYSIS,
     METADATA_KEY,
     SERVICE,
+    DaemonThreads,
     bearer,
+    begin_as_ours,
     grpc_module,
 )
 
@@ -99,7 +100,11 @@ class Server:
         self.captures.end_all()
         self._server.stop(None)
         registry.forget()
-        atexit.unregister(self.stop)
+        atexit.unregister(self._at_exit)
+
+    def _at_exit(self) -> None:
+        self.captures.tell_end()
+        self.stop()
 
 
 def start(
@@ -164,7 +169,7 @@ def start(
     begin_as_ours(made.start)
     registry.note(f"{_REACHED_BY.get(host, host)}:{bound}", token)
     # A call that is answered must not find half an interpreter.
-    atexit.register(server.stop)
+    atexit.register(server._at_exit)  # noqa: SLF001 - its own module
     if token is not None and not is_local:
         _log.warning(
             "stepscope: clients record this program at %s with the token %s",

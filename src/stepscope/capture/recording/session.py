@@ -187,6 +187,15 @@ class Session:
         """
         return self._ended_once(UnderWay.drop)
 
+    def drop_at_exit(self) -> None:
+        """End as the process does: it is not kept for longer than a moment."""
+        # Another thread may be ending it, which takes as long as it takes.
+        if self._lock.acquire(timeout=_ENDS_WITHIN_S):
+            try:
+                self._ended_once(UnderWay.drop_at_exit)
+            finally:
+                self._lock.release()
+
     def halt(self) -> None:
         """Record no more; `stop` has to follow, on any thread.
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from stepscope import rundir
 from stepscope.capture.collectors.contract import (
     Dropping,
+    Exiting,
     Halting,
     Streaming,
     TracesPython,
@@ -154,6 +155,18 @@ class UnderWay:
                 self._tell_lost(collector, error)
         self._spool.remove()
         return self._run(None, b"")
+
+    def drop_at_exit(self) -> Run:
+        """Drop what was recorded where nothing may take long: the process ends."""
+        exiting = [it for it in self._started if isinstance(it, Exiting)]
+        for collector in exiting:
+            try:
+                collector.exit()
+            except Exception as error:  # noqa: BLE001 - a collector's edge
+                self._tell_lost(collector, error)
+        self._started = [it for it in self._started if it not in exiting]
+        self._tracers = [it for it in self._tracers if it not in exiting]
+        return self.drop()
 
     def tell(self, warning: str) -> None:
         """Add a sentence to the warnings of the run."""
