@@ -48,7 +48,8 @@ def test_our_own_server_is_recorded(ours: server.Server, tmp_path: Path) -> None
     (host,) = outcome.all
     assert (host.state, host.attempts, outcome.problems()) == ("ok", 1, "")
     (file,) = Path(outcome.directory).iterdir()
-    assert file.stat().st_size == host.bytes
+    # What the client measured of the host's clock is stored after it.
+    assert 0 < host.bytes < file.stat().st_size
     assert ss.open(outcome.directory).hosts == (ours.address.replace(":", "_"),)
 
 
@@ -217,7 +218,7 @@ def test_a_worker_that_dies_while_it_is_recorded_is_said_to(
         )
     dead, other = outcome.all
     assert (dead.state, other.state) == ("error", "ok")
-    assert dead.text.startswith("no profiler server answers there")
+    assert dead.text.startswith("the program ended while it was recorded, or is cut")
     # It is known at once, and not when the time of the recording is over.
     assert dead.seconds < 30
 

@@ -126,12 +126,21 @@ def test_hosts_whose_clocks_are_not_known_keep_their_own(
         assert "clock_compared" not in notes_of(profile, host)
 
 
-def test_a_host_alone_keeps_its_clock(
+def test_a_host_alone_is_put_on_the_clock_of_who_recorded_it_too(
     listening: Callable[[Skewed], str], tmp_path: Path
 ) -> None:
-    """Nothing is compared where there is nobody to be compared with."""
-    outcome = client.trace(listening(Skewed(7 * S_NS)), tmp_path, 10)
+    """Its clock was compared only where others were recorded with it."""
+    host = Skewed(7 * S_NS)
+    outcome = client.trace(listening(host), tmp_path, 10)
+    (one,) = outcome.all
+    assert one.clock_offset_ns is not None
+    assert one.clock_doubt_ns is not None
+    assert abs(one.clock_offset_ns - host.ahead_ns) <= one.clock_doubt_ns
+    # It begins at once: there is nobody to begin together with.
+    assert host.began_ns == [0]
     profile = ss.open(outcome.directory)
     environment = profile.table(profile.hosts[0], "environment")
     assert not isinstance(environment, Unavailable)
-    assert environment["start_unix_ns"].to_list() == [BEGAN_NS + 7 * S_NS]
+    begun = BEGAN_NS + host.ahead_ns - one.clock_offset_ns
+    assert environment["start_unix_ns"].to_list() == [begun]
+    assert "clock_compared" in notes_of(profile, profile.hosts[0])

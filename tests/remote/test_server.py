@@ -7,12 +7,14 @@ import subprocess
 import sys
 import threading
 import time
+import types
 from typing import TYPE_CHECKING, Any
 
 import grpc
 import pytest
 
 import stepscope as ss
+from stepscope.capture.collectors.host import HostCollector
 from stepscope.capture.recording.session import current
 from stepscope.errors import BadUsage
 from stepscope.remote import captures, server
@@ -221,6 +223,32 @@ def test_a_recording_is_ended_by_its_name(calls: Callable[..., bytes]) -> None:
     assert came[0].tool_data
 
 
+@pytest.mark.parametrize("uses_torch", [False, True])
+def test_the_main_thread_does_only_what_pytorch_needs_it_for(
+    calls: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch, *, uses_torch: bool
+) -> None:
+    """PyTorch's profiler is ended by the thread that began it; the program goes on."""
+    threads: dict[str, threading.Thread] = {}
+    for name in ("halt", "stop"):
+        original = getattr(HostCollector, name)
+
+        def call(
+            self: HostCollector, name: str = name, original: Any = original
+        ) -> Any:
+            threads.setdefault(name, threading.current_thread())
+            return original(self)
+
+        monkeypatch.setattr(HostCollector, name, call)
+    if uses_torch:
+        monkeypatch.setitem(sys.modules, "torch", types.ModuleType("torch"))
+    came = begun(calls, SHORT)
+    until(lambda: came)
+    assert came[0].xspace
+    main = threading.main_thread()
+    assert (threads["halt"] is main) == uses_torch
+    assert threads["stop"] is not main
+
+
 @pytest.mark.slow
 def test_a_client_that_goes_frees_the_program(calls: Callable[..., bytes]) -> None:
     error = refused(
@@ -353,21 +381,18 @@ def test_snapshots_follow_each_other(calls: Callable[..., bytes]) -> None:
 
 
 def test_a_snapshot_after_which_nothing_can_record_is_handed_over(
-    monkeypatch: pytest.MonkeyPatch,
+    ours: server.Server, calls: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    recorded = captures.Captures(None, is_local=True)
-    recorded.start_continuous(ProfileRequest())
+    calls("StartContinuousProfiling", b"")
     with ss.Trace("piece"):
         pass
 
     def refusing(_: object) -> None:
         raise captures.RefusedCapture(captures.Refusal.UNAVAILABLE, "busy")
 
-    monkeypatch.setattr(captures._Recording, "begin", refusing)
-    assert b"piece" in recorded.snapshot().xspace
-    with pytest.raises(captures.RefusedCapture) as error:
-        recorded.snapshot()
-    assert error.value.why is captures.Refusal.NOT_FOUND
+    monkeypatch.setattr(ours.captures.continuous, "_begin", refusing)
+    assert b"piece" in decode(ProfileResponse, calls("GetSnapshot", b"")).xspace
+    assert refused(calls, "GetSnapshot", b"").code() == grpc.StatusCode.NOT_FOUND
 
 
 def test_a_recording_beyond_one_message_is_refused_in_words(

@@ -33,11 +33,15 @@ __all__ = ["Caller"]
 
 _M = TypeVar("_M", bound=Message)
 _NS_PER_S: Final = 1_000_000_000
-#: How long a host may take to answer a greeting, and beyond the recording itself.
+#: How long a host may take to answer all greetings, and beyond the recording itself.
 _GREETING_S: Final = 5.0
 _BEYOND_S: Final = 60.0
 #: Greetings of which the quickest tells the clock.
 _GREETINGS: Final = 20
+#: A clock that tells a time after 2199 is none.
+_LAST_CLOCK_NS: Final = 7_258_118_400 * _NS_PER_S
+#: A profile has as many fields as it has planes and warnings.
+_MAX_FIELDS: Final = 1_000_000
 #: Between attempts, longer each time.
 _BACK_OFF_S: Final = 0.5
 _MOST_BACK_OFF_S: Final = 8.0
@@ -50,6 +54,8 @@ _TOO_LARGE: Final = "message larger than max"
 _OF_ENCRYPTION: Final = ("handshake", "certificate", "verification")
 #: What answers is no TLS.
 _PLAIN: Final = "wrong_version_number"
+#: Words of gRPC where there is no connection, not even at first.
+_NEVER_CONNECTED: Final = "failed to connect"
 #: Nobody listens at the port.
 _REFUSED: Final = "connection refused"
 
@@ -75,6 +81,7 @@ class Caller:
         else:
             credentials = grpc.ssl_channel_credentials(root_certificate)
             self._channel = grpc.secure_channel(address, credentials, options=UNLIMITED)
+        self._was_reached = False
         self._offset_ns: int | None = None
         self._doubt_ns: int | None = None
 
@@ -85,9 +92,11 @@ class Caller:
     def greet(self) -> int:
         """Compare clocks, and return how long the slowest of a few answers took, in ns.
 
-        TensorFlow and JAX do not tell their time: what they answer takes as long.
+        TensorFlow and JAX do not tell their time: what they answer takes as long. What
+        is no answer, or tells no time that can be, leaves the clock unknown.
         """
         slowest = 0
+        until = time.monotonic() + _GREETING_S
         for _ in range(_GREETINGS):
             sent = time.time_ns()
             try:
@@ -95,18 +104,20 @@ class Caller:
                     "Monitor",
                     MonitorRequest(timestamp=True),
                     MonitorResponse,
-                    _GREETING_S,
+                    max(until - time.monotonic(), 0.0),
                 )
-            except self._grpc.RpcError:
+            except Exception as error:  # noqa: BLE001 - asked to record, it says why
+                self._was_reached = not self._is_unreached(error)
                 return max(slowest, time.time_ns() - sent)
+            self._was_reached = True
             came = time.time_ns()
             slowest = max(slowest, came - sent)
             doubt = (came - sent) // 2
-            clock = answer.data.partition("\n")[0]
-            if not clock.isdecimal():
+            clock_ns = _told_ns(answer.data)
+            if clock_ns is None:
                 break
             if self._doubt_ns is None or doubt < self._doubt_ns:
-                self._doubt_ns, self._offset_ns = doubt, int(clock) - sent - doubt
+                self._doubt_ns, self._offset_ns = doubt, clock_ns - sent - doubt
         return slowest
 
     def record(
@@ -130,9 +141,13 @@ class Caller:
         for attempt in range(1, max(attempts, 1) + 1):
             if attempt > 1:
                 time.sleep(min(_BACK_OFF_S * 2 ** (attempt - 2), _MOST_BACK_OFF_S))
-            outcome, again = self._attempt(
-                request, destination, start_ns if attempt == 1 else 0
-            )
+            try:
+                outcome, again = self._attempt(
+                    request, destination, start_ns if attempt == 1 else 0
+                )
+            except Exception as error:  # noqa: BLE001 - the other hosts are recorded
+                text = f"it could not be recorded ({type(error).__name__}: {error})."
+                outcome, again = self._outcome("error", text, began), False
             outcome = outcome._replace(
                 attempts=attempt, seconds=time.monotonic() - began
             )
@@ -210,6 +225,12 @@ class Caller:
         """Return what went wrong and the way out, and whether to try again."""
         codes = self._grpc.StatusCode
         code, details = error.code(), " ".join((error.details() or "").split())
+        is_lost = self._was_reached and _NEVER_CONNECTED not in details.lower()
+        if code == codes.CANCELLED or (code == codes.UNAVAILABLE and is_lost):
+            text = (
+                f"the program ended while it was recorded, or is cut off ({details})."
+            )
+            return text, False
         if code == codes.UNAVAILABLE:
             return self._unreached(details)
         if code == codes.DEADLINE_EXCEEDED:
@@ -229,6 +250,13 @@ class Caller:
                 "a shorter time (--ms, --steps) or less (--host-tracer-level 1)."
             )
         return text, False
+
+    def _is_unreached(self, error: Exception) -> bool:
+        codes = self._grpc.StatusCode
+        return isinstance(error, self._grpc.RpcError) and error.code() in {
+            codes.UNAVAILABLE,
+            codes.DEADLINE_EXCEEDED,
+        }
 
     def _unreached(self, details: str) -> tuple[str, bool]:
         """Return why there is no connection, and whether to try again."""
@@ -261,7 +289,18 @@ class Caller:
         return decode(kind, answer)
 
 
+def _told_ns(data: str) -> int | None:
+    """Return the time in the first line of a greeting's answer; None for none."""
+    clock = data.partition("\n")[0]
+    if not (clock.isascii() and clock.isdecimal()):
+        return None
+    if len(clock) > len(str(_LAST_CLOCK_NS)) or int(clock) > _LAST_CLOCK_NS:
+        return None
+    return int(clock)
+
+
 def _check(content: bytes) -> None:
     """Raise unless the bytes are fields of a message, to the last."""
-    for _ in fields_of(content):
-        pass
+    for count, _ in enumerate(fields_of(content)):
+        if count == _MAX_FIELDS:
+            raise MalformedMessage

@@ -19,12 +19,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from stepscope.capture.ground.annotate import add_listener, remove_listener
+from stepscope.capture.ground.leaving import leaving
 from stepscope.capture.ground.main_thread import MAIN_THREAD_S, at_safe_point
 from stepscope.capture.ground.options import ProfilerOptions
 from stepscope.capture.ground.steps_begun import StepsBegun
-from stepscope.capture.recording.session import Session
+from stepscope.capture.recording.session import Session, current
 from stepscope.errors import AlreadyRecording, StepscopeError
 from stepscope.remote.addresses import file_name_of
+from stepscope.remote.continuous import (
+    LEASE_S,
+    MAX_GROWTH_BYTES,
+    Client,
+    Continuous,
+    HeldByAnother,
+    private_bytes,
+)
 from stepscope.remote.messages import (
     MOST_MS,
     MonitorResponse,
@@ -37,9 +46,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from stepscope.remote.messages import (
+        GetSnapshotRequest,
         MonitorRequest,
         ProfileOptions,
         ProfileRequest,
+        StopContinuousProfilingRequest,
     )
 
 __all__ = ["Captures", "Refusal", "RefusedCapture"]
@@ -50,6 +61,15 @@ _NS_PER_S: Final = 1_000_000_000
 _FURTHEST_S: Final = 60.0
 #: A message over gRPC cannot hold more.
 _MOST_BYTES: Final = 2**31 - 2**20
+#: What all clients of a server may have written: files, and bytes of them.
+_MAX_FILES: Final = 100
+_MAX_FILE_BYTES: Final = 16 * 2**30
+#: How long a program that ends waits until its clients have been told.
+_LAST_ANSWERS_S: Final = 1.0
+#: How long gRPC takes to send an answer that it was given.
+_SENDS_S: Final = 0.1
+_PROGRAM_ENDED: Final = "the program ended while it was recorded"
+_SERVER_STOPPED: Final = "the program stopped its server while it was recorded"
 #: Between two looks whether the program has ended.
 _LOOK_S: Final = 0.25
 #: How long to wait for the main thread where another one will do as well.
@@ -65,10 +85,12 @@ _XPLANE: Final = "xplane.pb"
 class Refusal(enum.Enum):
     """Why a request gets no answer; the names are those of gRPC's status codes."""
 
+    ABORTED = "ABORTED"
     ALREADY_EXISTS = "ALREADY_EXISTS"
     FAILED_PRECONDITION = "FAILED_PRECONDITION"
     INVALID_ARGUMENT = "INVALID_ARGUMENT"
     NOT_FOUND = "NOT_FOUND"
+    PERMISSION_DENIED = "PERMISSION_DENIED"
     RESOURCE_EXHAUSTED = "RESOURCE_EXHAUSTED"
     UNAVAILABLE = "UNAVAILABLE"
 
@@ -89,14 +111,30 @@ class Captures:
         logdir: Where clients may have files written; None means below any log
             directory that exists, if `is_local`, and else nowhere.
         is_local: Whether only this machine can ask.
+        lease_s: A client that records continuously and does not call for so long has
+            gone.
+        max_growth_bytes: A recording ends when the process has grown by so much.
     """
 
-    def __init__(self, logdir: Path | None, *, is_local: bool) -> None:
+    def __init__(
+        self,
+        logdir: Path | None,
+        *,
+        is_local: bool,
+        lease_s: float = LEASE_S,
+        max_growth_bytes: int = MAX_GROWTH_BYTES,
+    ) -> None:
         self._logdir = logdir
         self._is_local = is_local
         self._ends: dict[str, threading.Event] = {}
         self._lock = threading.Lock()
-        self._continuous: _Recording | None = None
+        #: Why recordings end before their time.
+        self._why_over = ""
+        self.continuous = Continuous(
+            self._begin, lease_s=lease_s, max_growth_bytes=max_growth_bytes
+        )
+        self._max_growth_bytes = max_growth_bytes
+        self._allowance = _Allowance(_MAX_FILES, _MAX_FILE_BYTES)
         self.most_bytes = _MOST_BYTES
 
     def profile(
@@ -132,10 +170,19 @@ class Captures:
             _wait(_delay_s(request.opts.start_timestamp_ns), over, gone)
             if gone.is_set():
                 return ProfileResponse(empty_trace=True)
-            recording = _Recording.begin(options)
+            self._check_goes_on()
+            recording = self._begin(options)
             with _ended_after(request.opts.steps, over):
-                _wait(duration_ms / _MS_PER_S, over, gone)
-            content = recording.end()
+                _wait(
+                    duration_ms / _MS_PER_S,
+                    over,
+                    gone,
+                    is_full=lambda: recording.is_full(self._max_growth_bytes),
+                )
+            if self._why_over == _SERVER_STOPPED or gone.is_set():
+                recording.drop()
+            self._check_goes_on()
+            content = b"" if gone.is_set() else recording.end()
         finally:
             with self._lock:
                 self._ends.pop(name, None)
@@ -150,57 +197,81 @@ class Captures:
 
     def end_all(self) -> None:
         """End whatever is being recorded."""
+        self._why_over = _SERVER_STOPPED
         with self._lock:
             for over in self._ends.values():
                 over.set()
-            continuous, self._continuous = self._continuous, None
-        if continuous is not None:
-            continuous.end()
+        self.continuous.end()
 
-    def start_continuous(self, request: ProfileRequest) -> None:
-        """Begin to record until `stop_continuous`.
+    def tell_end(self) -> None:
+        """Tell whoever waits for a recording that the program ends."""
+        self._why_over = _PROGRAM_ENDED
+        with self._lock:
+            overs = list(self._ends.values())
+        for over in overs:
+            over.set()
+        # An event that nobody sets, since a program may replace `time.sleep`.
+        nobody = threading.Event()
+        until = time.monotonic() + _LAST_ANSWERS_S
+        while self._ends and time.monotonic() < until:
+            nobody.wait(_SENDS_S / 10)
+        if overs:
+            nobody.wait(_SENDS_S)
+        # Where the program handles the signal itself, it may go on.
+        self._why_over = ""
+
+    def start_continuous(self, request: ProfileRequest, peer: str) -> None:
+        """Begin to record until `stop_continuous`, or the end of the client's lease.
 
         Raises:
             RefusedCapture: Something records already.
         """
-        recording = _Recording.begin(_options(request.opts))
-        with self._lock:
-            self._continuous = recording
+        owner = Client(peer, request.opts.session_id)
+        try:
+            self.continuous.start(_options(request.opts), owner)
+        except HeldByAnother as held:
+            raise RefusedCapture(Refusal.ALREADY_EXISTS, str(held)) from held
 
-    def snapshot(self) -> ProfileResponse:
+    def snapshot(self, request: GetSnapshotRequest, peer: str) -> ProfileResponse:
         """Hand over what was recorded since the start or the last snapshot.
 
-        Where no recording can follow, what was recorded is handed over all the same,
-        and the next snapshot is refused. Without a continuous recording the program's
-        flight recorder, where it has one, writes what it keeps, and that is handed
-        over.
+        Without a continuous recording the program's flight recorder, where it has one,
+        writes what it keeps, and that is handed over.
 
         Raises:
-            RefusedCapture: Nothing is being recorded continuously.
+            RefusedCapture: Nothing is being recorded continuously, it is another
+                client's, or it is too large for a message.
         """
-        with self._lock:
-            recording, self._continuous = self._continuous, None
-        if recording is None:
-            return _kept_by_flight_recorder()
-        content = recording.end()
-        with contextlib.suppress(RefusedCapture):
-            again = _Recording.begin(recording.options)
-            with self._lock:
-                self._continuous = again
+        client = Client(peer, request.snapshot_session_id)
+        try:
+            content = self.continuous.snapshot(client)
+        except HeldByAnother as held:
+            raise RefusedCapture(Refusal.PERMISSION_DENIED, str(held)) from held
+        if content is None:
+            content = self._kept_by_flight_recorder()
+        self._check_size(content)
         return ProfileResponse(xspace=content, empty_trace=not content)
 
-    def stop_continuous(self) -> None:
-        """End the recording that `start_continuous` began, and drop it."""
-        with self._lock:
-            recording, self._continuous = self._continuous, None
-        if recording is not None:
-            recording.end()
+    def stop_continuous(
+        self, request: StopContinuousProfilingRequest, peer: str
+    ) -> None:
+        """End the recording that `start_continuous` began, and drop it.
 
-    def monitor(self, request: MonitorRequest) -> MonitorResponse:
+        Raises:
+            RefusedCapture: It is another client's.
+        """
+        try:
+            self.continuous.stop(Client(peer, request.session_id))
+        except HeldByAnother as held:
+            raise RefusedCapture(Refusal.PERMISSION_DENIED, str(held)) from held
+
+    def monitor(self, request: MonitorRequest, peer: str) -> MonitorResponse:
         """Say in words how the program is, after the server's clock if asked."""
+        self.continuous.renew(peer)
         lines = [str(time.time_ns())] if request.timestamp else []
         program = sys.argv[0] or sys.executable
-        state = "recording" if self._ends or self._continuous else "not recording"
+        records = self._ends or self.continuous.records
+        state = "recording" if records else "not recording"
         lines.append(f"process {os.getpid()}, {program}: {state}")
         lines += [*_steps(), *_memory(), *_devices()]
         return MonitorResponse(data="\n".join(lines))
@@ -210,17 +281,52 @@ class Captures:
             return ProfileResponse(empty_trace=True)
         if not request.emit_xspace:
             directory = self._directory(request)
-            if directory is not None and _written(directory, request, content):
+            if (
+                directory is not None
+                and self._allowance.take(len(content))
+                and _written(directory, request, content)
+            ):
                 return ProfileResponse()
+        self._check_size(content)
+        if request.emit_xspace:
+            return ProfileResponse(xspace=content)
+        return ProfileResponse(tool_data=(ProfileToolData(name=_XPLANE, data=content),))
+
+    def _begin(self, options: ProfilerOptions) -> _Recording:
+        return _Recording.begin(options, self.tell_end)
+
+    def _check_goes_on(self) -> None:
+        if self._why_over:
+            raise RefusedCapture(Refusal.ABORTED, self._why_over)
+
+    def _check_size(self, content: bytes) -> None:
         if len(content) > self.most_bytes:
             raise RefusedCapture(
                 Refusal.RESOURCE_EXHAUSTED,
                 f"the recording has {len(content):,} bytes, and one message holds at "
                 f"most {self.most_bytes:,}; record for a shorter time.",
             )
-        if request.emit_xspace:
-            return ProfileResponse(xspace=content)
-        return ProfileResponse(tool_data=(ProfileToolData(name=_XPLANE, data=content),))
+
+    def _kept_by_flight_recorder(self) -> bytes:
+        flight = sys.modules.get("stepscope.capture.flight.recorder")
+        if flight is not None and not self._allowance.take(0):
+            raise RefusedCapture(
+                Refusal.RESOURCE_EXHAUSTED,
+                "clients had this program write as many files as they may; take "
+                "recordings over the wire (StartContinuousProfiling, or stepscope "
+                "capture).",
+            )
+        path = None if flight is None else flight.dumped()
+        if path is None:
+            why = self.continuous.why_ended or "nothing is being recorded"
+            raise RefusedCapture(
+                Refusal.NOT_FOUND,
+                f"{why}, and the program keeps no flight recorder; call "
+                "StartContinuousProfiling first.",
+            )
+        content = Path(path).read_bytes()
+        self._allowance.charge(len(content))
+        return content
 
     def _directory(self, request: ProfileRequest) -> Path | None:
         """Return where the client's files may be written here; None for nowhere."""
@@ -242,23 +348,62 @@ class Captures:
         return root / session if below else None
 
 
+class _Allowance:
+    """What clients may still have written on the disk of the program."""
+
+    def __init__(self, max_files: int, max_bytes: int) -> None:
+        self._files = max_files
+        self._bytes = max_bytes
+        self._lock = threading.Lock()
+
+    def take(self, size: int) -> bool:
+        """Return whether one more file of this size may be written, and count it."""
+        with self._lock:
+            if self._files < 1 or self._bytes < size:
+                return False
+            self._files -= 1
+            self._bytes -= size
+            return True
+
+    def charge(self, size: int) -> None:
+        """Count the bytes of a file whose size was not known before."""
+        with self._lock:
+            self._bytes -= size
+
+
 class _Recording:
     """A recording of this process into memory."""
 
-    def __init__(self, session: Session, options: ProfilerOptions) -> None:
+    def __init__(
+        self, session: Session, options: ProfilerOptions, began_bytes: int
+    ) -> None:
         self._session = session
+        self._began_bytes = began_bytes
         self.options = options
 
     @classmethod
-    def begin(cls, options: ProfilerOptions) -> _Recording:
+    def begin(
+        cls, options: ProfilerOptions, tell_end: Callable[[], None]
+    ) -> _Recording:
         begun: list[Session] = []
         refused: list[StepscopeError] = []
+        began_bytes = private_bytes()
         # A framework may store into files meanwhile; the client gets the whole.
         logdir = tempfile.mkdtemp(prefix="stepscope-capture-")
 
+        def leave() -> None:
+            # What a client asked for keeps no program that ends.
+            session = current()
+            tell_end()
+            if session is not None and leaving.may_go_on:
+                session.drop()
+            elif session is not None:
+                session.drop_at_exit()
+            _remove(logdir)
+
         def begin() -> None:
             try:
-                begun.append(Session.start(logdir, options))
+                begun.append(Session.start(logdir, options, end=leave))
             except StepscopeError as error:
                 refused.append(error)
 
@@ -274,19 +419,40 @@ class _Recording:
             busy = isinstance(refused[0], AlreadyRecording)
             why = Refusal.ALREADY_EXISTS if busy else Refusal.INVALID_ARGUMENT
             raise RefusedCapture(why, str(refused[0]))
-        return cls(begun[0], options)
+        return cls(begun[0], options, began_bytes)
+
+    def is_full(self, max_growth_bytes: int) -> bool:
+        """Return whether the process has grown by so much since; the file says so."""
+        grown_bytes = private_bytes() - self._began_bytes
+        if grown_bytes <= max_growth_bytes:
+            return False
+        self._session.tell(
+            f"the recording ended early: the process had grown by {grown_bytes:,} "
+            f"bytes since it began, and may grow by {max_growth_bytes:,} bytes while "
+            "a client records it; record for a shorter time, or less"
+        )
+        return True
+
+    def drop(self) -> None:
+        """End, and hand nothing over."""
+        self._halt()
+        self._session.drop()
+        _remove(self._session.logdir)
 
     def end(self) -> bytes:
-        """Return what was recorded."""
-        ended: list[bytes] = []
+        """Return what was recorded.
 
-        def end() -> None:
-            ended.append(self._session.stop(save=False).xspace())
-
-        if not _on_the_main_thread(end):
-            end()
+        Only PyTorch's profiler has to be ended by the main thread. All else is done on
+        this one, so that the program goes on meanwhile.
+        """
+        self._halt()
+        content = self._session.stop(save=False).xspace()
         _remove(self._session.logdir)
-        return ended[0]
+        return content
+
+    def _halt(self) -> None:
+        if "torch" in sys.modules:
+            at_safe_point(self._session.halt, within_s=MAIN_THREAD_S)
 
 
 def _on_the_main_thread(call: Callable[[], None]) -> bool:
@@ -333,10 +499,16 @@ def _delay_s(start_ns: int) -> float:
     return max(delay, 0.0)
 
 
-def _wait(seconds: float, over: threading.Event, gone: threading.Event) -> None:
+def _wait(
+    seconds: float,
+    over: threading.Event,
+    gone: threading.Event,
+    *,
+    is_full: Callable[[], bool] = lambda: False,
+) -> None:
     """Wait until the time is over, somebody ends it, or nobody waits for it."""
     until = time.monotonic() + seconds
-    while not gone.is_set():
+    while not gone.is_set() and not is_full():
         left = until - time.monotonic()
         if left <= 0 or over.wait(min(left, _LOOK_S)):
             return
@@ -370,18 +542,6 @@ def _written(directory: Path, request: ProfileRequest, content: bytes) -> bool:
         part.unlink(missing_ok=True)
         return False
     return True
-
-
-def _kept_by_flight_recorder() -> ProfileResponse:
-    flight = sys.modules.get("stepscope.capture.flight.recorder")
-    path = None if flight is None else flight.dumped()
-    if path is None:
-        raise RefusedCapture(
-            Refusal.NOT_FOUND,
-            "nothing is being recorded, and the program keeps no flight recorder; call "
-            "StartContinuousProfiling first.",
-        )
-    return ProfileResponse(xspace=Path(path).read_bytes())
 
 
 def _steps() -> tuple[str, ...]:

@@ -190,13 +190,12 @@ def _request(
 
 
 def _common_start_ns(callers: list[Caller], delay_ms: int) -> int:
-    """Return when all begin, by this machine's clock; 0 for at once."""
-    if len(callers) == 1:
-        return time.time_ns() + delay_ms * _NS_PER_MS if delay_ms else 0
-    slowest: list[int] = []
-    _in_parallel(callers, lambda caller: slowest.append(caller.greet()), None)
-    delay_ns = max([delay_ms * _NS_PER_MS, *(_ROUND_TRIPS * it for it in slowest)])
-    return time.time_ns() + delay_ns
+    """Compare clocks; return when all begin, by this machine's; 0 for at once."""
+    slowest = _in_parallel(callers, lambda caller: caller.greet(), None)
+    delay_ns = delay_ms * _NS_PER_MS
+    if len(callers) > 1:
+        delay_ns = max([delay_ns, *(_ROUND_TRIPS * it for it in slowest)])
+    return time.time_ns() + delay_ns if delay_ns else 0
 
 
 def _in_parallel(

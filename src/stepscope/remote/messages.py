@@ -27,6 +27,7 @@ from stepscope.xspace.wire import MalformedMessage, fields_of, text_of
 from stepscope.xspace.writing.encode import number_field, sized_field
 
 __all__ = [
+    "MAX_FIELDS",
     "MOST_MS",
     "ContinuousProfilingResponse",
     "GetSnapshotRequest",
@@ -50,6 +51,8 @@ __all__ = [
 
 #: A recording that lasts longer is a mistake in the request: an hour.
 MOST_MS: Final = 3_600_000
+#: Fields of one message, of which each would take time and memory of a hundred bytes.
+MAX_FIELDS: Final = 10_000
 _VARINT: Final = 0
 _LENGTH: Final = 2
 
@@ -147,7 +150,10 @@ class ContinuousProfilingResponse(Message, frozen=True, kw_only=True):
 
 
 class StopContinuousProfilingRequest(Message, frozen=True, kw_only=True):
-    """Nothing."""
+    """End the recording that goes on."""
+
+    #: stepscope's own: the recording that is meant, where it was started with an id.
+    session_id: Annotated[str, 7001] = ""
 
 
 class StopContinuousProfilingResponse(Message, frozen=True, kw_only=True):
@@ -192,20 +198,24 @@ def decode(kind: type[M], data: bytes) -> M:
     """Return the message in some bytes; unknown fields are skipped.
 
     Raises:
-        MalformedMessage: A length runs beyond its message, or a field has the wrong
-            type.
+        MalformedMessage: A length runs beyond its message, a field has the wrong
+            type, or there are more fields than any of these messages has.
     """
     known = {field.number: field for field in _fields(kind)}
     values: dict[str, Any] = {}
-    for number, raw in fields_of(data):
+    repeated: dict[str, list[Any]] = {}
+    for count, (number, raw) in enumerate(fields_of(data)):
+        if count == MAX_FIELDS:
+            raise MalformedMessage
         field = known.get(number)
         if field is None:
             continue
         value = _decoded(field, raw)
         if field.repeated:
-            value = (*values.get(field.name, ()), value)
-        values[field.name] = value
-    return kind(**values)
+            repeated.setdefault(field.name, []).append(value)
+        else:
+            values[field.name] = value
+    return kind(**values, **{name: tuple(given) for name, given in repeated.items()})
 
 
 @functools.cache

@@ -44,12 +44,13 @@ from stepscope.remote.messages import (
     decode,
     encode,
 )
-from stepscope.remote.threads import DaemonThreads, begin_as_ours
 from stepscope.remote.transport import (
     ANALYSIS,
     METADATA_KEY,
     SERVICE,
+    DaemonThreads,
     bearer,
+    begin_as_ours,
     grpc_module,
 )
 
@@ -99,7 +100,11 @@ class Server:
         self.captures.end_all()
         self._server.stop(None)
         registry.forget()
-        atexit.unregister(self.stop)
+        atexit.unregister(self._at_exit)
+
+    def _at_exit(self) -> None:
+        self.captures.tell_end()
+        self.stop()
 
 
 def start(
@@ -164,7 +169,7 @@ def start(
     begin_as_ours(made.start)
     registry.note(f"{_REACHED_BY.get(host, host)}:{bound}", token)
     # A call that is answered must not find half an interpreter.
-    atexit.register(server.stop)
+    atexit.register(server._at_exit)  # noqa: SLF001 - its own module
     if token is not None and not is_local:
         _log.warning(
             "stepscope: clients record this program at %s with the token %s",
@@ -205,15 +210,15 @@ class _Answers:
             SERVICE: {
                 "Profile": self._method(ProfileRequest, recorded.profile, waits=True),
                 "Terminate": self._method(TerminateRequest, self._terminate),
-                "Monitor": self._method(MonitorRequest, recorded.monitor),
+                "Monitor": self._method(MonitorRequest, recorded.monitor, owns=True),
                 "StartContinuousProfiling": self._method(
-                    ProfileRequest, self._start_continuous
+                    ProfileRequest, self._start_continuous, owns=True
                 ),
                 "GetSnapshot": self._method(
-                    GetSnapshotRequest, lambda _: recorded.snapshot()
+                    GetSnapshotRequest, recorded.snapshot, owns=True
                 ),
                 "StopContinuousProfiling": self._method(
-                    StopContinuousProfilingRequest, self._stop_continuous
+                    StopContinuousProfilingRequest, self._stop_continuous, owns=True
                 ),
             },
             ANALYSIS: {
@@ -227,8 +232,16 @@ class _Answers:
         answer: Callable[..., Message],
         *,
         waits: bool = False,
+        owns: bool = False,
     ) -> Any:
-        """Return a handler: bytes to message, answer, and message to bytes."""
+        """Return a handler: bytes to message, answer, and message to bytes.
+
+        Args:
+            kind: The request.
+            answer: Takes the request, and returns the answer.
+            waits: The answer also takes an event, which is set when the client is gone.
+            owns: The answer also takes the peer, to whom what it begins belongs.
+        """
         codes = self._grpc.StatusCode
 
         def handle(data: bytes, context: Any) -> bytes:
@@ -238,7 +251,8 @@ class _Answers:
                 gone.set()
             try:
                 request = decode(kind, data)
-                return encode(answer(request, gone) if waits else answer(request))
+                told = (gone,) if waits else (context.peer(),) if owns else ()
+                return encode(answer(request, *told))
             except MalformedMessage:
                 text = f"the bytes are no {kind.__name__}"
                 context.abort(codes.INVALID_ARGUMENT, text)
@@ -264,14 +278,16 @@ class _Answers:
         self._captures.terminate(request.session_id)
         return TerminateResponse()
 
-    def _start_continuous(self, request: ProfileRequest) -> ContinuousProfilingResponse:
-        self._captures.start_continuous(request)
+    def _start_continuous(
+        self, request: ProfileRequest, peer: str
+    ) -> ContinuousProfilingResponse:
+        self._captures.start_continuous(request, peer)
         return ContinuousProfilingResponse()
 
     def _stop_continuous(
-        self, _request: StopContinuousProfilingRequest
+        self, request: StopContinuousProfilingRequest, peer: str
     ) -> StopContinuousProfilingResponse:
-        self._captures.stop_continuous()
+        self._captures.stop_continuous(request, peer)
         return StopContinuousProfilingResponse()
 
     def _new_session(

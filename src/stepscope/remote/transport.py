@@ -1,13 +1,27 @@
-"""gRPC as both ends use it: names of services, limits, and who may call."""
+"""gRPC as both ends use it: names of services, limits, threads, and who may call."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+import threading
+from concurrent import futures
+from typing import TYPE_CHECKING, Any, Final
 
 from stepscope.capture.grpc_import import ForkedSince, import_grpc
 from stepscope.errors import BadUsage
 
-__all__ = ["ANALYSIS", "METADATA_KEY", "SERVICE", "UNLIMITED", "bearer", "grpc_module"]
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = [
+    "ANALYSIS",
+    "METADATA_KEY",
+    "SERVICE",
+    "UNLIMITED",
+    "DaemonThreads",
+    "bearer",
+    "begin_as_ours",
+    "grpc_module",
+]
 
 SERVICE: Final = "tensorflow.ProfilerService"
 ANALYSIS: Final = "tensorflow.ProfileAnalysis"
@@ -18,6 +32,8 @@ UNLIMITED: Final = (
 )
 #: Where a call carries the token.
 METADATA_KEY: Final = "authorization"
+_OURS: Final = "stepscope-grpc"
+_GRPC: Final = "grpc"
 
 
 def bearer(token: str) -> str:
@@ -40,3 +56,44 @@ def grpc_module() -> Any:
             f"recording from outside needs gRPC, which cannot be imported ({error}); "
             "pip install grpcio"
         ) from error
+
+
+class DaemonThreads(futures.Executor):
+    """Runs each call in a daemon thread of its own.
+
+    The interpreter joins the threads of `ThreadPoolExecutor` when it ends: a client
+    that records for an hour would keep the program alive for as long. How many calls
+    run at once is the server's limit.
+    """
+
+    def submit(
+        self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any
+    ) -> futures.Future[Any]:
+        """Begin a call, and return its future."""
+        future: futures.Future[Any] = futures.Future()
+
+        def work() -> None:
+            if not future.set_running_or_notify_cancel():
+                return
+            try:
+                future.set_result(fn(*args, **kwargs))
+            except BaseException as error:  # noqa: BLE001 - whoever waits gets it
+                future.set_exception(error)
+
+        threading.Thread(target=work, name="stepscope-server", daemon=True).start()
+        return future
+
+
+def begin_as_ours(begin: Callable[[], object]) -> None:
+    """Begin what starts threads of gRPC, and give these a name of ours.
+
+    A recording tells its own threads from the program's by their names: one that waits
+    for calls is nobody whom a step waits for.
+    """
+    before = set(threading.enumerate())
+    begin()
+    for thread in set(threading.enumerate()) - before:
+        # The program may have started one of its own at the same moment.
+        runs = getattr(thread, "_target", None)
+        if getattr(runs, "__module__", "").partition(".")[0] == _GRPC:
+            thread.name = _OURS

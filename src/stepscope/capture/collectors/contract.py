@@ -10,7 +10,15 @@ if TYPE_CHECKING:
     from stepscope.capture.ground.spool import Fragment
     from stepscope.unavailable import Unavailable
 
-__all__ = ["Collected", "Collector", "Halting", "Streaming", "TracesPython"]
+__all__ = [
+    "Collected",
+    "Collector",
+    "Dropping",
+    "Exiting",
+    "Halting",
+    "Streaming",
+    "TracesPython",
+]
 
 
 class Collected(NamedTuple):
@@ -71,6 +79,22 @@ class Halting(Protocol):
 
         Where it raises, what was recorded is lost, and `stop` is not called.
         """
+
+
+@runtime_checkable
+class Dropping(Protocol):
+    """A collector whose recording can be ended without the cost of reading it."""
+
+    def drop(self) -> None:
+        """End, and hand nothing over; called in place of `stop`, after `halt`."""
+
+
+@runtime_checkable
+class Exiting(Protocol):
+    """A collector whose recording takes long to end, and need not end at the exit."""
+
+    def exit(self) -> None:
+        """Leave it as it is: the process ends. Neither `halt` nor `stop` follows."""
 
 
 @runtime_checkable

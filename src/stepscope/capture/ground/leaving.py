@@ -53,6 +53,11 @@ class Leaving:
         """Whether SIGTERM is what ends the recording now."""
         return self._storing is not None
 
+    @property
+    def may_go_on(self) -> bool:
+        """Whether the program may outlive what ends the recording: its own SIGTERM."""
+        return self.by_signal and callable(self._before)
+
     def watch(self, *, end: Callable[[], object], forked: Callable[[], object]) -> None:
         """Call `end` before the process ends and `forked` in every forked child."""
         self._end, self._forked = end, forked

@@ -1,0 +1,254 @@
+"""A recording that goes on until its client ends it, or does not come back for it.
+
+Calls are unary, so nobody hears that a client has gone: it holds a lease, which each of
+its calls renews. What is recorded meanwhile has a limit too.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from stepscope.capture.ground.options import ProfilerOptions
+
+__all__ = [
+    "LEASE_S",
+    "MAX_GROWTH_BYTES",
+    "Client",
+    "Continuous",
+    "HeldByAnother",
+    "Recording",
+    "private_bytes",
+]
+
+#: A client that does not come back for so long has gone.
+LEASE_S: Final = 60.0
+#: What is recorded takes more memory than its message, which holds 2 GB.
+MAX_GROWTH_BYTES: Final = 4 * 2**30
+#: Between two checks of the lease and of the memory.
+_CHECK_S: Final = 0.25
+_BYTES_PER_KB: Final = 1024
+_PRIVATE: Final = re.compile(rb"^RssAnon:\s*(\d+) kB", re.MULTILINE)
+
+
+class Recording(Protocol):
+    """A recording of this process into memory.
+
+    Attributes:
+        options: What is recorded.
+    """
+
+    options: ProfilerOptions
+
+    def end(self) -> bytes:
+        """Return what was recorded."""
+
+    def drop(self) -> None:
+        """End, and hand nothing over."""
+
+    def is_full(self, max_growth_bytes: int) -> bool:
+        """Return whether the process has grown by so much since; the file says so."""
+
+
+class Client(NamedTuple):
+    """Who calls.
+
+    Attributes:
+        peer: Address and port of its connection, as gRPC writes them.
+        session: The session id that it names; empty where it names none.
+    """
+
+    peer: str
+    session: str = ""
+
+    @property
+    def host(self) -> str:
+        """The address without the port, which is another one for each connection."""
+        return self.peer.rpartition(":")[0]
+
+
+class HeldByAnother(Exception):
+    """The recording is another client's; the text says whose, and until when."""
+
+
+class _Held:
+    """A recording and the client that it belongs to."""
+
+    def __init__(self, recording: Recording, owner: Client, until_s: float) -> None:
+        self.recording = recording
+        self.owner = owner
+        self.until_s = until_s
+        self.was_full = False
+        self._content: bytes | None = None
+        self._ending = threading.Lock()
+
+    def content(self) -> bytes:
+        """End the recording, once, and return what it holds."""
+        with self._ending:
+            if self._content is None:
+                self._content = self.recording.end()
+            return self._content
+
+    def belongs_to(self, client: Client) -> bool:
+        """Return whether a client may take or end it.
+
+        Who began it with a session id has to be named by it. Clients of XProf connect
+        anew for each call, and name none: they are known by their address.
+        """
+        if self.owner.session:
+            return client.session == self.owner.session
+        return client.host == self.owner.host
+
+
+class Continuous:
+    """The one recording of this process that goes on.
+
+    Args:
+        begin: Begins a recording.
+        lease_s: A client that does not call for so long has gone.
+        max_growth_bytes: When the process has grown by so much, a recording ends, and
+            is kept for its client until the end of the lease.
+        clock: Seconds of a clock that is never set.
+    """
+
+    def __init__(
+        self,
+        begin: Callable[[ProfilerOptions], Recording],
+        *,
+        lease_s: float = LEASE_S,
+        max_growth_bytes: int = MAX_GROWTH_BYTES,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._begin = begin
+        self._lease_s = lease_s
+        self._max_growth_bytes = max_growth_bytes
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._held: _Held | None = None
+        #: Why the last one ended by itself.
+        self.why_ended = ""
+
+    @property
+    def records(self) -> bool:
+        """Whether there is a recording, under way or kept for its client."""
+        return self._held is not None
+
+    def start(self, options: ProfilerOptions, owner: Client) -> None:
+        """Begin to record for a client.
+
+        Raises:
+            HeldByAnother: There is a recording of this kind already.
+            Exception: What `begin` raises.
+        """
+        with self._lock:
+            if self._held is not None:
+                raise HeldByAnother(self._whose(self._held))
+        self._hold(self._begin(options), owner)
+        self.why_ended = ""
+
+    def snapshot(self, client: Client) -> bytes | None:
+        """Return what was recorded since the start or the last snapshot, and go on.
+
+        Where no recording can follow, what was recorded is returned all the same.
+        None means that nothing is recorded.
+
+        Raises:
+            HeldByAnother: It belongs to another client.
+        """
+        held = self._taken(client)
+        if held is None:
+            return None
+        content = held.content()
+        with suppress(Exception):
+            # It says the next time that nothing is recorded.
+            again = self._begin(held.recording.options)
+            self._hold(again, held.owner._replace(peer=client.peer))
+        return content
+
+    def stop(self, client: Client) -> None:
+        """End it, and drop what was recorded.
+
+        Raises:
+            HeldByAnother: It belongs to another client.
+        """
+        held = self._taken(client)
+        if held is not None:
+            held.recording.drop()
+
+    def renew(self, peer: str) -> None:
+        """Let the lease begin anew where its client calls, over the same connection."""
+        with self._lock:
+            if self._held is not None and self._held.owner.peer == peer:
+                self._held.until_s = self._clock() + self._lease_s
+
+    def end(self) -> None:
+        """End it, whoever it belongs to."""
+        with self._lock:
+            held, self._held = self._held, None
+        if held is not None:
+            held.recording.drop()
+
+    def check(self) -> None:
+        """End what is full, and drop what nobody came back for."""
+        with self._lock:
+            held = self._held
+            if held is None:
+                return
+            is_over = self._clock() >= held.until_s
+            if is_over:
+                self._held = None
+                self.why_ended = (
+                    f"the recording of {held.owner.host} ended: its client did not "
+                    f"come back within {self._lease_s:g} s"
+                )
+        if is_over:
+            held.recording.drop()
+        elif not held.was_full and held.recording.is_full(self._max_growth_bytes):
+            held.was_full = True
+            held.content()
+
+    def _hold(self, recording: Recording, owner: Client) -> None:
+        held = _Held(recording, owner, self._clock() + self._lease_s)
+        with self._lock:
+            self._held = held
+        threading.Thread(
+            target=self._watch, args=(held,), name="stepscope-lease", daemon=True
+        ).start()
+
+    def _watch(self, held: _Held) -> None:
+        # An event that nobody sets, since a program may replace `time.sleep`.
+        nobody = threading.Event()
+        while self._held is held:
+            nobody.wait(min(_CHECK_S, self._lease_s))
+            if self._held is held:
+                self.check()
+
+    def _taken(self, client: Client) -> _Held | None:
+        with self._lock:
+            if self._held is not None and not self._held.belongs_to(client):
+                raise HeldByAnother(self._whose(self._held))
+            held, self._held = self._held, None
+        return held
+
+    def _whose(self, held: _Held) -> str:
+        left_s = max(held.until_s - self._clock(), 0.0)
+        return (
+            f"a client at {held.owner.host} records this program continuously; its "
+            f"lease ends in {left_s:.0f} s unless it takes a snapshot until then."
+        )
+
+
+def private_bytes() -> int:
+    """Return the memory that is this process's alone; 0 where the system says none."""
+    try:
+        match = _PRIVATE.search(Path("/proc/self/status").read_bytes())
+    except OSError:
+        return 0
+    return int(match[1]) * _BYTES_PER_KB if match else 0

@@ -1,0 +1,191 @@
+"""Hosts that answer nonsense: each one's outcome is its own."""
+
+from __future__ import annotations
+
+import time
+from concurrent import futures
+from typing import TYPE_CHECKING, Any
+
+import grpc
+import pytest
+
+import stepscope as ss
+from stepscope.remote import calling, client, server
+from stepscope.remote.messages import (
+    MAX_FIELDS,
+    MalformedMessage,
+    MonitorResponse,
+    ProfileResponse,
+    ProfileToolData,
+    decode,
+    encode,
+)
+from stepscope.remote.transport import SERVICE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    Answer = Callable[[bytes, Any], bytes]
+    Hosts = Callable[[dict[str, Answer]], str]
+
+#: The smallest profile: one plane with a name.
+PROFILE = encode(ProfileResponse(xspace=b"\x0a\x07\x12\x05/host"))
+
+
+def always(answer: bytes) -> Answer:
+    return lambda _data, _context: answer
+
+
+def told(text: str) -> Answer:
+    return always(encode(MonitorResponse(data=text)))
+
+
+def raises(_data: bytes, _context: Any) -> bytes:
+    raise ValueError("\x1b[31ma defect of the server\n")
+
+
+def aborts(_data: bytes, context: Any) -> bytes:
+    context.abort(grpc.StatusCode.DATA_LOSS, "lost\nall")
+    raise AssertionError
+
+
+GREETINGS: dict[str, Answer] = {
+    "no message": always(b"\xff\xff"),
+    "a number for a text": always(b"\x08\x05"),
+    "nothing": always(b""),
+    "40 digits": told("1" * 40),
+    "more digits than Python reads": told("1" * 5000),
+    "digits of another script": told("٣" * 19),
+    "a negative time": told("-5"),
+    "a time without end": told("9" * 2**20),
+    "no text": always(b"\x0a\x03\xff\xfe\xff"),
+    "raises": raises,
+    "aborts": aborts,
+}
+RECORDINGS: dict[str, Answer] = {
+    "no message": always(b"\xff\xff"),
+    "a number for the profile": always(b"\x40\x05"),
+    "a number for a file": always(b"\x30\x05"),
+    "a number for a file's name": always(b"\x32\x02\x08\x05"),
+    "a profile that is none": always(encode(ProfileResponse(xspace=b"\x0a\xffx"))),
+    "files without end": always(b"\x32\x00" * (MAX_FIELDS + 1)),
+    "planes without end": always(
+        encode(ProfileResponse(xspace=b"\x0a\x00" * (10**6 + 1)))
+    ),
+    "no profile among the files": always(
+        encode(ProfileResponse(tool_data=(ProfileToolData(name="a", data=b"b"),)))
+    ),
+    "raises": raises,
+    "aborts": aborts,
+}
+
+
+@pytest.fixture
+def hosts() -> Iterator[Hosts]:
+    """Start a server that answers each method in its own way; return its address."""
+    started = []
+
+    def start(answers: dict[str, Answer]) -> str:
+        made = grpc.server(futures.ThreadPoolExecutor(2))
+        methods = {
+            name: grpc.unary_unary_rpc_method_handler(answer)
+            for name, answer in answers.items()
+        }
+        handler = grpc.method_handlers_generic_handler(SERVICE, methods)
+        made.add_generic_rpc_handlers((handler,))
+        port = made.add_insecure_port("127.0.0.1:0")
+        made.start()
+        started.append(made)
+        return f"127.0.0.1:{port}"
+
+    yield start
+    for made in started:
+        made.stop(None).wait()
+
+
+def test_a_greeting_of_nonsense_costs_no_host_its_recording(
+    hosts: Hosts, ours: server.Server, tmp_path: Path
+) -> None:
+    """A clock of 40 digits ended the capture of all hosts with `KeyError: 0`."""
+    nonsense = [
+        hosts({"Monitor": answer, "Profile": always(PROFILE)})
+        for answer in GREETINGS.values()
+    ]
+    outcome = client.trace([*nonsense, ours.address], tmp_path, 20)
+    assert outcome.problems() == ""
+    *unknown, own = outcome.all
+    assert [one.clock_offset_ns for one in unknown] == [None] * len(GREETINGS)
+    assert own.clock_offset_ns is not None
+
+
+def test_a_recording_of_nonsense_is_that_hosts_own_outcome(
+    hosts: Hosts, ours: server.Server, tmp_path: Path
+) -> None:
+    nonsense = [hosts({"Profile": answer}) for answer in RECORDINGS.values()]
+    outcome = client.trace(
+        [*nonsense, ours.address],
+        tmp_path,
+        20,
+        num_tracing_attempts=1,
+        allow_partial=True,
+    )
+    *failed, own = outcome.all
+    said = dict(zip(RECORDINGS, failed, strict=True))
+    assert own.state == "ok"
+    assert {name: one.state for name, one in said.items()} == {
+        name: "empty" if name == "no profile among the files" else "error"
+        for name in RECORDINGS
+    }
+    assert all(one.text for one in failed)
+
+
+def test_a_defect_of_ours_at_one_host_is_that_hosts_own_outcome(
+    hosts: Hosts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checked = calling._check
+
+    def check(content: bytes) -> None:
+        if content.endswith(b"bad"):
+            raise ZeroDivisionError("of the test")
+        checked(content)
+
+    monkeypatch.setattr(calling, "_check", check)
+    bad = hosts({"Profile": always(encode(ProfileResponse(xspace=b"bad")))})
+    good = hosts({"Profile": always(PROFILE)})
+    outcome = client.trace([bad, good], tmp_path, 20, allow_partial=True)
+    assert [one.state for one in outcome.all] == ["error", "ok"]
+    said = "it could not be recorded (ZeroDivisionError: of the test)."
+    assert outcome.all[0].text == said
+
+
+def test_a_host_that_answers_greetings_late_does_not_hold_up_the_others_for_long(
+    hosts: Hosts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twenty greetings of almost five seconds each were waited for."""
+    monkeypatch.setattr(calling, "_GREETING_S", 0.5)
+    greeted: list[int] = []
+
+    def late(data: bytes, context: Any) -> bytes:
+        greeted.append(1)
+        time.sleep(0.3)
+        return told(str(time.time_ns()))(data, context)
+
+    slow = hosts({"Monitor": late, "Profile": always(PROFILE)})
+    good = hosts({"Profile": always(PROFILE)})
+    assert client.trace([slow, good], tmp_path, 20).problems() == ""
+    assert len(greeted) <= 2
+
+
+def test_clocks_that_are_far_off_are_read_back(hosts: Hosts, tmp_path: Path) -> None:
+    for clock_ns in (0, 7_258_118_400 * 10**9):
+        host = hosts({"Monitor": told(str(clock_ns)), "Profile": always(PROFILE)})
+        outcome = client.trace(host, tmp_path, 20)
+        assert outcome.all[0].clock_offset_ns is not None
+        assert ss.open(outcome.directory).hosts == (host.replace(":", "_"),)
+
+
+def test_a_request_with_fields_without_end_is_refused() -> None:
+    """The time that half a million of them took grew with their square."""
+    with pytest.raises(MalformedMessage):
+        decode(ProfileResponse, b"\x32\x00" * (MAX_FIELDS + 1))
