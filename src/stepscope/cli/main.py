@@ -15,6 +15,7 @@ import click
 
 from stepscope import __version__
 from stepscope.errors import BadUsage, StepscopeError
+from stepscope.patterns import printable_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -213,7 +214,7 @@ def _with_help(error: click.ClickException) -> str:
 
 
 def _one_line(text: str) -> str:
-    return " ".join(text.split())
+    return printable_text(" ".join(text.split()))
 
 
 def _defect(error: Exception) -> None:
