@@ -50,7 +50,7 @@ def test_no_damaged_file_raises_anything_but_one_line(
     )
     assert found.cases > cases / 10
     # Neither all nor none can be read, or the cases prove nothing.
-    assert found.cases * 0.2 < found.readable < found.cases * 0.95
+    assert 0 < found.readable < found.cases
 
 
 def test_undamaged_traces_of_pytorch_are_read(fuzz: ModuleType, tmp_path: Path) -> None:
