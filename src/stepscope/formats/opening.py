@@ -33,6 +33,7 @@ from stepscope.rundir import (
 )
 from stepscope.trace.quality import QualityNote
 from stepscope.unavailable import Unavailable
+from stepscope.xspace.reading.input_file import existing_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -69,7 +70,7 @@ def read(path: str | os.PathLike[str]) -> TraceData:
             wrong and the way out.
     """
     remote = _remote(path)
-    run = run_of_file(_existing(path)) if remote is None else _newest_of(remote)
+    run = run_of_file(existing_path(path)) if remote is None else _newest_of(remote)
     return _read(run.hosts[0])
 
 
@@ -209,16 +210,6 @@ def _open(runs: Sequence[Run]) -> tuple[str, dict[str, TraceData]]:
     }
 
 
-def _existing(path: str | os.PathLike[str]) -> Path:
-    text = os.fspath(path)
-    found = Path(text)
-    if found.exists():
-        return found
-    raise BadInput.at(
-        text, "does not exist", "Give a log directory, a run directory or a trace file."
-    )
-
-
 def _remote(path: str | os.PathLike[str]) -> RemoteDirectory | None:
     """Return the directory of a path that is a URL and not a file of this machine."""
     text = os.fspath(path)
@@ -248,7 +239,7 @@ def _resolve(given: str | os.PathLike[str]) -> Run:
     remote = _remote(given)
     if remote is not None:
         return _newest_of(remote)
-    path = _existing(given)
+    path = existing_path(given)
     found = find(path)
     if found.runs:
         return found.runs[0] if path.is_dir() else _named(found.runs[0])
@@ -306,9 +297,7 @@ def _hosts_of_workers(files: tuple[Path, ...]) -> tuple[HostFiles, ...]:
     """
     try:
         stamps = [(it.stat().st_size, it.stat().st_mtime_ns) for it in files]
-        # A pipe would keep its reader for ever.
-        if all(file.is_file() for file in files):
-            return _hosts_of_versions(files, tuple(stamps))
+        return _hosts_of_versions(files, tuple(stamps))
     except (OSError, BadInput):
         pass
     return named_after_files(files)
