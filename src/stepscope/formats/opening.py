@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from stepscope.formats.remote import RemoteDirectory
     from stepscope.trace.model import TraceData
 
-__all__ = ["find", "loose_run", "open_hosts", "open_run", "read"]
+__all__ = ["find", "loose_run", "newest_run", "open_hosts", "open_run", "read"]
 
 #: Bytes below which threads would only wait for each other: one file after the other
 #: is read in less time, and in the memory that the first one needed.
@@ -90,7 +90,7 @@ def open_hosts(
         BadInput: No host can be read; the message names the path, what is wrong and
             the way out.
     """
-    return _open([_resolve(path) for path in paths])
+    return _open([newest_run(path) for path in paths])
 
 
 def open_run(run: Run) -> tuple[str, dict[str, TraceData]]:
@@ -235,7 +235,13 @@ def _newest_of(remote: RemoteDirectory) -> Run:
     return found
 
 
-def _resolve(given: str | os.PathLike[str]) -> Run:
+def newest_run(given: str | os.PathLike[str]) -> Run:
+    """Return the run that one path names, of a log directory the newest.
+
+    Raises:
+        BadInput: There is none; the message names the path, what was found there and
+            the way out.
+    """
     remote = _remote(given)
     if remote is not None:
         return _newest_of(remote)
