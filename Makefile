@@ -89,9 +89,9 @@ gpu-check: $(VENV)/.ready-test ## on a machine with a GPU: record, and compare w
 kill-loop: $(VENV)/.ready-test ## kill a recording program some hundred times (some minutes)
 	$(PY) tests/capture/kill_loop.py --kills 300
 
-fuzz: $(VENV)/.ready-test ## a million mutated inputs over the readers (some minutes)
+fuzz: $(VENV)/.ready-test ## a million mutated messages, 20,000 files for each other reader (an hour)
 	$(PY) tests/fuzz/fuzz_decoder.py --cases 1000000
-	$(PY) tests/fuzz/fuzz_kineto.py --seconds 600
+	$(PY) tests/fuzz/fuzz_readers.py
 	$(PYTEST) $(PATIENT) --thorough --hypothesis-profile thorough \
 		$$(grep -rl --include='test_*.py' '^@given' tests) -k "not framework"
 

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from stepscope.patterns import printable_text
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -35,7 +37,7 @@ class BadInput(StepscopeError):
     @classmethod
     def at(cls, path: object, what: str, way_out: str) -> BadInput:
         """Name the file, what was wrong with it, and what to do."""
-        return cls(f"{path}: {what}. {way_out}")
+        return cls(printable_text(f"{path}: {what}. {way_out}"))
 
 
 class Malformed(BadInput):
@@ -44,7 +46,7 @@ class Malformed(BadInput):
     @classmethod
     def at_offset(cls, path: object, offset: int, what: str, way_out: str) -> Malformed:
         """Name the file, the byte, what was wrong there, and what to do."""
-        return cls(f"{path}: {what} at byte {offset:,}. {way_out}")
+        return cls(printable_text(f"{path}: {what} at byte {offset:,}. {way_out}"))
 
 
 class UnknownFormat(BadInput):

@@ -49,10 +49,14 @@ class CudaVersions(NamedTuple):
     driver: int | None
 
 
-def version_told(function: Any) -> int | None:
-    """Return what one of NVIDIA's functions writes to where it is pointed."""
+def version_told(library: Any, name: str) -> int | None:
+    """Return what a function of NVIDIA's writes to where it is pointed.
+
+    None where it fails, and where the library has no such function.
+    """
     number = ctypes.c_int(0)
-    return None if function(ctypes.byref(number)) else number.value
+    function = getattr(library, name, None)
+    return None if function is None or function(ctypes.byref(number)) else number.value
 
 
 def cuda_versions() -> CudaVersions:
@@ -69,7 +73,7 @@ def _version(name: str, loaded: str) -> int | None:
     if found is None:
         return None
     try:
-        return version_told(getattr(ctypes.CDLL(found[0]), _TELLING[name]))
-    except (OSError, AttributeError):
+        return version_told(ctypes.CDLL(found[0]), _TELLING[name])
+    except OSError:
         # The file was replaced since it was loaded.
         return None

@@ -11,8 +11,15 @@ from typing import TYPE_CHECKING, Any, AnyStr, Final, Generic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from re import Match
 
-__all__ = ["NAMED_INPUT", "UNNAMED_NAMESPACE", "Pattern", "ascii_only"]
+__all__ = [
+    "NAMED_INPUT",
+    "UNNAMED_NAMESPACE",
+    "Pattern",
+    "ascii_only",
+    "printable_text",
+]
 
 #: Ranges that a program has named as fetching input.
 NAMED_INPUT: Final = (
@@ -74,6 +81,25 @@ class Pattern(Generic[AnyStr]):
 UNNAMED_NAMESPACE: Final = Pattern(
     r"\(anonymous namespace\)::|<unnamed>::|\{anonymous\}::|(?<!\w)unnamed>::"
 )
+
+
+#: Control characters, ends of lines, marks that turn the direction of what follows,
+#: and halves of a pair of characters.
+_COMMANDING: Final = Pattern(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+
+
+def printable_text(text: str) -> str:
+    r"""Return a text of others as one line that commands no terminal.
+
+    Characters that are not shown become escapes, such as `\x1b`.
+    """
+    return text if text.isprintable() else _COMMANDING.sub(_escaped, text)
+
+
+def _escaped(found: Match[str]) -> str:
+    return found[0].encode("unicode_escape").decode("ascii")
 
 
 def ascii_only(pattern: str) -> str:

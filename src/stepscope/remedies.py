@@ -84,9 +84,11 @@ class Remedy(msgspec.Struct, frozen=True, kw_only=True):
 #: reserves for administrators. Older drivers refuse activity tracing with the same
 #: error (docs/errors/no_device_activity.md).
 _DRIVER_OPTION: Final = "options nvidia NVreg_RestrictProfilingToAdminUsers=0"
-#: Runs a program as the same user, with one right more.
+#: Runs a program as the same user, with one right more. What the loader reads, sudo
+#: drops.
 _FOR_A_PROCESS: Final = (
-    'sudo -E env "PATH=$PATH" setpriv --inh-caps=+perfmon --ambient-caps=+perfmon '
+    'sudo -E env "PATH=$PATH" "LD_LIBRARY_PATH=$LD_LIBRARY_PATH" '
+    "setpriv --inh-caps=+perfmon --ambient-caps=+perfmon "
     "--reuid=$(id -u) --regid=$(id -g) --init-groups stepscope run -- python train.py"
 )
 #: The patch takes the place of a security context that the container has.

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LIMIT_BYTES",
+    "PROFILE_WANTED",
     "SPOOL_SUFFIX",
     "TRACE_SUFFIX",
     "HostFiles",
@@ -57,6 +58,8 @@ __all__ = [
 #: (docs/formats/README.md#limits-of-every-reader).
 LIMIT_BYTES: Final = 16 * 2**30
 
+#: The way out where a path leads to nothing that can be read.
+PROFILE_WANTED: Final = "Give a log directory, a run directory or a trace file."
 TRACE_SUFFIX: Final = ".xplane.pb"
 #: Ending of the name of a file that is still being recorded.
 SPOOL_SUFFIX: Final = ".xplane.pb.part"
@@ -331,7 +334,7 @@ def scan(logdir: Path) -> Scan:
         raise BadInput.at(
             logdir,
             f"cannot be looked into ({error.strerror})",
-            "Give a log directory, a run directory or a trace file.",
+            PROFILE_WANTED,
         ) from error
     if own:
         run = _run(logdir, logdir.absolute().name, own)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from stepscope.analysis.profile import ProfileWithTools
 from stepscope.formats.beside import read_kernels, with_kernels
-from stepscope.formats.opening import open_hosts, open_run
+from stepscope.formats.opening import newest_run, open_hosts, open_run
 from stepscope.formats.registry import printed_tables
 
 if TYPE_CHECKING:
@@ -14,7 +14,13 @@ if TYPE_CHECKING:
 
     from stepscope.rundir import Run
 
-__all__ = ["open_found", "open_profile", "printed_tables", "read_kernels"]
+__all__ = [
+    "newest_run",
+    "open_found",
+    "open_profile",
+    "printed_tables",
+    "read_kernels",
+]
 
 
 def open_profile(

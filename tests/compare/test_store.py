@@ -176,7 +176,7 @@ def test_a_file_of_another_version_says_so(tmp_path: Path) -> None:
 
 
 def test_a_directory_of_that_name_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="cannot be read"):
+    with pytest.raises(BadInput, match="is a directory, not a file"):
         read_promises(tmp_path)
 
 

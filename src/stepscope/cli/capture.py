@@ -13,10 +13,13 @@ import msgspec
 
 from stepscope.capture.ground.options import ProfilerOptions
 from stepscope.capture.launching.harmless import say
+from stepscope.cli.light_start import check_threads
 from stepscope.cli.progress import recording_bar
 from stepscope.errors import BadUsage
 from stepscope.remote import client, registry
 from stepscope.remote.addresses import addresses as parsed
+from stepscope.remote.transport import grpc_module
+from stepscope.xspace.reading.input_file import open_input
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,6 +67,8 @@ def answer(
     if attached and not addresses:
         # The token of a program is for nobody else.
         token = token or _their_token(attached)
+    # Without it nothing is recorded, whatever the addresses.
+    grpc_module()
     options = ProfilerOptions(delay_ms=delay_ms or None, **levels)
     if duration_ms is None:
         duration_ms = _USUAL_MS if steps is None else _LONGEST_MS
@@ -84,9 +89,7 @@ def answer(
                 # What the others recorded is told even where one failed.
                 allow_partial=True,
                 token=token,
-                root_certificate=None
-                if certificate is None
-                else Path(certificate).read_bytes(),
+                root_certificate=None if certificate is None else _content(certificate),
                 on_progress=None if table is None else table.add,
                 steps=steps,
             )
@@ -109,6 +112,11 @@ def answer(
         if not no_report:
             _report(outcome)
     return 0 if complete or allow_partial else _INCOMPLETE
+
+
+def _content(certificate: str) -> bytes:
+    with open_input(Path(certificate), way_out="Give a PEM file.") as file:
+        return file.read()
 
 
 class HostsTable:
@@ -173,6 +181,7 @@ def _json(outcome: Outcome) -> str:
 
 
 def _report(outcome: Outcome) -> None:
+    check_threads()
     from stepscope.cli import (  # noqa: PLC0415 - only when there is a report
         report as reporting,
     )

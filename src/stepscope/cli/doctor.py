@@ -20,6 +20,8 @@ from stepscope.capture.launching.launcher import launch
 from stepscope.capture.launching.notes import read_notes
 from stepscope.capture.launching.outcome import keep_the_best
 from stepscope.capture.launching.plan import RunPlan
+from stepscope.cli.light_start import check_threads
+from stepscope.cli.output import deliver
 from stepscope.doctor.checks import checks
 from stepscope.doctor.machine import Machine
 from stepscope.doctor.recording_cost import Trial, cost_checks
@@ -103,9 +105,15 @@ def _trial(note: Note, plan: RunPlan) -> Trial:
 def _print(found: Sequence[Check], *, form: str, err: bool) -> None:
     if form == "json":
         told = {"schema": _SCHEMA, "checks": found}
-        click.echo(msgspec.json.encode(told).decode(), err=err)
+        text = msgspec.json.encode(told).decode()
     elif found:
-        click.echo("\n".join(lines(found)), err=err)
+        text = "\n".join(lines(found))
+    else:
+        return
+    if err:
+        click.echo(text, err=True)
+    else:
+        deliver(f"{text}\n", None)
 
 
 def _servers() -> list[str]:
@@ -116,6 +124,7 @@ def _servers() -> list[str]:
 
 
 def _recording(path: str) -> tuple[Check, ...]:
+    check_threads()
     from stepscope.analysis.results.remedied import (  # noqa: PLC0415 - reads nothing otherwise
         remedied,
     )

@@ -2,7 +2,8 @@
 
 Threads for matrices and for small tables, masked arrays, the packages that are
 installed, searches for garbage, giving memory back before the end and at the end, and
-long waits of one thread for another.
+long waits of one thread for another. Threads that could not be had are found before
+polars misses them.
 """
 
 from __future__ import annotations
@@ -14,16 +15,20 @@ import importlib
 import os
 import sys
 import threading
-from contextlib import contextmanager
+import time
+from contextlib import contextmanager, suppress
 from itertools import chain
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
+from stepscope.cores import core_count
+from stepscope.errors import BadUsage
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-__all__ = ["end_lightly", "light_start"]
+__all__ = ["MORE_THREADS", "check_threads", "end_lightly", "light_start"]
 
 #: How many threads OpenBLAS starts when numpy is imported; each first waits busily for
 #: work. No command multiplies matrices.
@@ -51,6 +56,22 @@ _TURN_S: Final = 0.0005
 #: searches in an analysis of five million events, which find 230 objects in all.
 _SEARCHED_AFTER: Final = 100_000
 
+#: The way out where no thread can be started.
+MORE_THREADS: Final = (
+    "End other programs, or raise the limit (ulimit -u; --pids-limit of a container)"
+)
+#: A limit of threads from which on it is not tried whether there is room.
+_MANY_THREADS: Final = 1024
+#: Threads of polars beside those that compute: its allocator has one for each core, up
+#: to so many, and others clean up.
+_ALLOCATOR_THREADS: Final = 4
+_OTHER_THREADS: Final = 3
+#: The limit of the container, where it has one.
+_CONTAINER_LIMIT: Final = Path("/sys/fs/cgroup/pids.max")
+_THREADS: Final = Path("/proc/self/task")
+#: Threads that have ended are gone within so many seconds.
+_GONE_S: Final = 0.5
+
 #: Whether this process was started lightly.
 _started: Final = threading.Event()
 
@@ -71,12 +92,79 @@ def light_start(paths: Iterable[str] = ()) -> Iterator[None]:
     _keep_freed_memory()
     sys.setswitchinterval(_TURN_S)
     small = _are_small(paths)
+    check_threads(1 if small else None)
     _no_packages_yet()
     with _no_search_for_cycles(for_good=small):
         _with_one_thread(_BLAS_THREADS, _start_numpy)
         if small:
             _with_one_thread(_TABLE_THREADS, _start_polars)
         yield
+
+
+def check_threads(computing: int | None = None) -> None:
+    """Refuse to begin where polars could not start its threads.
+
+    It would print some ten thousand lines, and end with a traceback.
+
+    Args:
+        computing: How many threads compute, unless the user says it; one for each
+            core where None.
+
+    Raises:
+        BadUsage: The limit of threads is too low; the message has the way out.
+    """
+    if "polars" in sys.modules or _thread_limit() >= _MANY_THREADS:
+        return
+    told = os.environ.get(_TABLE_THREADS, "")
+    wanted = int(told) if told.isdecimal() else computing or core_count()
+    wanted += min(core_count(), _ALLOCATOR_THREADS) + _OTHER_THREADS
+    if not _can_start(wanted):
+        raise BadUsage(
+            f"{wanted} threads are needed, and this user or container may not have so "
+            f"many more. {MORE_THREADS}"
+        )
+
+
+def _thread_limit() -> float:
+    """Return how many threads the user or the container may have."""
+    limits = []
+    with suppress(ImportError, OSError, ValueError):
+        import resource  # noqa: PLC0415 - Windows has none
+
+        limits.append(resource.getrlimit(resource.RLIMIT_NPROC)[0])
+    with suppress(OSError, ValueError):
+        limits.append(int(_CONTAINER_LIMIT.read_text("ascii")))
+    # What is below 0 is no limit.
+    return min((limit for limit in limits if limit >= 0), default=float("inf"))
+
+
+def _can_start(count: int) -> bool:
+    """Return whether so many threads more can be started; none of them is left."""
+    over = threading.Event()
+    started: list[threading.Thread] = []
+    try:
+        for _ in range(count):
+            thread = threading.Thread(target=over.wait, daemon=True)
+            thread.start()
+            started.append(thread)
+    except RuntimeError:
+        return False
+    finally:
+        over.set()
+        for thread in started:
+            thread.join()
+        _wait_until_gone()
+    return True
+
+
+def _wait_until_gone() -> None:
+    """Wait for the system to count threads no more that have ended."""
+    until = time.monotonic() + _GONE_S
+    with suppress(OSError):
+        while len([*_THREADS.iterdir()]) > threading.active_count():
+            if time.monotonic() > until:
+                break
+            time.sleep(0.001)
 
 
 def end_lightly(status: object) -> None:

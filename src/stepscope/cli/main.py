@@ -14,7 +14,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 import click
 
 from stepscope import __version__
+from stepscope.cli.light_start import MORE_THREADS
+from stepscope.cli.output import drop_output, flush_output, refusal_sentence
 from stepscope.errors import BadUsage, StepscopeError
+from stepscope.patterns import printable_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,6 +28,8 @@ __all__ = ["COMMANDS", "Command", "Edge", "main"]
 _NO_ANSWER: Final = 2
 #: Exit status that shells report for an interrupted program.
 _INTERRUPTED: Final = 130
+#: What Python says where the system refuses a thread.
+_NO_THREAD: Final = "can't start new thread"
 _REPORT_DEFECTS: Final = (
     "this is a defect of stepscope. Set STEPSCOPE_DEBUG=1 for the traceback and "
     "report it with the file's kind and size"
@@ -125,10 +130,9 @@ class Edge(click.Group):
         """Run a command; a closed pipe on standard output is no error."""
         try:
             outcome: object = super().invoke(ctx)
-            sys.stdout.flush()
+            flush_output()
         except BrokenPipeError:
-            # The rest of the buffer cannot be written and must not raise at exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            drop_output()
             return 0
         return outcome
 
@@ -157,8 +161,18 @@ class Edge(click.Group):
         except click.ClickException as error:
             _complain(_one_line(_with_help(error)))
             sys.exit(_NO_ANSWER)
-        except (StepscopeError, OSError) as error:
+        except StepscopeError as error:
             _complain(_one_line(str(error)))
+            sys.exit(_NO_ANSWER)
+        except OSError as error:
+            _complain(_one_line(refusal_sentence(error)))
+            drop_output()
+            sys.exit(_NO_ANSWER)
+        except RuntimeError as error:
+            if _NO_THREAD not in str(error):
+                _defect(error)
+            else:
+                _complain(f"no more threads can be started. {MORE_THREADS}")
             sys.exit(_NO_ANSWER)
         except Exception as error:  # noqa: BLE001 - the edge: nothing escapes as a traceback
             _defect(error)
@@ -215,7 +229,7 @@ def _with_help(error: click.ClickException) -> str:
 
 
 def _one_line(text: str) -> str:
-    return " ".join(text.split())
+    return printable_text(" ".join(text.split()))
 
 
 def _defect(error: Exception) -> None:

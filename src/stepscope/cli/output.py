@@ -1,20 +1,104 @@
-"""Where answers go: a file that is not overwritten unasked, or standard output."""
+"""Where answers go: a file that is not overwritten unasked, or standard output.
+
+What the system refuses is one sentence: what was named, the reason, and the way out.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import io
 import os
 import sys
 import tempfile
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, Final, NoReturn
 
 from stepscope.errors import BadUsage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["check_free", "deliver", "opened_output"]
+__all__ = [
+    "check_free",
+    "deliver",
+    "drop_output",
+    "flush_output",
+    "opened_output",
+    "refusal_sentence",
+    "replace_closed_streams",
+]
+
+_STANDARD_OUTPUT: Final = "standard output"
+#: Number of an error → the way out.
+_WAYS_OUT: Final = {
+    errno.EACCES: "Check the permissions, or name another place",
+    errno.EAGAIN: "Raise the limit of processes and threads (ulimit -u)",
+    errno.EBADF: "Send it to a file or a pipe, or give -o FILE",
+    errno.EDQUOT: "Free space there, or name another place",
+    errno.EFBIG: "Raise the limit of file sizes (ulimit -f), or name another place",
+    errno.EMFILE: "Raise the limit of open files (ulimit -n)",
+    errno.ENAMETOOLONG: "Give a shorter name",
+    errno.ENOMEM: "Free memory, or raise its limit (ulimit -v)",
+    errno.ENOSPC: "Free space there, or name another place",
+    errno.EROFS: "Name another place",
+}
+
+
+def refusal_sentence(error: OSError) -> str:
+    """Return what the system refused, why, and the way out."""
+    reason = error.strerror or str(error)
+    way_out = _WAYS_OUT.get(error.errno or 0, "Check the path and its permissions")
+    if error.filename is None:
+        return f"the system refused what was needed ({reason}). {way_out}."
+    name = os.fsdecode(error.filename) if error.filename else "''"
+    return f"{name}: cannot be used ({reason}). {way_out}."
+
+
+class _ClosedOutput(io.StringIO):
+    """Stands in for standard output that was closed: it takes nothing."""
+
+    @property
+    def buffer(self) -> NoReturn:
+        """Refuse to be written to."""
+        raise OSError(errno.EBADF, "it is closed", _STANDARD_OUTPUT)
+
+    def write(self, text: str, /) -> int:
+        """Refuse a text."""
+        return len(text) and self.buffer
+
+
+def replace_closed_streams() -> None:
+    """Let a process whose standard output or error is closed say so, or be silent."""
+    if sys.stdout is None:
+        sys.stdout = _ClosedOutput()
+    if sys.stderr is None:
+        sys.stderr = io.StringIO()
+
+
+def drop_output() -> None:
+    """Forget what standard output did not take: Python would try again at its end."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def flush_output() -> None:
+    """Hand on what was written to standard output.
+
+    Raises:
+        OSError: It does not take it; the error names it.
+    """
+    with _names_file(_STANDARD_OUTPUT):
+        sys.stdout.flush()
+
+
+@contextlib.contextmanager
+def _names_file(name: str) -> Iterator[None]:
+    """Let what the system refuses inside of the block be about a name."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, name) from error
 
 
 def check_free(output: str | None, *, force: bool) -> None:
@@ -46,19 +130,28 @@ def deliver(answer: str | bytes, output: str | None) -> None:
         file.write(answer.encode() if isinstance(answer, str) else answer)
 
 
-@contextmanager
+@contextlib.contextmanager
 def opened_output(output: str | None) -> Iterator[BinaryIO]:
-    """Open a file for an answer in pieces; the file appears when it is complete."""
-    if output is None:
-        sys.stdout.flush()
-        yield sys.stdout.buffer
-        return
-    path = Path(output)
-    if _is_special(path):
-        with path.open("wb") as file:
-            yield file
-        return
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    """Open a file for an answer in pieces; the file appears when it is complete.
+
+    Raises:
+        OSError: It cannot be written; the error names it.
+    """
+    with _names_file(_STANDARD_OUTPUT if output is None else output):
+        if output is None:
+            sys.stdout.flush()
+            yield sys.stdout.buffer
+            sys.stdout.flush()
+        elif _is_special(Path(output)):
+            with Path(output).open("wb") as file:
+                yield file
+        else:
+            yield from _replaced(Path(output))
+
+
+def _replaced(path: Path) -> Iterator[BinaryIO]:
+    """Yield a new file that takes the place of a path once it is written whole."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".stepscope-")
     try:
         with os.fdopen(handle, "wb") as file:
             yield file

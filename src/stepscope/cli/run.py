@@ -18,6 +18,7 @@ from stepscope.capture.launching.launcher import launch, supervise
 from stepscope.capture.launching.notes import read_notes
 from stepscope.capture.launching.outcome import describe, keep_the_best
 from stepscope.capture.launching.plan import RunPlan
+from stepscope.cli.light_start import check_threads
 from stepscope.errors import BadUsage, StepscopeError
 from stepscope.rundir import new_run_name, run_directory, traces_in
 from stepscope.unavailable import Unavailable
@@ -133,11 +134,12 @@ def _is_empty(directory: Path) -> bool:
 
 def _report(directory: Path) -> None:
     """Print the report on standard error, apart from the program's own output."""
-    from stepscope.cli import (  # noqa: PLC0415 - only when there is a report
-        report as reporting,
-    )
-
     try:
+        check_threads()
+        from stepscope.cli import (  # noqa: PLC0415 - only when there is a report
+            report as reporting,
+        )
+
         if _is_empty(directory):
             say("the recording holds no event, so there is nothing to report")
             return

@@ -6,6 +6,8 @@ import shutil
 import sys
 from typing import TYPE_CHECKING, Final
 
+from stepscope.patterns import printable_text
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -58,5 +60,7 @@ def draw(lines: Iterable[Line]) -> None:
     console = Console(highlight=False, soft_wrap=True)
     for one in lines:
         console.print(
-            Text.assemble(*((piece.text, _STYLES[piece.role]) for piece in one))
+            Text.assemble(
+                *((printable_text(piece.text), _STYLES[piece.role]) for piece in one)
+            )
         )

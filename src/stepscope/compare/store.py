@@ -20,6 +20,7 @@ from stepscope.compare.timing import RunTimes
 from stepscope.compare.work import Counts, Work
 from stepscope.errors import BadInput
 from stepscope.unavailable import Unavailable
+from stepscope.xspace.reading.input_file import open_input
 
 if TYPE_CHECKING:
     from stepscope.compare.measured import Measured
@@ -122,14 +123,15 @@ def read_promises(path: Path) -> Kept:
             is wrong, and the way out.
     """
     try:
-        if path.stat().st_size > _LIMIT_BYTES:
-            raise BadInput.at(path, "is too large for a file of promises", _WAY_OUT)
-        data = path.read_bytes()
+        with open_input(path, way_out=_WAY_OUT) as file:
+            data = file.read(_LIMIT_BYTES + 1)
     except FileNotFoundError:
         return Kept()
     except OSError as error:
         what = f"the promises cannot be read ({error.strerror or error})"
         raise BadInput.at(path, what, _WAY_OUT) from error
+    if len(data) > _LIMIT_BYTES:
+        raise BadInput.at(path, "is too large for a file of promises", _WAY_OUT)
     try:
         version = msgspec.json.decode(data, type=_Version).schema
         if version != _SCHEMA:

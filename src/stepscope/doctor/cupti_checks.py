@@ -65,17 +65,9 @@ def _library(machine: Machine) -> Check:
         library = machine.load(str(best))
     except OSError as error:
         return _lacking(machine, f"{best} cannot be loaded: {error}.")
-    version = version_told(library.cuptiGetVersion)
-    if version == _NO_DRIVER:
-        return Check(
-            group=_CUPTI,
-            name="library",
-            state="fail",
-            fact=f"{best} finds no driver that it can use.",
-            remedy="Install a driver as new as this CUDA, or start the container with "
-            "the driver.",
-            commands=("nvidia-smi", "docker run --gpus all …"),
-        )
+    version = version_told(library, "cuptiGetVersion")
+    if version is None or version == _NO_DRIVER:
+        return _unusable(machine, best, version)
     if best not in _of_packages(machine) and not _is_on_path(machine, best):
         return mended_by(
             "cupti_missing",
@@ -90,10 +82,29 @@ def _library(machine: Machine) -> Check:
     return fact(_CUPTI, "library", f"{best}, API version {version}{more}.")
 
 
+def _unusable(machine: Machine, library: Path, version: int | None) -> Check:
+    """Return a check of a library that can be loaded, and not be used."""
+    if version is None:
+        what = (
+            f"{library} does not tell its version: it is damaged, or another library."
+        )
+        return _lacking(machine, what)
+    return Check(
+        group=_CUPTI,
+        name="library",
+        state="fail",
+        fact=f"{library} finds no driver that it can use.",
+        remedy="Install a driver as new as this CUDA, or start the container with the "
+        "driver.",
+        commands=("nvidia-smi", "docker run --gpus all …"),
+    )
+
+
 def _lacking(machine: Machine, text: str) -> Check:
     """Return a check of a library that cannot be used; a package brings another one."""
     wanted = cuda_major(machine)
-    package, folder = _PACKAGE, f"nvidia/cu{wanted}/lib"
+    # Without a version in its name, the package is of the newest CUDA.
+    package, folder = f"'{_PACKAGE}=={wanted}.*'", f"nvidia/cu{wanted}/lib"
     if wanted is not None and wanted < _WITHOUT_SUFFIX:
         package, folder = f"{_PACKAGE}-cu{wanted}", "nvidia/cuda_cupti/lib"
     site = machine.packages_at

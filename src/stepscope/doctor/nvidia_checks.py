@@ -68,7 +68,7 @@ def _driver(machine: Machine) -> Check:
             remedy="Install the driver's libraries, or start the container with them.",
             commands=("docker run --gpus all …",),
         )
-    number = version_told(library.cuDriverGetVersion)
+    number = version_told(library, "cuDriverGetVersion")
     if number is None:
         return fact(
             _NVIDIA, "CUDA driver", "It does not tell its version.", state="warn"

@@ -26,11 +26,12 @@ _KNOWN: Final = (
     ("gRPC", ("grpcio",)),
     ("TensorBoard", ("tensorboard",)),
 )
-#: Distributions that hold CUDA for a framework → CUDA's major version.
-_CUDA_OF: Final = {
-    **{f"nvidia-cuda-runtime-cu{major}": major for major in (11, 12, 13)},
-    **{f"jax-cuda{major}-plugin": major for major in (11, 12, 13)},
-}
+#: JAX's code for a CUDA, which says its version.
+_CUDA_OF_JAX: Final = re.compile(r"jax-cuda(\d+)-(?:plugin|pjrt)")
+#: Distributions that hold CUDA for any framework: until CUDA 12 with the version in
+#: their name, from 13 on it is their own.
+_CUDA: Final = re.compile(r"nvidia-cuda-(?:runtime|cupti)(?:-cu(\d\d))?")
+_OLDEST_CUDA: Final = 10
 #: JAX's code for GPUs and TPUs.
 _OF_JAX: Final = re.compile(r"jax-(?:cuda\d+|rocm\d+)-(?:plugin|pjrt)|libtpu")
 _NO_GPU_BUILDS: Final = {
@@ -133,13 +134,23 @@ def _parts(machine: Machine, name: str) -> list[str]:
 
 
 def cuda_major(machine: Machine) -> int | None:
-    """Return the CUDA version that the frameworks bring; None where none does."""
-    for name, major in _CUDA_OF.items():
-        if name in machine.packages:
-            return major
-    version = machine.packages.get("torch", "")
-    _, _, build = version.partition("+cu")
-    return int(build[:2]) if build[:2].isdigit() else None
+    """Return the CUDA version that the frameworks bring; None where none does.
+
+    A framework that says it is right. Of several packages of CUDA, as upgrades leave
+    them, the newest is in use.
+    """
+    _, _, build = machine.packages.get("torch", "").partition("+cu")
+    if build[:2].isdecimal():
+        return int(build[:2])
+    of_jax = [_CUDA_OF_JAX.fullmatch(name) for name in machine.packages]
+    of_any = [
+        found[1] or version.partition(".")[0]
+        for name, version in machine.packages.items()
+        if (found := _CUDA.fullmatch(name))
+    ]
+    told = [found[1] for found in of_jax if found] or of_any
+    majors = [int(it) for it in told if it.isdecimal()]
+    return max((it for it in majors if it >= _OLDEST_CUDA), default=None)
 
 
 def _without_gpu(name: str, version: str) -> str | None:

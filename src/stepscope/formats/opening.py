@@ -33,6 +33,7 @@ from stepscope.rundir import (
 )
 from stepscope.trace.quality import QualityNote
 from stepscope.unavailable import Unavailable
+from stepscope.xspace.reading.input_file import existing_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from stepscope.formats.remote import RemoteDirectory
     from stepscope.trace.model import TraceData
 
-__all__ = ["find", "loose_run", "open_hosts", "open_run", "read"]
+__all__ = ["find", "loose_run", "newest_run", "open_hosts", "open_run", "read"]
 
 #: Bytes below which threads would only wait for each other: one file after the other
 #: is read in less time, and in the memory that the first one needed.
@@ -69,7 +70,7 @@ def read(path: str | os.PathLike[str]) -> TraceData:
             wrong and the way out.
     """
     remote = _remote(path)
-    run = run_of_file(_existing(path)) if remote is None else _newest_of(remote)
+    run = run_of_file(existing_path(path)) if remote is None else _newest_of(remote)
     return _read(run.hosts[0])
 
 
@@ -89,7 +90,7 @@ def open_hosts(
         BadInput: No host can be read; the message names the path, what is wrong and
             the way out.
     """
-    return _open([_resolve(path) for path in paths])
+    return _open([newest_run(path) for path in paths])
 
 
 def open_run(run: Run) -> tuple[str, dict[str, TraceData]]:
@@ -212,16 +213,6 @@ def _open(runs: Sequence[Run]) -> tuple[str, dict[str, TraceData]]:
     }
 
 
-def _existing(path: str | os.PathLike[str]) -> Path:
-    text = os.fspath(path)
-    found = Path(text)
-    if found.exists():
-        return found
-    raise BadInput.at(
-        text, "does not exist", "Give a log directory, a run directory or a trace file."
-    )
-
-
 def _remote(path: str | os.PathLike[str]) -> RemoteDirectory | None:
     """Return the directory of a path that is a URL and not a file of this machine."""
     text = os.fspath(path)
@@ -247,11 +238,17 @@ def _newest_of(remote: RemoteDirectory) -> Run:
     return found
 
 
-def _resolve(given: str | os.PathLike[str]) -> Run:
+def newest_run(given: str | os.PathLike[str]) -> Run:
+    """Return the run that one path names, of a log directory the newest.
+
+    Raises:
+        BadInput: There is none; the message names the path, what was found there and
+            the way out.
+    """
     remote = _remote(given)
     if remote is not None:
         return _newest_of(remote)
-    path = _existing(given)
+    path = existing_path(given)
     found = find(path)
     if found.runs:
         return found.runs[0] if path.is_dir() else _named(found.runs[0])
@@ -309,9 +306,7 @@ def _hosts_of_workers(files: tuple[Path, ...]) -> tuple[HostFiles, ...]:
     """
     try:
         stamps = [(it.stat().st_size, it.stat().st_mtime_ns) for it in files]
-        # A pipe would keep its reader for ever.
-        if all(file.is_file() for file in files):
-            return _hosts_of_versions(files, tuple(stamps))
+        return _hosts_of_versions(files, tuple(stamps))
     except (OSError, BadInput):
         pass
     return named_after_files(files)

@@ -16,9 +16,12 @@ from typing import TYPE_CHECKING, Final
 from stepscope.errors import BadInput, UnknownFormat
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
+from stepscope.rundir import PROFILE_WANTED
+from stepscope.xspace.reading.input_file import open_input
 
 if TYPE_CHECKING:
     from pathlib import Path
+    from typing import BinaryIO
 
 __all__ = ["FOREIGN", "Foreign", "detect", "foreign", "head_of"]
 
@@ -149,24 +152,25 @@ def foreign(path: Path, found: str) -> UnknownFormat:
 def head_of(path: Path) -> bytes:
     """Return the first bytes of a file's content, unpacked where it is gzip."""
     try:
-        with path.open("rb") as file:
+        with open_input(path) as file:
             head = file.read(_HEAD_BYTES)
-        if not head.startswith(b"\x1f\x8b"):
-            return head
-        return _unpacked(path, head)
+            if not head.startswith(b"\x1f\x8b"):
+                return head
+            file.seek(0)
+            return _unpacked(file, head)
     except OSError as error:
         raise BadInput.at(
             path,
             f"cannot be opened ({error.strerror})",
-            "Give a log directory, a run directory or a trace file.",
+            PROFILE_WANTED,
         ) from error
 
 
-def _unpacked(path: Path, head: bytes) -> bytes:
+def _unpacked(packed: BinaryIO, head: bytes) -> bytes:
     import gzip  # noqa: PLC0415 - for packed files alone
 
     try:
-        with gzip.open(path) as file:
+        with gzip.open(packed) as file:
             return file.read(_HEAD_BYTES)
     except (gzip.BadGzipFile, EOFError, zlib.error):
         # Cut or damaged after the head: what can be unpacked shows the format.

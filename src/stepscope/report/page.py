@@ -10,7 +10,7 @@ import textwrap
 from typing import TYPE_CHECKING, Final, Literal
 
 from stepscope.frozen import Frozen
-from stepscope.patterns import UNNAMED_NAMESPACE, Pattern
+from stepscope.patterns import UNNAMED_NAMESPACE, Pattern, printable_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -64,7 +64,7 @@ def more(command: str) -> Line:
 def plain_text(lines: Iterable[Line]) -> str:
     """Return the page without roles; no line ends in blanks."""
     written = ("".join(piece.text for piece in one).rstrip() for one in lines)
-    return "\n".join(written) + "\n"
+    return "\n".join(map(printable_text, written)) + "\n"
 
 
 def bar(share: float, width: int) -> str:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
 from stepscope.trace.schema import NEVER, Column, TableSchema
 
-__all__ = ["ENVIRONMENT"]
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["ENVIRONMENT", "environment_frame"]
 
 _LEVEL = "not recorded by this producer"
 
@@ -116,3 +119,23 @@ ENVIRONMENT: Final = TableSchema(
         Column("end_ps", pl.Int64(), "ps", "no events", "End of the last event."),
     ),
 )
+
+
+#: What lies above every integer of a column's type.
+_ENDS: Final = {pl.Int32(): 2**31, pl.Int64(): 2**63}
+
+
+def environment_frame(given: Mapping[str, object]) -> pl.DataFrame:
+    """Return the one row of the table; what is not given is null.
+
+    An integer that its column has no room for is unknown, as damaged files have them.
+    """
+    dtypes = ENVIRONMENT.dtypes()
+    row = {
+        name: value
+        for name, value in given.items()
+        if not isinstance(value, int)
+        or isinstance(value, bool)
+        or -_ENDS[dtypes[name]] <= value < _ENDS[dtypes[name]]
+    }
+    return pl.DataFrame([{name: row.get(name) for name in dtypes}], schema=dtypes)

@@ -12,13 +12,12 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from stepscope import rundir
 from stepscope.errors import BadUsage
 from stepscope.report import to_json
 from stepscope.report.compose import compose
 from stepscope.report.outline import as_markdown
 from stepscope.report.outline.whole import report_outline
-from stepscope.session import open_found
+from stepscope.session import newest_run, open_found
 from stepscope.tracking import mlflow_run, wandb_run
 from stepscope.tracking.logged import Logged, finding_rows, numbers
 
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from stepscope.report.document import Document
+    from stepscope.rundir import Run
 
 __all__ = ["log_to"]
 
@@ -45,7 +45,8 @@ def log_to(
     Args:
         run: A run of Weights & Biases (`wandb.run`, what `wandb.init` returns) or of
             MLflow (`mlflow.active_run()`, what `mlflow.start_run` returns).
-        logdir: A log directory (its newest run), or the directory of a run.
+        logdir: What `ss.open` takes: a log directory (its newest run), the directory
+            of a run, or a file.
         step: The step of training that the numbers are logged at.
 
     Raises:
@@ -53,7 +54,7 @@ def log_to(
         BadInput: There is no profile that can be read.
     """
     log = _tracker(run)
-    found = _newest(Path(logdir))
+    found = newest_run(logdir)
     document = compose(open_found(found), _Silent())
     with tempfile.TemporaryDirectory(prefix="stepscope-report-") as folder:
         files = (*_traces(found), *_reports(document, Path(folder)))
@@ -73,17 +74,7 @@ def _tracker(run: object) -> Callable[..., None]:
     )
 
 
-def _newest(logdir: Path) -> rundir.Run:
-    runs = rundir.find_runs(logdir)
-    if not runs:
-        raise BadUsage(
-            f"{logdir} holds no profile; record one first, for example with "
-            "ss.Profile(logdir)."
-        )
-    return runs[0]
-
-
-def _traces(found: rundir.Run) -> Sequence[Path]:
+def _traces(found: Run) -> Sequence[Path]:
     return [path for host in found.hosts for path in host.paths]
 
 

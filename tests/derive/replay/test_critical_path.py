@@ -81,6 +81,15 @@ def test_a_step_that_waits_passes_through_what_it_waits_for(program: Programs) -
     assert work["dur_ps"].sum() / US == pytest.approx(370, abs=25)
 
 
+def test_a_step_of_one_piece_has_a_path_though_nothing_follows_another(
+    program: Programs,
+) -> None:
+    """A graph without edges was an IndexError."""
+    found = program([by_hand.step(0, 0, 1000)])
+    assert not len(found.graph.edges.kind)
+    assert path_of(found).share("owner")["percent"].to_list() == [100.0]
+
+
 def test_what_comes_next_is_what_is_left_of_the_path(program: Programs) -> None:
     found = program(by_hand.synchronising())
     accounted = found.profile.derived("vm", account)

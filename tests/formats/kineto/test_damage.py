@@ -214,6 +214,33 @@ ODD = {
 }
 
 
+#: What the lenient decoder reads and could not hand on: 129 bits, an exponent beyond
+#: those of decimals, more containers within one another than can be written.
+UNWRITABLE = {
+    "integer": str(2**128 + 1),
+    "exponent": "1e99999999999999999999",
+    **{f"{depth} lists": "[" * depth + "]" * depth for depth in range(880, 1000, 8)},
+    "objects": '{"a":' * 900 + "1" + "}" * 900,
+}
+
+
+@pytest.mark.parametrize("what", UNWRITABLE)
+def test_values_that_cannot_be_written_again_are_unknown(
+    what: str, trace_of_bytes: Build
+) -> None:
+    value = UNWRITABLE[what]
+    # What is no number lets the strict decoder refuse the event.
+    arguments = f'{{"NaN": NaN, "a": {value}, "Input Dims": {value}}}'
+    odd = json.dumps(complete("odd", 5, 2)).replace(
+        '"args": {}', f'"args": {arguments}'
+    )
+    assert value in odd
+    text = text_of([*TEXTS, odd]).replace('[{"id": 0}]', f'[{{"id": {value}}}, NaN]')
+    trace = trace_of_bytes(text.encode())
+    check_all(trace)
+    assert frame(trace, "events").height >= len(TEXTS)
+
+
 @pytest.mark.parametrize("what", ODD)
 def test_an_event_that_breaks_a_rule_of_json_is_read(
     what: str, trace_of_bytes: Build

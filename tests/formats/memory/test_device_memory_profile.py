@@ -71,6 +71,15 @@ def test_blocks_that_were_added_up_stay_so(tmp_path: Path) -> None:
     assert found == {"cuda:1": [(3, 100)], "of no named device": [(2, 28)]}
 
 
+def test_a_name_ends_where_a_name_of_c_does(tmp_path: Path) -> None:
+    path = tmp_path / "memory.prof"
+    on_device = b"\x12\x02\x03\x64" + sized(3, b"\x08\x05\x10\x07")
+    path.write_bytes(pprof(on_device, strings=("cuda:0\0rest",)))
+    result = stepscope.open(path).tool("memory_profile")
+    assert isinstance(result, MemoryProfileResult)
+    assert list(result.memories) == ["cuda:0"]
+
+
 def test_programs_whose_size_the_backend_does_not_say_are_left_out(
     tmp_path: Path,
 ) -> None:

@@ -25,7 +25,9 @@ PLAIN = st.recursive(
     | st.tuples(st.integers(0, 9), st.text(max_size=2)),
     lambda inner: (
         st.lists(inner, max_size=4)
-        | st.dictionaries(st.text(max_size=3) | st.integers(), inner, max_size=4)
+        | st.dictionaries(
+            st.text(max_size=3) | st.integers(1 - 2**63, 2**63 - 1), inner, max_size=4
+        )
     ),
     max_leaves=20,
 )
@@ -99,6 +101,8 @@ def test_an_instruction_that_plain_data_do_not_need_is_named(
         b"]" * 300_000,
         b")" + b"\x85" * 100_000,
         b"}]]s",
+        # Keys of 65 bits and more, of which any number share a place.
+        b"}\x8a\x10" + (2**61 - 1 << 64).to_bytes(16, "little") + b"Ns",
         b"j" + struct.pack("<I", 2**32 - 1),
         b"a",
         b"]N]a",
@@ -109,7 +113,7 @@ def test_an_instruction_that_plain_data_do_not_need_is_named(
         b"",
         b"\x80\x09N",
     ],
-    ids=range(16),
+    ids=range(17),
 )
 def test_a_bomb_and_nonsense_are_refused(content: bytes) -> None:
     with pytest.raises(RefusedPickle):

@@ -8,6 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner
+from tests.support.traces.snapshots import (
+    LIBRARY,
+    MIB,
+    SEGMENT_A,
+    segment,
+    snapshot,
+)
 
 import stepscope
 from stepscope.analysis.memory_profile import MemoryProfileResult
@@ -21,87 +28,6 @@ if TYPE_CHECKING:
 
     from stepscope.analysis.memory_profile.memory import Memory
     from stepscope.analysis.profile import ProfileWithTools
-
-MIB = 2**20
-BASE = 0x7F00_0000_0000
-SEGMENT_A, SEGMENT_B = BASE, BASE + 100 * MIB
-
-
-def frames(*lines: tuple[str, int, str]) -> list[dict[str, Any]]:
-    return [
-        {"filename": file, "line": line, "name": name} for file, line, name in lines
-    ]
-
-
-LIBRARY = "/venv/lib/python3.12/site-packages/torch/nn/modules/linear.py"
-WEIGHTS = frames(
-    ("??", 0, "torch::unwind"),
-    (LIBRARY, 110, "__init__"),
-    ("/home/me/train.py", 9, "new"),
-)
-FORWARD = frames((LIBRARY, 125, "forward"), ("/home/me/train.py", 21, "step"))
-
-
-def block(address: int, size: int, state: str = "active_allocated") -> dict[str, Any]:
-    return {
-        "address": address,
-        "size": size,
-        "requested_size": size,
-        "state": state,
-        "frames": WEIGHTS if state == "active_allocated" else [],
-    }
-
-
-def segment(address: int, size: int, *blocks: dict[str, Any]) -> dict[str, Any]:
-    return {"device": 0, "address": address, "total_size": size, "blocks": list(blocks)}
-
-
-def event(action: str, address: int, size: int, time_us: int | None) -> dict[str, Any]:
-    made = {"action": action, "addr": address, "size": size * MIB, "stream": 0}
-    made["frames"] = FORWARD if action == "alloc" else []
-    return made if time_us is None else {**made, "time_us": 1_700_000_000_000 + time_us}
-
-
-def snapshot(*, timed: bool = True) -> dict[str, Any]:
-    """Weights of 10 and 30 MiB are older than the events, which free the latter.
-
-    MiB by time, in us: 0: 40 in use of 60 reserved; 10: + 8 forward; 20: segment of
-    100; 30: + 64 forward = 112, the peak; 40: the older 30 are given back and wait for
-    a stream; 50: they are free; 60: the 64 are free.
-    """
-    events = [
-        event("alloc", SEGMENT_A + 40 * MIB, 8, 10),
-        event("segment_alloc", SEGMENT_B, 100, 20),
-        event("alloc", SEGMENT_B, 64, 30),
-        event("free_requested", SEGMENT_A + 10 * MIB, 30, 40),
-        event("alloc", SEGMENT_B + 64 * MIB, 1, 45),
-        event("free_completed", SEGMENT_A + 10 * MIB, 30, 50),
-        event("free_requested", SEGMENT_B, 64, 60),
-        event("free_completed", SEGMENT_B, 64, 60),
-    ]
-    if not timed:
-        for each in events:
-            del each["time_us"]
-    return {
-        "segments": [
-            segment(
-                SEGMENT_A,
-                60 * MIB,
-                block(SEGMENT_A, 10 * MIB),
-                block(SEGMENT_A + 10 * MIB, 30 * MIB, "inactive"),
-                block(SEGMENT_A + 40 * MIB, 8 * MIB),
-                block(SEGMENT_A + 48 * MIB, 12 * MIB, "inactive"),
-            ),
-            segment(
-                SEGMENT_B,
-                100 * MIB,
-                block(SEGMENT_B, 64 * MIB, "inactive"),
-                block(SEGMENT_B + 64 * MIB, MIB),
-                block(SEGMENT_B + 65 * MIB, 35 * MIB, "inactive"),
-            ),
-        ],
-        "device_traces": [events, []],
-    }
 
 
 def opened(path: Path, value: object) -> ProfileWithTools:
@@ -275,6 +201,41 @@ def test_a_file_cut_anywhere_is_one_clear_line(tmp_path: Path) -> None:
         with pytest.raises(BadInput) as caught:
             stepscope.open(path)
         assert "\n" not in str(caught.value)
+
+
+def test_events_months_apart_are_numbered(tmp_path: Path) -> None:
+    """Their picoseconds have no room in 64 bits: polars raised of i128."""
+    value = snapshot()
+    value["device_traces"][0][0]["time_us"] = 2**52
+    profile = opened(tmp_path / "a.pickle", value)
+    assert "no_clock" in kinds(profile)
+    assert mib(memory_of(profile), "heap_bytes")[-1] == 19
+
+
+def test_sums_beyond_64_bits_are_one_clear_line(tmp_path: Path) -> None:
+    value = snapshot()
+    value["device_traces"][0] = [
+        {"action": "alloc", "addr": place, "size": 2**50 - 1, "time_us": place}
+        for place in range(2**13 + 2)
+    ]
+    with pytest.raises(BadInput, match=r"64 bits .* Copy the whole file again"):
+        opened(tmp_path / "a.pickle", value)
+
+
+def test_a_name_that_is_no_text_is_unknown(tmp_path: Path) -> None:
+    """A list within lists was written out: too deep, or a billion items long."""
+    deep: list[Any] = []
+    for _ in range(30):
+        deep = [deep, deep]
+    value = snapshot()
+    stack = value["segments"][0]["blocks"][0]["frames"]
+    value["segments"][0]["blocks"][0]["frames"] = [
+        {**stack[-1], "filename": deep, "name": deep}
+    ]
+    lines = memory_of(opened(tmp_path / "a.pickle", value)).lines
+    held = dict(lines.select("source", "allocation_bytes").iter_rows())
+    # The older 10 MiB and the 30 that an event frees: nobody knows who asked for them.
+    assert held == {"/home/me/train.py:21 step": 73 * MIB, None: 40 * MIB}
 
 
 def test_impossible_numbers_are_left_out_and_counted(tmp_path: Path) -> None:

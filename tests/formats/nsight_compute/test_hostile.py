@@ -123,6 +123,32 @@ def test_a_lost_quote_takes_one_row_with_it(tmp_path: Path) -> None:
     assert found["launch"].to_list() == [1, 2]
 
 
+def test_a_header_that_lost_or_gained_a_quote_is_one_line(tmp_path: Path) -> None:
+    """Rows below it were read without a header, which was an IndexError."""
+    whole = long(timed(0), timed(1))
+    end = whole.index("\n")
+    quotes = [place for place in range(end) if whole[place] == '"']
+    for place in quotes:
+        for header in (
+            whole[:place] + whole[place + 1 :],
+            whole[:place] + '"' + whole[place:],
+        ):
+            said = one_line(write(tmp_path / "k.csv", header))
+            assert "header" in said or "no table" in said
+
+
+def test_rows_below_a_damaged_header_are_not_read_by_the_one_before(
+    tmp_path: Path,
+) -> None:
+    other = wide({TIME: "ns"}, [(launch(1, "relu"), ("7",))])
+    place = other.index('"Grid Size')
+    damaged = other[:place] + other[place + 1 :]
+    path = write(tmp_path / "k.csv", long(timed(0)) + damaged)
+    assert refused(path) == {"below a header that is cut within a cell": 2}
+    found = frame(read_checked(path), "kernel_metrics")
+    assert found["launch"].to_list() == [0]
+
+
 def test_lines_of_the_program_between_rows_are_counted_and_skipped(
     tmp_path: Path,
 ) -> None:

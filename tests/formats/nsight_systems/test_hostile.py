@@ -56,6 +56,14 @@ def files_of(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
+def test_work_of_no_known_process_is_read_without_a_warning(tmp_path: Path) -> None:
+    """Polars warned of a comparison with None on standard error."""
+    rows = [kernel("gemm", 0, 5, 1, globalPid=None)]
+    trace = read_file(write(tmp_path / "a.sqlite", {KERNEL: rows}))
+    check_all(trace)
+    assert frame(trace, "device_activity").height == 1
+
+
 @pytest.mark.parametrize("mode", ["delete", "wal"])
 def test_reading_leaves_the_file_alone_and_none_beside_it(
     tmp_path: Path, mode: str

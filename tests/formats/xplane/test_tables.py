@@ -138,6 +138,20 @@ def test_iterators_carry_their_ids_in_either_field(trace: Any) -> None:
     ]
 
 
+def test_the_name_of_an_allocator_ends_at_the_first_nul(trace: Any) -> None:
+    names = ("GPU_0_bfc\0rest", "\0", "cpu")
+    found = trace(
+        threads(
+            *(
+                event("MemoryAllocation", at, 0, bytes_allocated=1, allocator_name=name)
+                for at, name in enumerate(names)
+            )
+        )
+    )
+    named = found.table("allocations")["allocator"].to_list()
+    assert named == ["GPU_0_bfc", "unknown", "cpu"]
+
+
 def test_allocator_events_on_a_device_are_not_the_hosts(trace: Any) -> None:
     found = trace(
         plane(

@@ -5,10 +5,11 @@ from __future__ import annotations
 import gzip
 import json
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.support.traces.kineto import check_all, frame
+from tests.support.traces.kineto import check_all, frame, outcome
 
 from stepscope.errors import BadInput
 from stepscope.formats.opening import read
@@ -215,6 +216,22 @@ def test_a_cut_timeline_is_refused_in_a_line(tmp_path: Path) -> None:
     path.write_text(text[:-30])
     with pytest.raises(BadInput, match=r"broken or cut: .*\.xplane\.pb beside it"):
         read(path)
+
+
+def test_values_within_one_another_are_texts_or_refused_in_a_line(
+    tmp_path: Path,
+) -> None:
+    """Where the nesting was just not too deep to be read, it was to be written."""
+    whole = json.dumps({"traceEvents": [*NAMES, shown(HOST, 5, "a", 1, 2, b="@")]})
+    path = tmp_path / "vm.trace.json"
+    said = set()
+    for depth in (5, *range(800, 1100, 10)):
+        path.write_text(whole.replace('"@"', "[" * depth + "]" * depth))
+        said.add(outcome(partial(read, path)))
+    assert "" in said
+    assert len(said) == 2
+    assert "within one another too deeply" in max(said)
+    assert "\n" not in max(said)
 
 
 def test_a_device_of_which_nothing_was_recorded_is_listed(tmp_path: Path) -> None:

@@ -6,6 +6,8 @@ from typing import Any
 
 import click
 
+from stepscope.cli.commands.options import GIVEN_PATH
+
 __all__ = ["capture"]
 
 _DEFAULT_LOGDIR = "stepscope-logs"
@@ -57,7 +59,7 @@ _DEFAULT_LOGDIR = "stepscope-logs"
     default=_DEFAULT_LOGDIR,
     show_default=True,
     metavar="DIR",
-    type=click.Path(path_type=str),
+    type=GIVEN_PATH,
     help="Where the recording is written: a directory, or a URL (s3://…, gs://…).",
 )
 @click.option(

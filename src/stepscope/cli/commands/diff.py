@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from stepscope.cli.commands.options import force_option, output_option
+from stepscope.cli.commands.options import GIVEN_PATH, force_option, output_option
 from stepscope.cli.forms import REPORT_FORMS
 from stepscope.cli.light_start import light_start
 
@@ -12,8 +12,8 @@ __all__ = ["diff"]
 
 
 @click.command("diff")
-@click.argument("base", metavar="BASE", type=click.Path(path_type=str))
-@click.argument("new", metavar="NEW", type=click.Path(path_type=str))
+@click.argument("base", metavar="BASE", type=GIVEN_PATH)
+@click.argument("new", metavar="NEW", type=GIVEN_PATH)
 @click.option(
     "--same-work",
     is_flag=True,

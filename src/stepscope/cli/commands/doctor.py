@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from stepscope.cli.commands.options import GIVEN_PATH
 from stepscope.errors import BadUsage
 
 __all__ = ["doctor"]
@@ -29,14 +30,14 @@ class _WithProgram(click.Command):
     "path",
     metavar="[PATH | -- COMMAND…]",
     required=False,
-    type=click.Path(path_type=str),
+    type=GIVEN_PATH,
 )
 @click.option(
     "--logdir",
     default="stepscope-logs",
     show_default=True,
     metavar="DIR",
-    type=click.Path(path_type=str),
+    type=GIVEN_PATH,
     help="Where a recording would be written.",
 )
 @click.option(

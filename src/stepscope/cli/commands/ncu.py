@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from stepscope.cli.commands.options import force_option
+from stepscope.cli.commands.options import GIVEN_PATH, force_option
 
 __all__ = ["ncu"]
 
@@ -18,7 +18,7 @@ __all__ = ["ncu"]
 @click.option(
     "--beside",
     metavar="PATH",
-    type=click.Path(path_type=str),
+    type=GIVEN_PATH,
     help="A recording of the same program: report on it with what was measured.",
 )
 @click.option(
@@ -72,7 +72,7 @@ __all__ = ["ncu"]
     default="kernels",
     show_default=True,
     metavar="NAME",
-    type=click.Path(path_type=str),
+    type=GIVEN_PATH,
     help="Write NAME.ncu-rep and NAME.csv.",
 )
 @force_option

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from stepscope.cli.commands.options import force_option
+from stepscope.cli.commands.options import GIVEN_PATH, force_option
 
 __all__ = ["nsys"]
 
@@ -47,7 +47,7 @@ __all__ = ["nsys"]
     default="timeline",
     show_default=True,
     metavar="NAME",
-    type=click.Path(path_type=str),
+    type=GIVEN_PATH,
     help="Write NAME.nsys-rep and NAME.sqlite.",
 )
 @force_option

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from stepscope.cli.commands.options import (
+    GIVEN_PATH,
     force_option,
     kernels_option,
     output_option,
@@ -22,7 +23,7 @@ __all__ = ["report"]
     "--against",
     metavar="BASE",
     multiple=True,
-    type=click.Path(path_type=str),
+    type=GIVEN_PATH,
     help="Compare with the run BASE: what changed, and whether promised gains came.",
 )
 @click.option(

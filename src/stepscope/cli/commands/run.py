@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from stepscope.capture.ground.options import LEAST_WINDOW_S
+from stepscope.cli.commands.options import GIVEN_PATH
 
 __all__ = ["run"]
 
@@ -23,7 +24,7 @@ _STEPS = 10
     default=_DEFAULT_LOGDIR,
     show_default=True,
     metavar="DIR",
-    type=click.Path(path_type=str),
+    type=GIVEN_PATH,
     help="Where the recording is written.",
 )
 @click.option(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import click
 
-from stepscope.cli.commands.options import kernels_option
+from stepscope.cli.commands.options import GIVEN_PATH, kernels_option
+from stepscope.cli.light_start import check_threads
 
 __all__ = ["serve"]
 
 
 @click.command("serve")
-@click.argument("logdir", type=click.Path(path_type=str))
+@click.argument("logdir", type=GIVEN_PATH)
 @click.option(
     "--host",
     default="127.0.0.1",
@@ -62,6 +63,7 @@ def serve(
     LOGDIR is a log directory, a run directory, a trace file, or the URL of one of
     these (s3://…, gs://…).
     """
+    check_threads()
     from stepscope.cli import serve as serving  # noqa: PLC0415 - help stays light
 
     return serving.answer(

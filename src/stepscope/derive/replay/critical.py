@@ -150,9 +150,7 @@ def _rows(
     at = slice(None, None, -1)
     node, edge = pieces.node[at], pieces.edge[at]
     start, end = pieces.start_ps[at], pieces.end_ps[at]
-    reason = np.where(
-        edge >= 0, graph.edges.kind[np.maximum(edge, 0)], np.uint8(255)
-    ).astype(np.int64)
+    reason = _edge_kinds(graph, edge)
     track = graph.nodes.track[node]
     kept = end > start
     return pl.DataFrame(
@@ -168,6 +166,13 @@ def _rows(
         schema=PATH_ROWS,
         strict=False,
     )
+
+
+def _edge_kinds(graph: Graph, edge: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the kind of each edge; `NODE` of pieces that are none."""
+    kinds = np.full(len(edge), NODE, np.int64)
+    kinds[edge >= 0] = graph.edges.kind[edge[edge >= 0]]
+    return kinds
 
 
 class _Owners:
@@ -201,7 +206,7 @@ class _Owners:
         end: NDArray[np.int64],
     ) -> list[str]:
         """Return the owner of each piece: the one with most of it."""
-        nodes, edges = self._graph.nodes, self._graph.edges
+        nodes = self._graph.nodes
         found = np.full(len(node), "unexplained", object)
         device = (nodes.kind[node] == NodeKind.DEVICE) & (edge == -1)
         self._fill(found, device, start, end, self._of_work())
@@ -211,7 +216,7 @@ class _Owners:
             mine = host & (tracks == track)
             self._fill(found, mine, start, end, self._of_thread(track))
         lag = edge >= 0
-        kinds = edges.kind[np.maximum(edge, 0)]
+        kinds = _edge_kinds(self._graph, edge)
         found[lag & (kinds == EdgeKind.LAUNCH)] = "launch"
         streams = (kinds == EdgeKind.STREAM) | (kinds == EdgeKind.ACROSS)
         late = self._graph.kept[node]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from stepscope.formats.sniff import head_of
 from stepscope.patterns import Pattern
 from stepscope.rundir import HostFiles
+from stepscope.xspace.reading.input_file import open_input
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,7 +60,7 @@ def _name(path: Path) -> str:
 
 def _tail(path: Path) -> bytes:
     """Return the last bytes of a file; of a packed one they say nothing."""
-    with path.open("rb") as file:
+    with open_input(path) as file:
         size = file.seek(0, 2)
         file.seek(max(0, size - _TAIL_BYTES))
         return file.read()

@@ -25,6 +25,7 @@ _DEEPEST: Final = 64
 _MOST_WAITING: Final = 2**18
 #: Bytes of one integer: addresses and sizes have 9 at most.
 _WIDEST_INTEGER: Final = 16
+_KEY_END: Final = 2**63
 _NEWEST_PROTOCOL: Final = 5
 
 #: Opcodes that import or call something, or ask the reader for an object.
@@ -130,6 +131,11 @@ def plain_pickle(data: bytes) -> object:
     except KeyError:
         message = "it refers to a value that it does not hold"
         raise RefusedPickle(message, machine.at) from None
+
+
+def _is_key(key: object) -> bool:
+    # Of wider integers very many can share one place of a dictionary.
+    return isinstance(key, str) or (isinstance(key, int) and abs(key) < _KEY_END)
 
 
 class _Machine:
@@ -256,7 +262,7 @@ class _Machine:
 
     def _pairs(self, items: list[Any]) -> dict[str, Any]:
         keys = items[::2]
-        if len(items) % 2 or not all(isinstance(key, str | int) for key in keys):
+        if len(items) % 2 or not all(map(_is_key, keys)):
             raise self._refused("it has a key that is neither text nor a number")
         return dict(zip(keys, items[1::2], strict=True))
 

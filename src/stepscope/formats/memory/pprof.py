@@ -215,7 +215,7 @@ def _rows(profile: _Profile, stacks: Stacks) -> Iterator[dict[str, Any]]:
         if not count or not size:
             continue
         code = _PROGRAMS if labels.get("kind") == _EXECUTABLE else _NO_DEVICE
-        name = labels.get("device") or code
+        name = labels.get("device", "").partition("\0")[0] or code
         in_use[name] = in_use.get(name, 0) + size
         if len(in_use) > _MOST_DEVICES:
             raise MalformedMessage

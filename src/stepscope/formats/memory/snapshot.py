@@ -179,8 +179,8 @@ def _notes(values: SnapshotValues) -> Iterator[QualityNote]:
             kind="no_clock",
             severity="warning",
             scope="file",
-            message="Not every event has a time: an event's time is its number, in "
-            "microseconds.",
+            message="Not every event has a time, or some are months apart: an event's "
+            "time is its number, in microseconds.",
             remedy="Record with PyTorch 2.2 or later.",
         )
     if values.failed:

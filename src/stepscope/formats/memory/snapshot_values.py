@@ -24,8 +24,10 @@ _FAILED: Final = "oom"
 _MARKS: Final = frozenset({"snapshot", "workspace_snapshot", "user_defined"})
 _ADDRESSES: Final = 2**64
 _MOST_BYTES: Final = 2**50
-#: The last time since 1970 whose picoseconds can be counted from another one.
+#: The last time since 1970 that counts: 285 years.
 _LAST_US: Final = 2**53
+#: No history is as long, 97 days: its picoseconds have room in 63 bits.
+_LONGEST_US: Final = 2**43 - 1
 _MOST_DEVICES: Final = 1024
 
 
@@ -36,7 +38,8 @@ class SnapshotValues:
         events: Device → its events in order.
         segments: Device → its segments at the end.
         stacks: The call stacks that both refer to.
-        timed: Whether every event has a time; else its number takes the place.
+        timed: Whether every event has a time, and none is months away from the
+            others; else its number takes the place.
         failed: Number of allocations that failed.
         refused: What was left out → how often.
     """
@@ -122,9 +125,9 @@ class SnapshotValues:
             self._stack_of[key] = self.stacks.add(
                 [
                     Frame(
-                        str(found.get("filename", "??")),
+                        _text(found.get("filename")),
                         _number(found.get("line"), 2**31) or 0,
-                        str(found.get("name", "??")),
+                        _text(found.get("name")),
                     )
                     for found in map(_record, _items(given))
                 ]
@@ -143,6 +146,9 @@ def values_of(found: dict[Any, Any]) -> SnapshotValues:
     traces = _items(found.get("device_traces"))[:_MOST_DEVICES]
     for device, trace in enumerate(traces):
         values.add_events(device, trace)
+    times = [it.time_us for events in values.events.values() for it in events]
+    if times and max(times) - min(times) > _LONGEST_US:
+        values.timed = False
     if not values.timed:
         # A time and a number are no common axis.
         values.events = {
@@ -158,6 +164,10 @@ def _record(given: object) -> dict[Any, Any]:
 
 def _items(given: object) -> list[Any] | tuple[Any, ...]:
     return given if isinstance(given, list | tuple) else ()
+
+
+def _text(given: object) -> str:
+    return given if isinstance(given, str) else "??"
 
 
 def _number(given: object, end: int) -> int | None:

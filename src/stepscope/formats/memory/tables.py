@@ -9,9 +9,10 @@ import numpy as np
 import polars as pl
 
 from stepscope.errors import BadInput
+from stepscope.remedies import COPY_AGAIN
 from stepscope.rundir import shown_name
 from stepscope.trace.allocations import ALLOCATIONS
-from stepscope.trace.environment import ENVIRONMENT
+from stepscope.trace.environment import environment_frame
 from stepscope.trace.model import TraceData
 from stepscope.trace.quality import notes_frame
 from stepscope.trace.tables import BESIDE, TABLES
@@ -71,7 +72,12 @@ def memory_trace(
         "or its devices.",
         remedy=record,
     )
-    frame = pl.DataFrame(rows, schema=ALLOCATIONS.dtypes())
+    try:
+        frame = pl.DataFrame(rows, schema=ALLOCATIONS.dtypes())
+    except (OverflowError, pl.exceptions.ComputeError):
+        raise BadInput.at(
+            path, "counts more bytes than 64 bits can hold", COPY_AGAIN
+        ) from None
     given = {
         "file": shown_name(path),
         "format": what,
@@ -81,11 +87,10 @@ def memory_trace(
         "begin_ps": frame["start_ps"].min(),
         "end_ps": frame["start_ps"].max(),
     }
-    row = {name: given.get(name) for name in ENVIRONMENT.dtypes()}
     tables: dict[str, pl.DataFrame | Unavailable] = {
         **dict.fromkeys(TABLES.keys() - BESIDE.keys(), absent),
         "allocations": frame,
-        "environment": pl.DataFrame([row], schema=ENVIRONMENT.dtypes()),
+        "environment": environment_frame(given),
         "quality": notes_frame(tuple(notes)),
     }
     return TraceData(

@@ -36,6 +36,7 @@ _NO_PERMISSION: Final = "ERR_NVGPUCTRPERM"
 _MOST_LINES: Final = 64
 _LONGEST_SAID: Final = 300
 CUT: Final = "that are cut within a cell"
+_BELOW_NO_HEADER: Final = "below a header that is cut within a cell"
 _UNREADABLE: Final = "that are no row of a table"
 
 
@@ -85,15 +86,25 @@ def tables_of(content: bytes, name: str, *, damaged: bool = False) -> TableFile:
     refused: Counter[str] = Counter()
     rows_of: list[tuple[_Form, list[str]]] = []
     other: list[str] = []
+    header_is_whole = False
     for form, row in _logical_rows(_decoded(content).split("\n"), refused):
         if form is None:
             other.append(row)
         elif HEADER.match(row):
-            rows_of.append((form, [row]))
+            # What a header that lacks a quote calls its columns is not known.
+            header_is_whole = row.count('"') % 2 == 0
+            if header_is_whole:
+                rows_of.append((form, [row]))
+        elif not header_is_whole:
+            refused[_BELOW_NO_HEADER] += 1
         else:
             rows_of[-1][1].append(row)
     other = [line for line in other if line.strip()]
     said = tuple(dict.fromkeys(_said(other)))
+    if not rows_of and refused:
+        raise BadInput.at(
+            name, "its table of Nsight Compute has a damaged header", COPY_AGAIN
+        )
     if not rows_of:
         raise _no_table(name, said, other)
     tables = tuple(_table(form, rows, refused) for form, rows in rows_of)
@@ -146,7 +157,7 @@ def _logical_rows(
         elif form is None or not form.row.match(line):
             yield None, line
             continue
-        if line.count('"') % 2 == 0:
+        if header or line.count('"') % 2 == 0:
             yield form, line
             continue
         joined, end = line, at

@@ -6,7 +6,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-import polars as pl
 
 from stepscope.errors import BadInput
 from stepscope.formats.nsight_compute.columns import (
@@ -19,7 +18,7 @@ from stepscope.formats.nsight_compute.launches import collect
 from stepscope.formats.nsight_compute.report_file import import_report
 from stepscope.formats.nsight_compute.rows import open_tables
 from stepscope.rundir import shown_name
-from stepscope.trace.environment import ENVIRONMENT
+from stepscope.trace.environment import environment_frame
 from stepscope.trace.model import TraceData
 from stepscope.trace.tables import TABLES
 from stepscope.unavailable import Unavailable
@@ -27,6 +26,8 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    import polars as pl
 
     from stepscope.formats.nsight_compute.rows import TableFile
     from stepscope.rundir import HostFiles
@@ -117,5 +118,4 @@ def _environment(path: Path) -> pl.DataFrame:
         "file_bytes": path.stat().st_size,
         "grouped": False,
     }
-    row = {name: given.get(name) for name in ENVIRONMENT.dtypes()}
-    return pl.DataFrame([row], schema=ENVIRONMENT.dtypes())
+    return environment_frame(given)

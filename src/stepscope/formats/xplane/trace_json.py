@@ -16,6 +16,7 @@ import msgspec
 
 from stepscope.errors import BadInput
 from stepscope.formats.xplane.viewer_events import ViewerEvent, events_of_message
+from stepscope.remedies import COPY_AGAIN
 from stepscope.units import PS_PER_US
 from stepscope.xspace.reading.source import open_bytes
 from stepscope.xspace.wire import MalformedMessage
@@ -73,7 +74,12 @@ def message_of(source: HostFiles) -> bytes:
             "Give each file as a worker of its own.",
         )
     (path,) = source.paths
-    return _message(source.host, _events(source, path))
+    try:
+        return _message(source.host, _events(source, path))
+    except RecursionError:
+        raise BadInput.at(
+            path, "its values are within one another too deeply", COPY_AGAIN
+        ) from None
 
 
 def _events(source: HostFiles, path: Path) -> list[ViewerEvent]:

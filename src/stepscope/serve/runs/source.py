@@ -13,6 +13,7 @@ from stepscope.formats.file_systems import is_url
 from stepscope.formats.opening import find, loose_run
 from stepscope.formats.remote import RemoteDirectory
 from stepscope.rundir import LIMIT_BYTES, Run, shown_name
+from stepscope.xspace.reading.input_file import existing_path
 
 __all__ = ["Found", "LocalSource", "RemoteSource", "Source", "Stamp", "source_of"]
 
@@ -83,14 +84,8 @@ def source_of(logdir: str) -> Source:
     """
     if is_url(logdir) and not Path(logdir).exists():
         return RemoteSource(logdir)
-    path = Path(logdir)
-    if not path.exists():
-        raise BadInput.at(
-            logdir,
-            "does not exist",
-            "Give a log directory; it may still be empty.",
-        )
-    return LocalSource(path)
+    wanted = "Give a log directory; it may still be empty."
+    return LocalSource(existing_path(logdir, way_out=wanted))
 
 
 class LocalSource:

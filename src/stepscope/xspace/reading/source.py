@@ -12,6 +12,7 @@ import numpy as np
 from stepscope.errors import BadInput
 from stepscope.rundir import LIMIT_BYTES
 from stepscope.xspace.reading.columns import Damage
+from stepscope.xspace.reading.input_file import open_input
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,7 +52,7 @@ def open_bytes(
         BadInput: The file is empty, cannot be read, or unpacks to more than the limit.
     """
     try:
-        with path.open("rb") as file:
+        with open_input(path) as file:
             head = file.read(2)
             if not head:
                 raise BadInput.at(
@@ -63,10 +64,12 @@ def open_bytes(
             if not mapped:
                 return _copied(_whole(file), path, limit_bytes)
             mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    except OSError as error:
+    except (OSError, ValueError) as error:
+        # A file that was emptied meanwhile cannot be mapped, which is a ValueError.
+        reason = error.strerror if isinstance(error, OSError) else None
         raise BadInput.at(
             path,
-            f"cannot be read ({error.strerror or error})",
+            f"cannot be read ({reason or error})",
             "Check the path and its permissions.",
         ) from error
     if head == _GZIP:

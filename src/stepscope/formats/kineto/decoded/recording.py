@@ -13,7 +13,7 @@ from stepscope.formats.kineto.decoded.ops import link_ops, number_texts
 from stepscope.formats.kineto.decoded.timeline import build_timeline
 from stepscope.formats.kineto.decoded.tracks import place_events
 from stepscope.formats.kineto.decoded.types import number_types
-from stepscope.formats.kineto.json.lenient import LENIENT_ERRORS, json_value
+from stepscope.formats.kineto.json.lenient import LENIENT_ERRORS, encoded, json_value
 from stepscope.formats.kineto.json.messages import (
     DeviceProperties,
     DistributedInfo,
@@ -99,13 +99,14 @@ class Recording:
     @cached_property
     def device_properties(self) -> list[DeviceProperties]:
         """The devices that the file lists; impossible numbers of theirs are unknown."""
-        given = self.field("deviceProperties")
-        if not isinstance(given, list):
-            return []
-        encoder = msgspec.json.Encoder(decimal_format="number")
-        found = [
-            _possible(read_one(encoder.encode(it), DeviceProperties)) for it in given
-        ]
+        given = self.document.fields.get("deviceProperties", b"[]")
+        try:
+            listed = msgspec.json.decode(given, type=list[msgspec.Raw])
+        except LENIENT_ERRORS:
+            value = json_value(given)
+            items = value if isinstance(value, list) else []
+            listed = [msgspec.Raw(encoded(it)) for it in items]
+        found = [_possible(read_one(it, DeviceProperties)) for it in listed]
         return [it for it in found if it.id is not None]
 
     @cached_property

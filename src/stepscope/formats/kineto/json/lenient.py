@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
 import msgspec
@@ -25,6 +25,9 @@ LENIENT_ERRORS: Final = (
 )
 #: And what the lenient one does.
 _ERRORS: Final = (ValueError, RecursionError)
+#: Containers within one another; recorded arguments have three. Deeper ones could be
+#: read, and not be written again.
+_DEEPEST: Final = 64
 
 _EXTRA_COMMA: Final = re.compile(r",(?=\s*[}\]])")
 
@@ -33,9 +36,19 @@ def _no_number(_: str) -> None:
     """Read `NaN` and the infinities as unknown."""
 
 
+def _decimal(text: str) -> Decimal | None:
+    """Read a number with all its digits; one whose exponent is absurd as unknown."""
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        return None
+
+
 # Decimals keep every digit; control characters inside texts are let through.
 _DECODER: Final = json.JSONDecoder(
-    parse_float=Decimal, parse_constant=_no_number, strict=False
+    parse_float=_decimal,
+    parse_constant=_no_number,
+    strict=False,
 )
 _ENCODER: Final = msgspec.json.Encoder(decimal_format="number")
 
@@ -57,10 +70,25 @@ def json_value(data: bytes) -> Any:
     text = data.decode("utf-8", "replace")
     for candidate in (text, _EXTRA_COMMA.sub("", text)):
         try:
-            return _without_surrogates(_DECODER.decode(candidate), candidate)
+            value = _DECODER.decode(candidate)
         except _ERRORS:
             continue
+        return None if _is_too_deep(value) else _without_surrogates(value, candidate)
     return None
+
+
+def _is_too_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(_DEEPEST + 1):
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, list | dict)
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+        if not level:
+            return False
+    return True
 
 
 def _without_surrogates(value: Any, source: str) -> Any:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, get_type_hints
 import msgspec
 from msgspec import Raw, field
 
-from stepscope.formats.kineto.json.lenient import LENIENT_ERRORS, json_value
+from stepscope.formats.kineto.json.lenient import LENIENT_ERRORS, encoded, json_value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -228,7 +228,7 @@ def read_one(raw: Raw | bytes, shape: type[_Args]) -> _Args:
     for known in msgspec.structs.fields(shape):
         given = value.get(known.encode_name)
         if types[known.name] is Raw:
-            found[known.name] = Raw(msgspec.json.encode(given))
+            found[known.name] = Raw(encoded(given))
             continue
         try:
             found[known.name] = msgspec.convert(given, types[known.name], strict=False)

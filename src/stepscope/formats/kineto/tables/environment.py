@@ -14,7 +14,7 @@ from stepscope.formats.lost import or_lost
 from stepscope.patterns import Pattern
 from stepscope.rundir import shown_name
 from stepscope.trace.devices import DEVICES
-from stepscope.trace.environment import ENVIRONMENT
+from stepscope.trace.environment import environment_frame
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_S
 
@@ -69,20 +69,15 @@ def environment(recording: Recording) -> pl.DataFrame:
         "stop_unix_ns": None
         if start is None or window is None
         else start + window[1] // 1000,
-        "host_tracer_level": None,
-        "device_tracer_level": None,
-        "python_tracer_level": None,
         "processes": recording.distributed.world_size,
         "rank": recording.distributed.rank,
         "cuda_runtime": _version(recording, "cuda_runtime_version"),
         "cuda_driver": _version(recording, "cuda_driver_version"),
         "grouped": False,
-        "collectors": None,
-        "cores": None,
         "begin_ps": hull and hull[0],
         "end_ps": hull and hull[1],
     }
-    return pl.DataFrame([row], schema=ENVIRONMENT.dtypes())
+    return environment_frame(row)
 
 
 def _recorded(

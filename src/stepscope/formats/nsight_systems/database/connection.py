@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from stepscope.errors import BadInput
 from stepscope.trace.reading.texts import shortened
+from stepscope.xspace.reading.input_file import open_input
 from stepscope.xspace.reading.source import open_bytes
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def opened(path: Path, limit_bytes: int) -> Iterator[Database]:
         BadInput: It cannot be opened, or another program has not finished writing it.
     """
     try:
-        with path.open("rb") as file:
+        with open_input(path) as file:
             packed = file.read(len(_GZIP)) == _GZIP
         found = _unpacked(path, limit_bytes) if packed else _in_place(path)
     except (OSError, *ERRORS) as error:
@@ -100,7 +101,7 @@ def is_export(path: Path) -> bool:
     Of a database of another program its list of tables is read, and nothing more.
     """
     try:
-        with path.open("rb") as file:
+        with open_input(path) as file:
             if file.read(len(_SQLITE)) != _SQLITE:
                 return False
         with closing(_connected(path)) as connection:

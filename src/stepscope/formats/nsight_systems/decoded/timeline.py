@@ -182,7 +182,9 @@ def _tracks(
     events: pl.DataFrame, main: int | None
 ) -> tuple[pl.DataFrame, NDArray[np.int32]]:
     """Return the distinct tracks in their final order, and the track of each event."""
-    foreign = (pl.col("process") != main).fill_null(value=True)
+    # Where no process is the program's own, all are foreign.
+    own = pl.lit(main, pl.Int64)
+    foreign = (pl.col("process") != own).fill_null(value=True)
     runs, lengths = _runs(events)
     found = (
         runs.group_by(TRACK_KEY, maintain_order=True)

@@ -8,7 +8,7 @@ import polars as pl
 
 from stepscope.rundir import shown_name
 from stepscope.trace.devices import DEVICES
-from stepscope.trace.environment import ENVIRONMENT
+from stepscope.trace.environment import environment_frame
 from stepscope.trace.reading.texts import shortened
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_NS
@@ -57,8 +57,7 @@ def environment(recording: Recording) -> pl.DataFrame:
         "begin_ps": hull and hull[0],
         "end_ps": hull and hull[1],
     }
-    row = {name: given.get(name) for name in ENVIRONMENT.dtypes()}
-    return pl.DataFrame([row], schema=ENVIRONMENT.dtypes())
+    return environment_frame(given)
 
 
 def devices(recording: Recording, activity: Activity) -> pl.DataFrame | Unavailable:

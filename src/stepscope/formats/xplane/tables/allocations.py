@@ -152,7 +152,9 @@ def _torch_allocations(recording: Recording) -> pl.DataFrame | Unavailable:
 
 def _memories(texts: Texts, stats: dict[str, Values]) -> pl.Series:
     """Return the name of the memory: its allocator, else index and device."""
-    named = texts.series("name", texts.numbers(stats["allocator_name"]))
+    given = texts.series("name", texts.numbers(stats["allocator_name"]))
+    # Where a name of C was copied with what lay behind its end.
+    named = given.str.split("\0").list.first().replace("", None)
     if not named.null_count():
         return named
     parts = [

@@ -11,7 +11,7 @@ from stepscope.formats.xplane.decoded.plane_stats import integer, raw, real, tex
 from stepscope.frozen import Frozen
 from stepscope.rundir import shown_name
 from stepscope.trace.devices import DEVICES
-from stepscope.trace.environment import ENVIRONMENT
+from stepscope.trace.environment import environment_frame
 from stepscope.unavailable import Unavailable
 from stepscope.xspace.vocabulary import CLOCK_PLANE, ClockStat, EnvironmentStat
 from stepscope.xspace.wire import MalformedMessage, numbers_of
@@ -149,8 +149,6 @@ def environment(recording: Recording) -> pl.DataFrame:
         "host_tracer_level": host,
         "device_tracer_level": device,
         "python_tracer_level": python,
-        "processes": None,
-        "rank": None,
         "cuda_runtime": task.cuda_runtime,
         "cuda_driver": task.cuda_driver,
         "grouped": recording.handle("group_id") >= 0,
@@ -159,7 +157,7 @@ def environment(recording: Recording) -> pl.DataFrame:
         "begin_ps": hull and hull[0],
         "end_ps": hull and hull[1],
     }
-    return pl.DataFrame([row], schema=ENVIRONMENT.dtypes())
+    return environment_frame(row)
 
 
 def devices(recording: Recording, activity: Activity) -> pl.DataFrame | Unavailable:
