@@ -33,20 +33,20 @@ SURROUNDINGS: Final = {
 _OF_TENSORFLOW: Final = """
 import sys
 import tensorflow as tf
-a, b, logdir = sys.argv[1:]
+a, b, single, called, listed = sys.argv[1:]
 trace = tf.profiler.experimental.client.trace
-trace(f"grpc://{a}", logdir + "/single", 500)
-trace(f"grpc://{a},grpc://{b}", logdir + "/called", 500)
-trace(f"grpc://{a}", logdir + "/listed", 500, worker_list=f"{a},{b}")
+trace(f"grpc://{a}", single, 500)
+trace(f"grpc://{a},grpc://{b}", called, 500)
+trace(f"grpc://{a}", listed, 500, worker_list=f"{a},{b}")
 """
 _OF_XPROF: Final = """
 import sys
 from xprof.convert import _pywrap_profiler_plugin as plugin
-a, b, logdir = sys.argv[1:]
+a, b, single, called, listed = sys.argv[1:]
 levels = {"host_tracer_level": 2, "device_tracer_level": 1, "python_tracer_level": 0}
-plugin.trace(a, logdir + "/single", "", True, 500, 3, levels)
-plugin.trace(f"{a},{b}", logdir + "/called", "", True, 500, 3, levels)
-plugin.trace(a, logdir + "/listed", f"{a},{b}", True, 500, 3, levels)
+plugin.trace(a, single, "", True, 500, 3, levels)
+plugin.trace(f"{a},{b}", called, "", True, 500, 3, levels)
+plugin.trace(a, listed, f"{a},{b}", True, 500, 3, levels)
 """
 CLIENTS: Final = {"tensorflow": _OF_TENSORFLOW, "xprof": _OF_XPROF}
 
@@ -111,21 +111,32 @@ def test_our_client_records_one_server_and_all_kinds_at_once(tmp_path: Path) -> 
 
 
 @pytest.fixture(scope="module")
-def servers() -> Iterator[tuple[str, str]]:
-    """Addresses of a program of TensorFlow and of one without any framework."""
+def logdir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The log directory of the first of both servers."""
+    return tmp_path_factory.mktemp("logs")
+
+
+@pytest.fixture(scope="module")
+def servers(logdir: Path) -> Iterator[tuple[str, str]]:
+    """Addresses of a program of TensorFlow and of one without any framework.
+
+    The first writes files for its clients, and calls the other for them.
+    """
     with (
-        running("tensorflow", "own", "tensorflow") as one,
         running("torch", "own", "plain") as other,
+        running("tensorflow", "own", "tensorflow", logdir, other) as one,
     ):
         yield one, other
 
 
 @pytest.mark.parametrize("name", list(CLIENTS))
 def test_their_client_records_one_of_our_servers_and_two(
-    name: str, servers: tuple[str, str], tmp_path: Path
+    name: str, servers: tuple[str, str], logdir: Path, tmp_path: Path
 ) -> None:
+    """A client writes what it is sent, or has the server that it asks write it."""
+    folders = [tmp_path / "single", tmp_path / "called", logdir / name]
     done = subprocess.run(
-        [interpreter(name), "-c", CLIENTS[name], *servers, tmp_path],
+        [interpreter(name), "-c", CLIENTS[name], *servers, *folders],
         capture_output=True,
         text=True,
         timeout=600,
@@ -134,9 +145,8 @@ def test_their_client_records_one_of_our_servers_and_two(
     )
     assert done.returncode == 0, done.stderr
     one, other = (address.replace(":", "_") for address in servers)
-    asked = {"single": {one}, "called": {one, other}, "listed": {one, other}}
-    for how, hosts in asked.items():
+    for folder, hosts in zip(folders, ({one}, {one, other}, {one, other}), strict=True):
         # On a busy machine a client may ask again, in a run of its own.
-        files = list((tmp_path / how).rglob("*.xplane.pb"))
+        files = list(folder.rglob("*.xplane.pb"))
         assert {file.name.removesuffix(".xplane.pb") for file in files} == hosts
         assert all(len(steps_of(ss.open(file))) > 1 for file in files)

@@ -20,8 +20,6 @@ from stepscope.remote.messages import (
     GetSnapshotRequest,
     MonitorRequest,
     MonitorResponse,
-    NewProfileSessionRequest,
-    NewProfileSessionResponse,
     ProfileOptions,
     ProfileRequest,
     ProfileResponse,
@@ -29,7 +27,7 @@ from stepscope.remote.messages import (
     decode,
     encode,
 )
-from stepscope.remote.transport import ANALYSIS, SERVICE
+from stepscope.remote.transport import SERVICE
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -141,66 +139,6 @@ def test_a_number_of_steps_that_cannot_be_is_refused(
 def test_no_time_is_an_empty_trace(calls: Callable[..., bytes]) -> None:
     answer = decode(ProfileResponse, calls("Profile", encode(ProfileRequest())))
     assert answer == ProfileResponse(empty_trace=True)
-
-
-def test_a_file_is_written_where_the_client_asked(
-    calls: Callable[..., bytes], tmp_path: Path
-) -> None:
-    root = tmp_path / "plugins" / "profile"
-    asked = ProfileRequest(
-        duration_ms=50, repository_root=str(root), session_id="one", host_name="vm:1"
-    )
-    assert decode(ProfileResponse, calls("Profile", encode(asked))) == ProfileResponse()
-    (file,) = (root / "one").iterdir()
-    assert file.name == "vm_1.xplane.pb"
-    assert ss.open(file).hosts == ("vm_1",)
-
-
-@pytest.mark.parametrize(
-    ("root", "session"),
-    [
-        ("relative/plugins/profile", "s"),
-        ("{}/../x/plugins/profile", "s"),
-        ("{}/a/b/c/d/plugins/profile", "s"),
-        ("gs://bucket/plugins/profile", "s"),
-        ("{}/plugins/profile", "../s"),
-        ("{}/plugins/profile", ".s"),
-        ("{}/plugins/profile", ""),
-    ],
-)
-@pytest.mark.sweep(every=7)
-def test_where_a_client_may_not_write_it_gets_the_file_to_write(
-    calls: Callable[..., bytes], tmp_path: Path, root: str, session: str
-) -> None:
-    asked = ProfileRequest(
-        duration_ms=20, repository_root=root.format(tmp_path), session_id=session
-    )
-    answer = decode(ProfileResponse, calls("Profile", encode(asked)))
-    assert [one.name for one in answer.tool_data] == ["xplane.pb"]
-    assert answer.tool_data[0].data
-    assert list(tmp_path.rglob("*.xplane.pb")) == []
-
-
-def test_a_log_directory_of_the_server_bounds_where_clients_write(
-    tmp_path: Path,
-) -> None:
-    (tmp_path / "in").mkdir()
-    (tmp_path / "out").mkdir()
-    started = server.start(0, logdir=tmp_path / "in")
-    try:
-        with grpc.insecure_channel(started.address) as channel:
-            for where, files in (("in", 0), ("out", 1)):
-                asked = ProfileRequest(
-                    duration_ms=20,
-                    repository_root=str(tmp_path / where / "plugins" / "profile"),
-                    session_id="s",
-                )
-                call = channel.unary_unary(f"/{SERVICE}/Profile")
-                answer = decode(ProfileResponse, call(encode(asked), timeout=30))
-                assert len(answer.tool_data) == files
-    finally:
-        started.stop()
-    assert [it.name for it in tmp_path.rglob("*.xplane.pb")] == ["localhost.xplane.pb"]
 
 
 def test_who_records_already_is_named(
@@ -355,7 +293,7 @@ def test_snapshots_follow_each_other(calls: Callable[..., bytes]) -> None:
 def test_a_snapshot_after_which_nothing_can_record_is_handed_over(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    recorded = captures.Captures(None, is_local=True)
+    recorded = captures.Captures(None)
     recorded.start_continuous(ProfileRequest())
     with ss.Trace("piece"):
         pass
@@ -377,21 +315,6 @@ def test_a_recording_beyond_one_message_is_refused_in_words(
     error = refused(calls, "Profile", encode(SHORT))
     assert error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
     assert "record for a shorter time" in error.details()
-
-
-def test_one_server_records_all_hosts_for_a_client(
-    calls: Callable[..., bytes], ours: server.Server, tmp_path: Path
-) -> None:
-    root = tmp_path / "plugins" / "profile"
-    asked = NewProfileSessionRequest(
-        request=ProfileRequest(duration_ms=50, emit_xspace=True, session_id="s"),
-        repository_root=str(root),
-        hosts=(ours.address,),
-        session_id="s",
-    )
-    answer = calls("NewSession", encode(asked), service=ANALYSIS)
-    assert decode(NewProfileSessionResponse, answer) == NewProfileSessionResponse()
-    assert len(list((root / "s").glob("*.xplane.pb"))) == 1
 
 
 def test_other_machines_need_a_token() -> None:

@@ -25,6 +25,7 @@ from stepscope.capture.ground.steps_begun import StepsBegun
 from stepscope.capture.recording.session import Session
 from stepscope.errors import AlreadyRecording, StepscopeError
 from stepscope.remote.addresses import file_name_of
+from stepscope.remote.destinations import NotStored, landing
 from stepscope.remote.messages import (
     MOST_MS,
     MonitorResponse,
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
         ProfileRequest,
     )
 
-__all__ = ["Captures", "Refusal", "RefusedCapture"]
+__all__ = ["Captures", "Refusal", "RefusedCapture", "checked"]
 
 _MS_PER_S: Final = 1000
 _NS_PER_S: Final = 1_000_000_000
@@ -69,6 +70,7 @@ class Refusal(enum.Enum):
     FAILED_PRECONDITION = "FAILED_PRECONDITION"
     INVALID_ARGUMENT = "INVALID_ARGUMENT"
     NOT_FOUND = "NOT_FOUND"
+    PERMISSION_DENIED = "PERMISSION_DENIED"
     RESOURCE_EXHAUSTED = "RESOURCE_EXHAUSTED"
     UNAVAILABLE = "UNAVAILABLE"
 
@@ -86,14 +88,11 @@ class Captures:
     """The recordings that clients ask this process for.
 
     Args:
-        logdir: Where clients may have files written; None means below any log
-            directory that exists, if `is_local`, and else nowhere.
-        is_local: Whether only this machine can ask.
+        logdir: Below it clients may have files written; None means nowhere.
     """
 
-    def __init__(self, logdir: Path | None, *, is_local: bool) -> None:
-        self._logdir = logdir
-        self._is_local = is_local
+    def __init__(self, logdir: Path | None) -> None:
+        self.logdir = logdir
         self._ends: dict[str, threading.Event] = {}
         self._lock = threading.Lock()
         self._continuous: _Recording | None = None
@@ -111,15 +110,9 @@ class Captures:
         Raises:
             RefusedCapture: The request makes no sense, or something records already.
         """
-        duration_ms = request.duration_ms or request.opts.duration_ms
-        if not 0 <= duration_ms <= MOST_MS:
-            raise RefusedCapture(
-                Refusal.INVALID_ARGUMENT,
-                f"duration_ms={duration_ms} is too long; give at most {MOST_MS}.",
-            )
+        duration_ms, options = checked(request)
         if not duration_ms:
             return ProfileResponse(empty_trace=True)
-        options = _options(request.opts)
         name = request.session_id or request.opts.session_id or secrets.token_hex(4)
         over = threading.Event()
         with self._lock:
@@ -208,10 +201,8 @@ class Captures:
     def _delivered(self, request: ProfileRequest, content: bytes) -> ProfileResponse:
         if not content:
             return ProfileResponse(empty_trace=True)
-        if not request.emit_xspace:
-            directory = self._directory(request)
-            if directory is not None and _written(directory, request, content):
-                return ProfileResponse()
+        if not request.emit_xspace and self._landed(request, content):
+            return ProfileResponse()
         if len(content) > self.most_bytes:
             raise RefusedCapture(
                 Refusal.RESOURCE_EXHAUSTED,
@@ -222,24 +213,18 @@ class Captures:
             return ProfileResponse(xspace=content)
         return ProfileResponse(tool_data=(ProfileToolData(name=_XPLANE, data=content),))
 
-    def _directory(self, request: ProfileRequest) -> Path | None:
-        """Return where the client's files may be written here; None for nowhere."""
-        root = Path(request.repository_root)
+    def _landed(self, request: ProfileRequest, content: bytes) -> bool:
+        """Write the file of this host where the client may; whether that was done."""
         session = request.session_id or request.opts.session_id
-        if not request.repository_root or not root.is_absolute() or not session:
-            return None
-        if ".." in root.parts or session != re.sub(r"[^\w.:-]", "_", session):
-            return None
-        if session.startswith("."):
-            return None
-        if self._logdir is not None:
-            below = root.resolve().is_relative_to(self._logdir.resolve())
-        else:
-            # `repository_root` is `<log directory>/plugins/profile`.
-            below = self._is_local and any(
-                it.is_dir() for it in (root, *root.parents[:2])
-            )
-        return root / session if below else None
+        place = landing(self.logdir, request.repository_root, session)
+        if place is None:
+            return False
+        host = request.opts.override_hostname or request.host_name
+        try:
+            place.store(f"{file_name_of(host) or 'localhost'}{TRACE_SUFFIX}", content)
+        except NotStored:
+            return False
+        return True
 
 
 class _Recording:
@@ -305,6 +290,21 @@ def _remove(directory: Any) -> None:
     shutil.rmtree(directory, ignore_errors=True)
 
 
+def checked(request: ProfileRequest) -> tuple[int, ProfilerOptions]:
+    """Return how long to record, in ms, and what.
+
+    Raises:
+        RefusedCapture: The request makes no sense.
+    """
+    duration_ms = request.duration_ms or request.opts.duration_ms
+    if not 0 <= duration_ms <= MOST_MS:
+        raise RefusedCapture(
+            Refusal.INVALID_ARGUMENT,
+            f"duration_ms={duration_ms} is too long; give at most {MOST_MS}.",
+        )
+    return duration_ms, _options(request.opts)
+
+
 def _options(asked: ProfileOptions) -> ProfilerOptions:
     """Return options as asked for; our defaults where no options were sent."""
     if not asked.version:
@@ -354,22 +354,6 @@ def _ended_after(steps: int, over: threading.Event) -> Iterator[None]:
         yield
     finally:
         remove_listener(heard.begins)
-
-
-def _written(directory: Path, request: ProfileRequest, content: bytes) -> bool:
-    """Write the file of a host; whether that could be done."""
-    host = request.opts.override_hostname or request.host_name
-    name = file_name_of(host) or "localhost"
-    path = directory / f"{name}{TRACE_SUFFIX}"
-    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        part.write_bytes(content)
-        part.replace(path)
-    except OSError:
-        part.unlink(missing_ok=True)
-        return False
-    return True
 
 
 def _kept_by_flight_recorder() -> ProfileResponse:

@@ -127,6 +127,8 @@ def record(
 ) -> Outcome:
     """Send one request to all hosts at once, and write what each recorded.
 
+    Hosts are called as they are: what a person writes is read by `trace`.
+
     Raises:
         CaptureFailed: As `trace` says.
         BadUsage: gRPC is not installed, or the certificate is none.
@@ -139,7 +141,7 @@ def record(
         )
     callers = [
         Caller(grpc, host, token=token, root_certificate=root_certificate)
-        for host in addresses(hosts)
+        for host in hosts
     ]
     try:
         start_ns = _common_start_ns(callers, delay_ms)

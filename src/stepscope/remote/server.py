@@ -23,11 +23,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from stepscope.errors import BadUsage, StepscopeError
-from stepscope.formats.file_systems import is_url
-from stepscope.remote import client, registry
-from stepscope.remote.addresses import is_loopback
-from stepscope.remote.captures import Captures, Refusal, RefusedCapture
-from stepscope.remote.destinations import Destination
+from stepscope.remote import registry
+from stepscope.remote.access.peers import WorkerSessions
+from stepscope.remote.addresses import addresses, is_loopback
+from stepscope.remote.captures import Captures, RefusedCapture
 from stepscope.remote.messages import (
     ContinuousProfilingResponse,
     GetSnapshotRequest,
@@ -35,7 +34,6 @@ from stepscope.remote.messages import (
     Message,
     MonitorRequest,
     NewProfileSessionRequest,
-    NewProfileSessionResponse,
     ProfileRequest,
     StopContinuousProfilingRequest,
     StopContinuousProfilingResponse,
@@ -54,7 +52,7 @@ from stepscope.remote.transport import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 __all__ = ["Server", "start"]
 
@@ -109,18 +107,21 @@ def start(
     logdir: str | os.PathLike[str] | None = None,
     token: str | None = None,
     certificate: tuple[bytes, bytes] | None = None,
+    peers: Iterable[str] = (),
 ) -> Server:
     """Begin to answer clients, in threads of its own.
 
     Args:
         port: 0 takes a free one; `Server.address` says which.
         host: The address to listen at. Only this machine reaches the default.
-        logdir: Clients may have files written below it. Without it they may below any
-            log directory that exists, where only this machine can ask, and nowhere
-            else; they get the recording over the wire then.
+        logdir: Clients may have files written below it. Without it they may nowhere,
+            and get the recording over the wire.
         token: What clients have to send. Where other machines can ask, one is made
             unless given. Clients of TensorFlow and XProf cannot send any.
         certificate: Private key and certificate chain (PEM): calls are encrypted.
+        peers: Addresses that this server calls for a client that has it record several
+            programs (`worker_list` of TensorFlow's and XProf's clients), as the client
+            writes them. Its own is always one; without `logdir` it calls nobody.
 
     Raises:
         BadUsage: gRPC is not installed, the port is taken, there is no such one, or
@@ -134,7 +135,9 @@ def start(
     is_local = is_loopback(host)
     if token is None and not is_local:
         token = secrets.token_urlsafe(16)
-    captures = Captures(None if logdir is None else Path(logdir), is_local=is_local)
+    folder = None if logdir is None else Path(logdir).absolute()
+    captures = Captures(folder)
+    called = addresses(peers) if peers else ()
     made = grpc.server(
         DaemonThreads(),
         options=(
@@ -145,7 +148,8 @@ def start(
         maximum_concurrent_rpcs=_MOST_CALLS,
     )
     server = Server(made, captures)
-    answers = _Answers(grpc, captures, token, is_local=is_local)
+    workers = WorkerSessions(folder, called)
+    answers = _Answers(grpc, captures, workers, token)
     for service, methods in answers.services().items():
         made.add_generic_rpc_handlers(
             (grpc.method_handlers_generic_handler(service, methods),)
@@ -161,6 +165,7 @@ def start(
         remedy = "" if certificate is None else _CERTIFICATE
         raise BadUsage(_CANNOT.format(where, error) + remedy) from error
     server.address, server.token = f"{host}:{bound}", token
+    workers.allow(server.address, f"{_REACHED_BY.get(host, host)}:{bound}")
     begin_as_ours(made.start)
     registry.note(f"{_REACHED_BY.get(host, host)}:{bound}", token)
     # A call that is answered must not find half an interpreter.
@@ -191,12 +196,16 @@ class _Answers:
     """What each method of the services answers."""
 
     def __init__(
-        self, grpc: Any, captures: Captures, token: str | None, *, is_local: bool
+        self,
+        grpc: Any,
+        captures: Captures,
+        workers: WorkerSessions,
+        token: str | None,
     ) -> None:
         self._grpc = grpc
         self._captures = captures
+        self._workers = workers
         self._token = token
-        self._is_local = is_local
 
     def services(self) -> dict[str, dict[str, Any]]:
         """Return the handlers of each service's methods."""
@@ -217,7 +226,9 @@ class _Answers:
                 ),
             },
             ANALYSIS: {
-                "NewSession": self._method(NewProfileSessionRequest, self._new_session),
+                "NewSession": self._method(
+                    NewProfileSessionRequest, self._workers.record
+                ),
             },
         }
 
@@ -273,36 +284,3 @@ class _Answers:
     ) -> StopContinuousProfilingResponse:
         self._captures.stop_continuous()
         return StopContinuousProfilingResponse()
-
-    def _new_session(
-        self, request: NewProfileSessionRequest
-    ) -> NewProfileSessionResponse:
-        """Record on all hosts that are named, this one among them, for a client."""
-        if not self._is_local:
-            raise RefusedCapture(
-                Refusal.FAILED_PRECONDITION,
-                "this server calls no other host for a client of another machine; "
-                "give all addresses to the client (stepscope capture A B …).",
-            )
-        given = request.repository_root or request.request.repository_root
-        if is_url(given):
-            # This program's credentials are not its clients'.
-            raise RefusedCapture(
-                Refusal.FAILED_PRECONDITION,
-                f"{given} is no directory of this machine, and this server writes no "
-                "object store for a client; use stepscope capture A B --logdir URL.",
-            )
-        root = Path(given)
-        session = request.session_id or request.request.session_id
-        try:
-            outcome = client.record(
-                request.hosts,
-                destination=Destination.folder(root / session),
-                request=request.request,
-                allow_partial=True,
-            )
-        except StepscopeError as error:
-            return NewProfileSessionResponse(error_message=str(error))
-        return NewProfileSessionResponse(
-            error_message=outcome.problems(), empty_trace=not outcome.hosts
-        )
