@@ -123,7 +123,7 @@ def servers(logdir: Path) -> Iterator[tuple[str, str]]:
     The first writes files for its clients, and calls the other for them.
     """
     with (
-        running("torch", "own", "plain") as other,
+        running("torch", "own", "plain", logdir / "other") as other,
         running("tensorflow", "own", "tensorflow", logdir, other) as one,
     ):
         yield one, other
@@ -150,3 +150,23 @@ def test_their_client_records_one_of_our_servers_and_two(
         files = list(folder.rglob("*.xplane.pb"))
         assert {file.name.removesuffix(".xplane.pb") for file in files} == hosts
         assert all(len(steps_of(ss.open(file))) > 1 for file in files)
+
+
+@pytest.mark.parametrize("name", list(CLIENTS))
+def test_their_client_is_told_why_a_server_refuses_it_and_the_way_out(
+    name: str, tmp_path: Path
+) -> None:
+    """A default server wants a token, which they cannot send."""
+    with running("torch", "own", "plain") as own:
+        done = subprocess.run(
+            [interpreter(name), "-c", CLIENTS[name], own, own, *[tmp_path] * 3],
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=False,
+            env={**os.environ, **SURROUNDINGS, "TF_CPP_MIN_LOG_LEVEL": "0"},
+        )
+    assert done.returncode != 0
+    assert "this server wants a token" in done.stderr
+    assert 'ss.server.start(open_to="machine")' in done.stderr
+    assert list(tmp_path.rglob("*.xplane.pb")) == []

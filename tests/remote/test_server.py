@@ -27,7 +27,7 @@ from stepscope.remote.messages import (
     decode,
     encode,
 )
-from stepscope.remote.transport import SERVICE
+from stepscope.remote.transport import METADATA_KEY, SERVICE, bearer
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -159,6 +159,31 @@ def test_a_recording_is_ended_by_its_name(calls: Callable[..., bytes]) -> None:
     assert came[0].tool_data
 
 
+def test_who_records_later_locks_nobody_out(
+    ours: server.Server, calls: Callable[..., bytes]
+) -> None:
+    """Not by their number, and not by the names of their sessions."""
+    later = ProfileRequest(
+        duration_ms=600_000,
+        session_id=str(SHORT.session_id),
+        opts=ProfileOptions(start_timestamp_ns=time.time_ns() + 50 * 10**9),
+    )
+    with grpc.insecure_channel(ours.address) as channel:
+        call = channel.unary_unary(f"/{SERVICE}/Profile")
+        metadata = ((METADATA_KEY, bearer(str(ours.token))),)
+        pending = [call.future(encode(later), metadata=metadata) for _ in range(20)]
+        until(lambda: sum(one.done() for one in pending) == 16)
+        refusals = {one.code() for one in pending if one.done()}
+        assert refusals == {grpc.StatusCode.RESOURCE_EXHAUSTED}
+        asked = encode(MonitorRequest())
+        assert "not recording" in decode(MonitorResponse, calls("Monitor", asked)).data
+        assert decode(ProfileResponse, calls("Profile", encode(SHORT))).xspace
+        calls("Terminate", encode(TerminateRequest(session_id=SHORT.session_id)))
+        # Those that wait are ended too, and record nothing.
+        until(lambda: all(one.done() for one in pending))
+    assert current() is None
+
+
 @pytest.mark.slow
 def test_a_client_that_goes_frees_the_program(calls: Callable[..., bytes]) -> None:
     error = refused(
@@ -215,7 +240,11 @@ def test_a_hundred_clients_get_an_answer_each(ours: server.Server) -> None:
     """One records at a time; the others hear why not, and nothing is left over."""
     with grpc.insecure_channel(ours.address) as channel:
         call = channel.unary_unary(f"/{SERVICE}/Profile")
-        pending = [call.future(encode(SHORT), timeout=60) for _ in range(100)]
+        metadata = ((METADATA_KEY, bearer(str(ours.token))),)
+        pending = [
+            call.future(encode(SHORT), timeout=60, metadata=metadata)
+            for _ in range(100)
+        ]
         codes = {one.code() for one in pending}
     assert codes <= {
         grpc.StatusCode.OK,
@@ -355,7 +384,10 @@ from stepscope.remote.messages import ProfileRequest, encode
 started = ss.server.start(0)
 channel = grpc.insecure_channel(started.address)
 call = channel.unary_unary("/tensorflow.ProfilerService/Profile")
-pending = call.future(encode(ProfileRequest(duration_ms=600_000, session_id="s")))
+pending = call.future(
+    encode(ProfileRequest(duration_ms=600_000, session_id="s")),
+    metadata=(("authorization", f"Bearer {started.token}"),),
+)
 while current() is None:
     sum(range(1000))
 print("the loss is 0.5")

@@ -14,7 +14,6 @@ import msgspec
 from stepscope.capture.ground.options import ProfilerOptions
 from stepscope.capture.launching.harmless import say
 from stepscope.cli.progress import recording_bar
-from stepscope.errors import BadUsage
 from stepscope.remote import client, registry
 from stepscope.remote.addresses import addresses as parsed
 
@@ -61,9 +60,6 @@ def answer(
     """
     attached = [one for process in attach for one in registry.reached_by(process)]
     wanted = parsed([*addresses, *(one.address for one in attached)])
-    if attached and not addresses:
-        # The token of a program is for nobody else.
-        token = token or _their_token(attached)
     options = ProfilerOptions(delay_ms=delay_ms or None, **levels)
     if duration_ms is None:
         duration_ms = _USUAL_MS if steps is None else _LONGEST_MS
@@ -151,15 +147,6 @@ def _clock(one: HostOutcome) -> str:
         f"its clock differs by {one.clock_offset_ns / _NS_PER_MS:+.3f} ms "
         f"(± {doubt / _NS_PER_MS:.3f} ms)"
     )
-
-
-def _their_token(attached: Sequence[registry.Listening]) -> str | None:
-    tokens = {one.token for one in attached}
-    if len(tokens) > 1:
-        raise BadUsage(
-            "these processes want different tokens: record them one after the other."
-        )
-    return tokens.pop()
 
 
 def _json(outcome: Outcome) -> str:

@@ -15,7 +15,10 @@ from stepscope.remote.tpu_names import workers
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["addresses", "file_name_of", "is_loopback"]
+__all__ = ["SOCKET", "addresses", "file_name_of", "is_loopback"]
+
+#: What the address of a Unix socket begins with; a path from the root follows.
+SOCKET: Final = "unix:"
 
 _SCHEMES: Final = ("grpc://", "http://")
 _FILE: Final = "@"
@@ -35,9 +38,10 @@ def addresses(given: str | Iterable[str]) -> tuple[str, ...]:
 
     Args:
         given: Addresses, or texts with several between commas: `host:port`,
-            `grpc://host:port`, `[::1]:port`. `@FILE` means the addresses in a file, one
-            a line; what follows a `#` there is a remark. `tpu://NAME:port` and
-            `tpu://ZONE/NAME:port` mean that port of each worker of a Cloud TPU.
+            `grpc://host:port`, `[::1]:port`, `unix:/PATH`. `@FILE` means the addresses
+            in a file, one a line; what follows a `#` there is a remark.
+            `tpu://NAME:port` and `tpu://ZONE/NAME:port` mean that port of each worker
+            of a Cloud TPU.
 
     Raises:
         BadUsage: One is no address, a file cannot be read, a TPU is not found, or
@@ -108,6 +112,8 @@ def _workers(name: str) -> str:
 
 
 def _checked(text: str) -> str:
+    if text.startswith(f"{SOCKET}/"):
+        return text
     bare = text
     for scheme in _SCHEMES:
         bare = bare.removeprefix(scheme)

@@ -22,7 +22,7 @@ from stepscope.capture.ground.annotate import add_listener, remove_listener
 from stepscope.capture.ground.main_thread import MAIN_THREAD_S, at_safe_point
 from stepscope.capture.ground.options import ProfilerOptions
 from stepscope.capture.ground.steps_begun import StepsBegun
-from stepscope.capture.recording.session import Session
+from stepscope.capture.recording.session import Session, current
 from stepscope.errors import AlreadyRecording, StepscopeError
 from stepscope.remote.addresses import file_name_of
 from stepscope.remote.destinations import NotStored, landing
@@ -49,6 +49,8 @@ _MS_PER_S: Final = 1000
 _NS_PER_S: Final = 1_000_000_000
 #: How far in the future a recording may begin.
 _FURTHEST_S: Final = 60.0
+#: Recordings that wait for their beginning, each in a thread.
+_MOST_WAITING: Final = 4
 #: A message over gRPC cannot hold more.
 _MOST_BYTES: Final = 2**31 - 2**20
 #: Between two looks whether the program has ended.
@@ -93,7 +95,9 @@ class Captures:
 
     def __init__(self, logdir: Path | None) -> None:
         self.logdir = logdir
-        self._ends: dict[str, threading.Event] = {}
+        #: What ends a recording, under way or to come → its session.
+        self._ends: dict[threading.Event, str] = {}
+        self._waiting = threading.BoundedSemaphore(_MOST_WAITING)
         self._lock = threading.Lock()
         self._continuous: _Recording | None = None
         self.most_bytes = _MOST_BYTES
@@ -116,14 +120,10 @@ class Captures:
         name = request.session_id or request.opts.session_id or secrets.token_hex(4)
         over = threading.Event()
         with self._lock:
-            if name in self._ends:
-                raise RefusedCapture(
-                    Refusal.ALREADY_EXISTS, f"session {name} is being recorded already."
-                )
-            self._ends[name] = over
+            self._ends[over] = name
         try:
-            _wait(_delay_s(request.opts.start_timestamp_ns), over, gone)
-            if gone.is_set():
+            self._await(_delay_s(request.opts.start_timestamp_ns), over, gone)
+            if gone.is_set() or over.is_set():
                 return ProfileResponse(empty_trace=True)
             recording = _Recording.begin(options)
             with _ended_after(request.opts.steps, over):
@@ -131,20 +131,20 @@ class Captures:
             content = recording.end()
         finally:
             with self._lock:
-                self._ends.pop(name, None)
+                del self._ends[over]
         return self._delivered(request, content)
 
     def terminate(self, session: str) -> None:
         """End a recording now; its client gets what was recorded until then."""
         with self._lock:
-            over = self._ends.get(session)
-        if over is not None:
-            over.set()
+            for over, name in self._ends.items():
+                if name == session:
+                    over.set()
 
     def end_all(self) -> None:
         """End whatever is being recorded."""
         with self._lock:
-            for over in self._ends.values():
+            for over in self._ends:
                 over.set()
             continuous, self._continuous = self._continuous, None
         if continuous is not None:
@@ -193,10 +193,27 @@ class Captures:
         """Say in words how the program is, after the server's clock if asked."""
         lines = [str(time.time_ns())] if request.timestamp else []
         program = sys.argv[0] or sys.executable
-        state = "recording" if self._ends or self._continuous else "not recording"
+        state = "not recording" if current() is None else "recording"
         lines.append(f"process {os.getpid()}, {program}: {state}")
         lines += [*_steps(), *_memory(), *_devices()]
         return MonitorResponse(data="\n".join(lines))
+
+    def _await(
+        self, delay_s: float, over: threading.Event, gone: threading.Event
+    ) -> None:
+        """Wait for the beginning: until then others may record."""
+        if not delay_s:
+            return
+        if not self._waiting.acquire(blocking=False):
+            raise RefusedCapture(
+                Refusal.RESOURCE_EXHAUSTED,
+                f"{_MOST_WAITING} recordings wait for their beginning already; ask "
+                "again when these are over.",
+            )
+        try:
+            _wait(delay_s, over, gone)
+        finally:
+            self._waiting.release()
 
     def _delivered(self, request: ProfileRequest, content: bytes) -> ProfileResponse:
         if not content:

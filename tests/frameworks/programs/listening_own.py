@@ -1,7 +1,7 @@
 """A program that listens with our server; a program, no test.
 
 listening_own.py tensorflow | torch | plain [LOGDIR [PEER]] — trains until its standard
-input closes.
+input closes. With LOGDIR, clients of TensorFlow and XProf may ask.
 """
 
 from __future__ import annotations
@@ -38,8 +38,12 @@ else:
 ended = threading.Event()
 threading.Thread(target=lambda: (sys.stdin.read(), ended.set()), daemon=True).start()
 step()
-logdir = sys.argv[2] if len(sys.argv) > 2 else None
-server = ss.server.start(0, logdir=logdir, peers=sys.argv[3:])
+if len(sys.argv) > 2:
+    server = ss.server.start(
+        0, logdir=sys.argv[2], open_to="machine", peers=sys.argv[3:]
+    )
+else:
+    server = ss.server.start(0)
 sys.stdout.write(server.address + "\n")
 sys.stdout.flush()
 number = 0
