@@ -186,7 +186,7 @@ ROOMS = {
         "xplane.tables": "hlo idle_devices lost torch_allocations xplane.decoded",
     },
     "remote": {
-        "access": "addresses captures client destinations messages",
+        "access": "addresses captures client destinations messages transport",
     },
     "report": {
         "outline": "document page words",

@@ -31,7 +31,7 @@ from stepscope.remote.transport import METADATA_KEY, SERVICE, bearer
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 SHORT = ProfileRequest(duration_ms=50, emit_xspace=True, session_id="s")
@@ -362,6 +362,25 @@ def test_other_machines_need_a_token() -> None:
             assert call(b"", timeout=30, metadata=right)
     finally:
         started.stop()
+
+
+def test_calls_without_a_token_keep_nobody_out(
+    ours: server.Server, calls: Callable[..., bytes]
+) -> None:
+    """Not even where their requests never come."""
+    never = threading.Event()
+
+    def requests() -> Iterator[bytes]:
+        never.wait(60)
+        yield b""
+
+    with grpc.insecure_channel(ours.address) as channel:
+        call = channel.stream_unary(f"/{SERVICE}/Monitor")
+        pending = [call.future(requests(), timeout=60) for _ in range(40)]
+        until(lambda: all(one.done() for one in pending))
+        assert calls("Monitor", b"")
+        assert {one.code() for one in pending} == {grpc.StatusCode.UNAUTHENTICATED}
+        never.set()
 
 
 def test_a_taken_port_is_an_error(

@@ -12,7 +12,6 @@ Definition: docs/remote.md.
 from __future__ import annotations
 
 import atexit
-import hmac
 import logging
 import os
 import threading
@@ -21,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from stepscope.errors import BadUsage, StepscopeError
 from stepscope.remote import registry
-from stepscope.remote.access.openness import REFUSAL, token_of, who_may_ask
+from stepscope.remote.access.openness import Doorkeeper, token_of, who_may_ask
 from stepscope.remote.access.peers import WorkerSessions
 from stepscope.remote.access.places import Place
 from stepscope.remote.addresses import addresses
@@ -44,9 +43,7 @@ from stepscope.remote.messages import (
 from stepscope.remote.threads import DaemonThreads, begin_as_ours
 from stepscope.remote.transport import (
     ANALYSIS,
-    METADATA_KEY,
     SERVICE,
-    bearer,
     grpc_module,
 )
 
@@ -145,9 +142,10 @@ def start(
             ("grpc.max_receive_message_length", _MOST_REQUEST_BYTES),
             ("grpc.so_reuseport", 0),
         ),
+        interceptors=() if token is None else (Doorkeeper(grpc, token),),
         maximum_concurrent_rpcs=_MOST_CALLS,
     )
-    for service, methods in _Answers(grpc, captures, workers, token).services().items():
+    for service, methods in _Answers(grpc, captures, workers).services().items():
         made.add_generic_rpc_handlers(
             (grpc.method_handlers_generic_handler(service, methods),)
         )
@@ -194,12 +192,10 @@ class _Answers:
         grpc: Any,
         captures: Captures,
         workers: WorkerSessions,
-        token: str | None,
     ) -> None:
         self._grpc = grpc
         self._captures = captures
         self._workers = workers
-        self._token = token
 
     def services(self) -> dict[str, dict[str, Any]]:
         """Return the handlers of each service's methods."""
@@ -237,7 +233,6 @@ class _Answers:
         codes = self._grpc.StatusCode
 
         def handle(data: bytes, context: Any) -> bytes:
-            self._admit(context)
             gone = threading.Event()
             if not context.add_callback(gone.set):
                 gone.set()
@@ -254,13 +249,6 @@ class _Answers:
             raise AssertionError("abort raises")
 
         return self._grpc.unary_unary_rpc_method_handler(handle)
-
-    def _admit(self, context: Any) -> None:
-        if self._token is None:
-            return
-        sent = dict(context.invocation_metadata()).get(METADATA_KEY, "")
-        if not hmac.compare_digest(str(sent).encode(), bearer(self._token).encode()):
-            context.abort(self._grpc.StatusCode.UNAUTHENTICATED, REFUSAL)
 
     def _terminate(self, request: TerminateRequest) -> TerminateResponse:
         self._captures.terminate(request.session_id)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import hmac
 import os
 import secrets
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from stepscope.errors import BadUsage
+from stepscope.remote.transport import METADATA_KEY, bearer
 
-__all__ = ["REFUSAL", "OpenTo", "token_of", "who_may_ask"]
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["Doorkeeper", "OpenTo", "token_of", "who_may_ask"]
 
 #: Whom a server without a token is open to.
 OpenTo = Literal["machine", "network"]
@@ -17,7 +22,7 @@ _KNOWN: Final = (_MACHINE, "network")
 #: Both ends take a token from it.
 _VARIABLE: Final = "STEPSCOPE_TOKEN"
 #: What a client without the right token is told.
-REFUSAL: Final = (
+_REFUSAL: Final = (
     "this server wants a token: stepscope capture takes it from the registry of the "
     "user whose program this is; others give it (--token, or STEPSCOPE_TOKEN); clients "
     "of TensorFlow and XProf can send none and need a program that lets them in: "
@@ -65,3 +70,30 @@ def who_may_ask(open_to: str, *, is_local: bool) -> str:
     """Return a sentence about who may ask an open server."""
     who = "any user of this machine" if is_local else "whoever reaches the port"
     return f"{who} can record this program, without a token (open to {open_to!r})"
+
+
+class Doorkeeper:
+    """Turns calls without the right token away, before their requests are waited for.
+
+    It is a `ServerInterceptor` of gRPC, which only its user imports. A call whose
+    request never comes would keep one of the few places for as long as it likes.
+    """
+
+    def __init__(self, grpc: Any, token: str) -> None:
+        """Prepare to compare what clients send."""
+        self._wanted = bearer(token).encode()
+
+        def refuse(_requests: object, context: Any) -> None:
+            context.abort(grpc.StatusCode.UNAUTHENTICATED, _REFUSAL)
+
+        # Of a stream nothing is read before the answer begins.
+        self._refusal = grpc.stream_unary_rpc_method_handler(refuse)
+
+    def intercept_service(
+        self, continuation: Callable[[Any], Any], details: Any
+    ) -> Any:
+        """Return what answers the call: what was asked for, or the refusal."""
+        sent = dict(details.invocation_metadata).get(METADATA_KEY, "")
+        if hmac.compare_digest(str(sent).encode(), self._wanted):
+            return continuation(details)
+        return self._refusal
