@@ -59,6 +59,8 @@ OPEN = ServePlan("0.0.0.0", 9, None, "network")  # noqa: S104 - nothing is bound
 def test_an_open_program_makes_no_token() -> None:
     assert ServePlan.of("0.0.0.0:9", "network") == OPEN
     assert ServePlan.of("9", "machine") == ServePlan("127.0.0.1", 9, None, "machine")
+    with pytest.raises(BadUsage, match='give open_to="network"'):
+        ServePlan.of("0.0.0.0:9", "machine")
 
 
 def test_whom_a_program_is_open_to_is_said_only_of_one_that_listens() -> None:

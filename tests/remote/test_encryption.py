@@ -97,7 +97,10 @@ def test_clients_that_may_not_are_refused_and_the_program_goes_on(
     encrypted: server.Server,
     certificates: dict[str, tuple[bytes, bytes]],
     tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    # A client of another machine or user, which does not find the token by itself.
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "elsewhere"))
     ours, other = (certificates[name][1] for name in ("ours", "other"))
     address = encrypted.address
     plain = refused(address, tmp_path, token=TOKEN)

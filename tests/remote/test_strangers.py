@@ -212,5 +212,6 @@ def test_folders_that_another_user_made_are_not_used_and_that_is_said(
     (warning,) = caplog.messages
     assert reason in warning
     assert "\n" not in warning
+    assert [file.name for file in squatted.iterdir()] == ["stepscope"]
     for file in squatted.rglob("*"):
         assert file.is_dir() or started.token not in file.read_text()

@@ -59,8 +59,9 @@ class ServePlan(NamedTuple):
         """Return the plan for `PORT` or `HOST:PORT`.
 
         Raises:
-            BadUsage: It is no place to listen at.
+            BadUsage: It is no place to listen at, or `open_to` contradicts it.
         """
+        from stepscope.remote.access.openness import token_of  # noqa: PLC0415 - arming stays light
         from stepscope.remote.addresses import is_loopback  # noqa: PLC0415 - arming stays light
 
         host, _, port = place.rpartition(":")
@@ -70,9 +71,10 @@ class ServePlan(NamedTuple):
                 f"--serve {place} is no place to listen at; give PORT or HOST:PORT, "
                 "and -- before the command: stepscope run --serve 6009 -- train.py."
             )
-        shares_a_token = open_to is None and not is_loopback(host)
-        token = _new_token() if shares_a_token else None
-        return cls(host, int(port), token, open_to)
+        is_local = is_loopback(host)
+        token = token_of(None, open_to, is_local=is_local, is_socket=False)
+        # On this machine each process makes its own.
+        return cls(host, int(port), None if is_local else token, open_to)
 
     def to_text(self) -> str:
         """Write the plan, one line a field."""
@@ -201,12 +203,6 @@ class _Listens:
         if "grpc" not in sys.modules:
             # gRPC that was in use before a fork cannot be relied on after it.
             self._begin_later()
-
-
-def _new_token() -> str:
-    import secrets  # noqa: PLC0415 - arming stays light
-
-    return os.environ.get("STEPSCOPE_TOKEN") or secrets.token_urlsafe(16)
 
 
 def _this() -> str:

@@ -81,8 +81,8 @@ def trace(  # noqa: PLR0917 - TensorFlow's signature
             busy or does not answer.
         options: What to record, and `delay_ms`; None means the defaults.
         allow_partial: Keep what some hosts recorded where others failed.
-        token: What the servers want to be sent. That of a server of this user and
-            machine is known, unless one is given.
+        token: What servers of other users and machines want to be sent; those of this
+            user here are sent their own.
         root_certificate: Whose certificates to trust (PEM); calls are encrypted then.
         on_progress: Is called with each host's outcome as it comes.
         steps: End after so many whole steps, on each host, and after `duration_ms` at
@@ -172,7 +172,7 @@ def _caller(
     return Caller(
         grpc,
         host,
-        token=known.token if token is None else token,
+        token=known.token,
         root_certificate=root_certificate,
         # A certificate has the name that was given.
         dialled=known.address if root_certificate is None else host,

@@ -73,11 +73,12 @@ def note(address: str, token: str | None) -> str | None:
     for folder in _folders():
         try:
             folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            folder.mkdir(mode=0o700, exist_ok=True)
+            # Nothing is made behind a link, or in a folder of somebody else.
             reason = _why_untrusted(folder)
             if reason is not None:
                 untrusted.append(reason)
                 continue
+            folder.mkdir(mode=0o700, exist_ok=True)
             _remove_stale(folder)
             _write(folder / f"{os.getpid()}.json", servers)
         except OSError as error:
@@ -101,8 +102,12 @@ def forget(address: str) -> None:
     for folder in _folders():
         path = folder / f"{os.getpid()}.json"
         with contextlib.suppress(OSError):
-            if path.exists() and _why_untrusted(folder) is None:
-                _write(path, servers) if servers else path.unlink()
+            if not path.exists() or _why_untrusted(folder) is not None:
+                continue
+            if servers:
+                _write(path, servers)
+            else:
+                path.unlink()
 
 
 def at_address(address: str) -> Listening | None:
@@ -117,7 +122,7 @@ def at_address(address: str) -> Listening | None:
 def refused_folders() -> str:
     """Return which folders were not read, and why: a sentence, or nothing."""
     reasons = [it for folder in _folders() if (it := _why_untrusted(folder))]
-    return f" Servers may be noted elsewhere: {'; '.join(reasons)}." if reasons else ""
+    return f" Not read, for safety: {'; '.join(reasons)}." if reasons else ""
 
 
 def reached_by(process: int) -> tuple[Listening, ...]:
