@@ -13,7 +13,7 @@ import pytest
 from tests.support.programs.frameworks import ROOT, interpreter, steps_of
 
 import stepscope as ss
-from stepscope.remote import client
+from stepscope.remote import client, registry
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -84,13 +84,37 @@ def running(framework: str, program: str, *arguments: object) -> Iterator[str]:
     assert process.returncode == 0
 
 
+#: State of a socket that listens, in /proc/net/tcp.
+LISTENS: Final = "0A"
+#: 0.0.0.0, :: and 127.0.0.1, as a machine that is little-endian writes them.
+EVERYWHERE: Final = {"0" * 8, "0" * 32}
+LOOPBACK: Final = "0100007F"
+
+
+def listening(process: int) -> set[tuple[str, int]]:
+    """Address, as the system writes it, and port of what a process listens at."""
+    handles = Path(f"/proc/{process}/fd").iterdir()
+    targets = {str(handle.readlink()) for handle in handles if handle.is_symlink()}
+    found = set()
+    for table in ("tcp", "tcp6"):
+        lines = Path(f"/proc/{process}/net/{table}").read_text().splitlines()[1:]
+        for _, local, _, state, *others in map(str.split, lines):
+            if state == LISTENS and f"socket:[{others[5]}]" in targets:
+                host, _, port = local.partition(":")
+                found.add((host, int(port, 16)))
+    return found
+
+
 def test_our_client_records_one_server_and_all_kinds_at_once(tmp_path: Path) -> None:
     ports = free_port(), free_port()
     with (
-        running("tensorflow", "tensorflow", ports[0]),
-        running("jax", "jax", ports[1]),
+        running("tensorflow", "tensorflow", ports[0]) as tensorflow,
+        running("jax", "jax", ports[1]) as jax,
         running("torch", "own", "torch") as own,
     ):
+        for process in map(int, (tensorflow, jax)):
+            # As SECURITY.md says; ours listens on loopback, as the next test shows.
+            assert {host for host, _ in listening(process)} <= EVERYWHERE
         hosts = (*(f"localhost:{port}" for port in ports), own)
         singles = [client.trace(host, tmp_path / "single", 500) for host in hosts[:2]]
         outcome = client.trace(hosts, tmp_path / "all", 1000)
@@ -108,6 +132,28 @@ def test_our_client_records_one_server_and_all_kinds_at_once(tmp_path: Path) -> 
     ops = profile.table(own.replace(":", "_"), "event_types")
     assert not isinstance(ops, Unavailable)
     assert "aten::mm" in ops["name"].to_list()
+
+
+@pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="needs /proc")
+def test_tracer_levels_of_a_client_open_no_port(tmp_path: Path) -> None:
+    """TensorFlow takes them only through its own server, which lets everybody in."""
+    options = ss.ProfilerOptions(host_tracer_level=3, python_tracer_level=1)
+    with running("tensorflow", "own", "tensorflow") as own:
+        listener = registry.at_address(own)
+        assert listener is not None
+        before = listening(listener.process)
+        ((host, port),) = before
+        # The address of IPv6 that means one of IPv4 ends with it.
+        assert (host[-8:], port) == (LOOPBACK, int(own.rpartition(":")[2]))
+        outcome = client.trace(own, tmp_path, 500, options=options)
+        assert listening(listener.process) == before
+    assert outcome.problems() == ""
+    profile = ss.open(outcome.directory)
+    (host,) = profile.hosts
+    said = str(profile.trace(host).quality_notes())
+    assert said.count("is not started for a client") == 1
+    # What was there is recorded all the same.
+    assert len(steps_of(profile)) > 1
 
 
 @pytest.fixture(scope="module")

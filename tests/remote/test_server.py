@@ -13,6 +13,7 @@ import grpc
 import pytest
 
 import stepscope as ss
+from stepscope.capture.collectors.tensorflow import collector
 from stepscope.capture.recording.session import current
 from stepscope.errors import BadUsage
 from stepscope.remote import captures, server
@@ -194,6 +195,14 @@ def test_a_client_that_goes_frees_the_program(calls: Callable[..., bytes]) -> No
     assert error.code() == grpc.StatusCode.DEADLINE_EXCEEDED
     until(lambda: current() is None)
     assert decode(ProfileResponse, calls("Profile", encode(SHORT))).xspace
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_no_level_of_a_client_starts_tensorflows_server(version: int) -> None:
+    """The framework tests show it of TensorFlow; this is what it rests upon."""
+    opts = ProfileOptions(version=version, host_tracer_level=3, python_tracer_level=1)
+    _, options = captures.checked(ProfileRequest(duration_ms=5, opts=opts))
+    assert "is not started for a client" in (collector._why_no_server(options) or "")
 
 
 @pytest.mark.parametrize(

@@ -325,7 +325,7 @@ def checked(request: ProfileRequest) -> tuple[int, ProfilerOptions]:
 def _options(asked: ProfileOptions) -> ProfilerOptions:
     """Return options as asked for; our defaults where no options were sent."""
     if not asked.version:
-        return ProfilerOptions()
+        return ProfilerOptions(tensorflow_server=False)
     for name, most in _LEVELS.items():
         level = getattr(asked, name)
         if level > most:
@@ -333,7 +333,9 @@ def _options(asked: ProfileOptions) -> ProfilerOptions:
                 Refusal.INVALID_ARGUMENT,
                 f"{name}={level} does not exist; give 0 to {most}.",
             )
-    return ProfilerOptions(**{name: getattr(asked, name) for name in _LEVELS})
+    levels = {name: getattr(asked, name) for name in _LEVELS}
+    # TensorFlow's server would let in whoever reaches its port.
+    return ProfilerOptions(**levels, tensorflow_server=False)
 
 
 def _delay_s(start_ns: int) -> float:
