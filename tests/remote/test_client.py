@@ -311,6 +311,20 @@ def test_a_token_is_sent_or_asked_for(
         started.stop()
 
 
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "0.0.0.0"])  # noqa: S104 - only this machine asks
+def test_a_server_of_ones_own_is_recorded_by_either_name(
+    tmp_path: Path, host: str
+) -> None:
+    started = server.start(0, host=host)
+    port = started.address.rpartition(":")[2]
+    hosts = {f"127.0.0.1:{port}", f"localhost:{port}", started.address}
+    try:
+        for asked in hosts:
+            assert client.trace(asked, tmp_path, 20).hosts == (asked,)
+    finally:
+        started.stop()
+
+
 def test_the_token_goes_to_the_server_that_noted_it(
     ours: server.Server, tmp_path: Path
 ) -> None:

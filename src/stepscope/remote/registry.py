@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from stepscope.errors import BadUsage
+from stepscope.remote.addresses import from_this_machine
 from stepscope.remote.processes import (
     ancestors,
     begins_to_listen,
@@ -112,11 +113,9 @@ def forget(address: str) -> None:
 
 def at_address(address: str) -> Listening | None:
     """Return who of this user listens at an address; None where nobody is known to."""
-    host, _, port = address.rpartition(":")
-    if host == "localhost":
-        # Somebody else may listen at the other address that this name has.
-        address = f"127.0.0.1:{port}"
-    return next((one for one in _all_servers() if one.address == address), None)
+    # A name may have another address, where somebody else listens.
+    noted = from_this_machine(address)
+    return next((one for one in _all_servers() if one.address == noted), None)
 
 
 def refused_folders() -> str:

@@ -23,7 +23,7 @@ from stepscope.remote import registry
 from stepscope.remote.access.openness import Doorkeeper, token_of, who_may_ask
 from stepscope.remote.access.peers import WorkerSessions
 from stepscope.remote.access.places import Place
-from stepscope.remote.addresses import addresses
+from stepscope.remote.addresses import addresses, from_this_machine
 from stepscope.remote.captures import Captures, RefusedCapture
 from stepscope.remote.messages import (
     ContinuousProfilingResponse,
@@ -74,13 +74,12 @@ class Server:
     """
 
     def __init__(
-        self, grpc_server: Any, captures: Captures, place: Place, token: str | None
+        self, grpc_server: Any, captures: Captures, address: str, token: str | None
     ) -> None:
         """Hold a server that is not started yet; `start` makes one."""
         self._server = grpc_server
-        self._place = place
         self.captures = captures
-        self.address = place.target
+        self.address = address
         self.token = token
         self._process = os.getpid()
 
@@ -91,7 +90,7 @@ class Server:
             return
         self.captures.end_all()
         self._server.stop(None)
-        registry.forget(self._place.from_here())
+        registry.forget(from_this_machine(self.address))
         atexit.unregister(self.stop)
 
 
@@ -159,8 +158,8 @@ def start(
         remedy = "" if certificate is None else _CERTIFICATE
         raise BadUsage(f"{place.refused(error)}{remedy}") from error
     place = place.bound(bound)
-    server = Server(made, captures, place, token)
-    workers.allow(server.address, place.from_here())
+    server = Server(made, captures, place.target, token)
+    workers.allow(server.address, from_this_machine(server.address))
     begin_as_ours(made.start)
     # A call that is answered must not find half an interpreter.
     atexit.register(server.stop)
@@ -170,7 +169,7 @@ def start(
 
 def _say_who_may_ask(place: Place, token: str | None, open_to: str | None) -> None:
     """Note where clients of this user find the server, and tell who else may ask."""
-    problem = registry.note(place.from_here(), token)
+    problem = registry.note(from_this_machine(place.target), token)
     if problem is not None:
         _log.warning("stepscope: %s", problem)
     if open_to is not None:

@@ -25,8 +25,6 @@ _NO_SOCKET: Final = (
     "the server cannot listen at {} ({}); give unix:/PATH in a folder that is yours "
     "alone (chmod 700), or that does not exist yet."
 )
-#: Hosts that mean all addresses of a machine, and the one that itself reaches them by.
-_REACHED_BY: Final = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]", "::": "[::1]"}  # noqa: S104 - nothing is bound here
 
 
 class Place(NamedTuple):
@@ -80,12 +78,6 @@ class Place(NamedTuple):
     def bound(self, port: int) -> Place:
         """Return the place with the port that was found."""
         return self if self.is_socket else Place(self.host, port)
-
-    def from_here(self) -> str:
-        """Return the address that this machine reaches it by."""
-        if self.is_socket:
-            return self.host
-        return Place(_REACHED_BY.get(self.host, self.host), self.port).target
 
     @property
     def _path(self) -> Path:
