@@ -185,6 +185,9 @@ ROOMS = {
         "xplane.decoded": "",
         "xplane.tables": "hlo idle_devices lost torch_allocations xplane.decoded",
     },
+    "remote": {
+        "access": "addresses captures client destinations messages transport",
+    },
     "report": {
         "outline": "document page words",
         "text": "document envelope page to_table words",

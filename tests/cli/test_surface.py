@@ -34,6 +34,7 @@ SURFACE = {
         "--record-shapes",
         "--profile-memory",
         "--no-report",
+        "--open",
         "--serve",
     },
     "capture": {

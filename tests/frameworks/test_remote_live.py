@@ -14,7 +14,7 @@ import pytest
 from tests.support.programs.frameworks import ROOT, interpreter, steps_of
 
 import stepscope as ss
-from stepscope.remote import client
+from stepscope.remote import client, registry
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -34,20 +34,20 @@ SURROUNDINGS: Final = {
 _OF_TENSORFLOW: Final = """
 import sys
 import tensorflow as tf
-a, b, logdir = sys.argv[1:]
+a, b, single, called, listed = sys.argv[1:]
 trace = tf.profiler.experimental.client.trace
-trace(f"grpc://{a}", logdir + "/single", 500)
-trace(f"grpc://{a},grpc://{b}", logdir + "/called", 500)
-trace(f"grpc://{a}", logdir + "/listed", 500, worker_list=f"{a},{b}")
+trace(f"grpc://{a}", single, 500)
+trace(f"grpc://{a},grpc://{b}", called, 500)
+trace(f"grpc://{a}", listed, 500, worker_list=f"{a},{b}")
 """
 _OF_XPROF: Final = """
 import sys
 from xprof.convert import _pywrap_profiler_plugin as plugin
-a, b, logdir = sys.argv[1:]
+a, b, single, called, listed = sys.argv[1:]
 levels = {"host_tracer_level": 2, "device_tracer_level": 1, "python_tracer_level": 0}
-plugin.trace(a, logdir + "/single", "", True, 500, 3, levels)
-plugin.trace(f"{a},{b}", logdir + "/called", "", True, 500, 3, levels)
-plugin.trace(a, logdir + "/listed", f"{a},{b}", True, 500, 3, levels)
+plugin.trace(a, single, "", True, 500, 3, levels)
+plugin.trace(f"{a},{b}", called, "", True, 500, 3, levels)
+plugin.trace(a, listed, f"{a},{b}", True, 500, 3, levels)
 """
 CLIENTS: Final = {"tensorflow": _OF_TENSORFLOW, "xprof": _OF_XPROF}
 
@@ -102,13 +102,37 @@ def talking(
     assert process.returncode == 0
 
 
+#: State of a socket that listens, in /proc/net/tcp.
+LISTENS: Final = "0A"
+#: 0.0.0.0, :: and 127.0.0.1, as a machine that is little-endian writes them.
+EVERYWHERE: Final = {"0" * 8, "0" * 32}
+LOOPBACK: Final = "0100007F"
+
+
+def listening(process: int) -> set[tuple[str, int]]:
+    """Address, as the system writes it, and port of what a process listens at."""
+    handles = Path(f"/proc/{process}/fd").iterdir()
+    targets = {str(handle.readlink()) for handle in handles if handle.is_symlink()}
+    found = set()
+    for table in ("tcp", "tcp6"):
+        lines = Path(f"/proc/{process}/net/{table}").read_text().splitlines()[1:]
+        for _, local, _, state, *others in map(str.split, lines):
+            if state == LISTENS and f"socket:[{others[5]}]" in targets:
+                host, _, port = local.partition(":")
+                found.add((host, int(port, 16)))
+    return found
+
+
 def test_our_client_records_one_server_and_all_kinds_at_once(tmp_path: Path) -> None:
     ports = free_port(), free_port()
     with (
-        running("tensorflow", "tensorflow", ports[0]),
-        running("jax", "jax", ports[1]),
+        running("tensorflow", "tensorflow", ports[0]) as tensorflow,
+        running("jax", "jax", ports[1]) as jax,
         running("torch", "own", "torch") as own,
     ):
+        for process in map(int, (tensorflow, jax)):
+            # As SECURITY.md says; ours listens on loopback, as the next test shows.
+            assert {host for host, _ in listening(process)} <= EVERYWHERE
         hosts = (*(f"localhost:{port}" for port in ports), own)
         singles = [client.trace(host, tmp_path / "single", 500) for host in hosts[:2]]
         outcome = client.trace(hosts, tmp_path / "all", 1000)
@@ -128,22 +152,55 @@ def test_our_client_records_one_server_and_all_kinds_at_once(tmp_path: Path) -> 
     assert "aten::mm" in ops["name"].to_list()
 
 
+@pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="needs /proc")
+def test_tracer_levels_of_a_client_open_no_port(tmp_path: Path) -> None:
+    """TensorFlow takes them only through its own server, which lets everybody in."""
+    options = ss.ProfilerOptions(host_tracer_level=3, python_tracer_level=1)
+    with running("tensorflow", "own", "tensorflow") as own:
+        listener = registry.at_address(own)
+        assert listener is not None
+        before = listening(listener.process)
+        ((host, port),) = before
+        # The address of IPv6 that means one of IPv4 ends with it.
+        assert (host[-8:], port) == (LOOPBACK, int(own.rpartition(":")[2]))
+        outcome = client.trace(own, tmp_path, 500, options=options)
+        assert listening(listener.process) == before
+    assert outcome.problems() == ""
+    profile = ss.open(outcome.directory)
+    (host,) = profile.hosts
+    said = str(profile.trace(host).quality_notes())
+    assert said.count("is not started for a client") == 1
+    # What was there is recorded all the same.
+    assert len(steps_of(profile)) > 1
+
+
 @pytest.fixture(scope="module")
-def servers() -> Iterator[tuple[str, str]]:
-    """Addresses of a program of TensorFlow and of one without any framework."""
+def logdir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The log directory of the first of both servers."""
+    return tmp_path_factory.mktemp("logs")
+
+
+@pytest.fixture(scope="module")
+def servers(logdir: Path) -> Iterator[tuple[str, str]]:
+    """Addresses of a program of TensorFlow and of one without any framework.
+
+    The first writes files for its clients, and calls the other for them.
+    """
     with (
-        running("tensorflow", "own", "tensorflow") as one,
-        running("torch", "own", "plain") as other,
+        running("torch", "own", "plain", logdir / "other") as other,
+        running("tensorflow", "own", "tensorflow", logdir, other) as one,
     ):
         yield one, other
 
 
 @pytest.mark.parametrize("name", list(CLIENTS))
 def test_their_client_records_one_of_our_servers_and_two(
-    name: str, servers: tuple[str, str], tmp_path: Path
+    name: str, servers: tuple[str, str], logdir: Path, tmp_path: Path
 ) -> None:
+    """A client writes what it is sent, or has the server that it asks write it."""
+    folders = [tmp_path / "single", tmp_path / "called", logdir / name]
     done = subprocess.run(
-        [interpreter(name), "-c", CLIENTS[name], *servers, tmp_path],
+        [interpreter(name), "-c", CLIENTS[name], *servers, *folders],
         capture_output=True,
         text=True,
         timeout=600,
@@ -152,10 +209,9 @@ def test_their_client_records_one_of_our_servers_and_two(
     )
     assert done.returncode == 0, done.stderr
     one, other = (address.replace(":", "_") for address in servers)
-    asked = {"single": {one}, "called": {one, other}, "listed": {one, other}}
-    for how, hosts in asked.items():
+    for folder, hosts in zip(folders, ({one}, {one, other}, {one, other}), strict=True):
         # On a busy machine a client may ask again, in a run of its own.
-        files = list((tmp_path / how).rglob("*.xplane.pb"))
+        files = list(folder.rglob("*.xplane.pb"))
         assert {file.name.removesuffix(".xplane.pb") for file in files} == hosts
         assert all(len(steps_of(ss.open(file))) > 1 for file in files)
 
@@ -208,3 +264,23 @@ def test_a_capture_holds_up_keras_hardly_longer_than_tensorflows_server_does(
     # Other programs have the cores once in a while, but not in every turn.
     usual_s = statistics.median(longest_s["TensorFlow's"])
     assert min(longest_s["ours"]) < 2 * usual_s, longest_s
+
+
+@pytest.mark.parametrize("name", list(CLIENTS))
+def test_their_client_is_told_why_a_server_refuses_it_and_the_way_out(
+    name: str, tmp_path: Path
+) -> None:
+    """A default server wants a token, which they cannot send."""
+    with running("torch", "own", "plain") as own:
+        done = subprocess.run(
+            [interpreter(name), "-c", CLIENTS[name], own, own, *[tmp_path] * 3],
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=False,
+            env={**os.environ, **SURROUNDINGS, "TF_CPP_MIN_LOG_LEVEL": "0"},
+        )
+    assert done.returncode != 0
+    assert "this server wants a token" in done.stderr
+    assert 'ss.server.start(open_to="machine")' in done.stderr
+    assert list(tmp_path.rglob("*.xplane.pb")) == []

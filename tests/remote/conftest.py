@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from concurrent import futures
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import grpc
 import pytest
 
 from stepscope.remote import server
-from stepscope.remote.transport import SERVICE
+from stepscope.remote.transport import METADATA_KEY, SERVICE, bearer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -29,20 +30,44 @@ def ours() -> Iterator[server.Server]:
     started.stop()
 
 
-@pytest.fixture
-def calls(ours: server.Server) -> Iterator[Callable[..., bytes]]:
-    """Call a method of the server in this process with any bytes."""
-    with grpc.insecure_channel(ours.address) as channel:
+@contextmanager
+def calling(asked: server.Server) -> Iterator[Callable[..., bytes]]:
+    """Call any method of a server with any bytes."""
+    token = asked.token
+    metadata = () if token is None else ((METADATA_KEY, bearer(token)),)
+    with grpc.insecure_channel(asked.address) as channel:
 
         def call(
             method: str, data: bytes, *, service: str = SERVICE, limit_s: float = 30
         ) -> bytes:
             answer: bytes = channel.unary_unary(f"/{service}/{method}")(
-                data, timeout=limit_s
+                data, timeout=limit_s, metadata=metadata
             )
             return answer
 
         yield call
+
+
+@pytest.fixture
+def calls(ours: server.Server) -> Iterator[Callable[..., bytes]]:
+    """Call a method of the server in this process with any bytes."""
+    with calling(ours) as call:
+        yield call
+
+
+@pytest.fixture
+def logdir(tmp_path: Path) -> Path:
+    """The log directory of `writing`."""
+    return tmp_path / "logs"
+
+
+@pytest.fixture
+def writing(logdir: Path) -> Iterator[Callable[..., bytes]]:
+    """Call a method of a server that writes files into a log directory."""
+    started = server.start(0, logdir=logdir)
+    with calling(started) as call:
+        yield call
+    started.stop()
 
 
 @pytest.fixture

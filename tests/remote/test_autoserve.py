@@ -52,13 +52,32 @@ def test_other_machines_need_a_token(monkeypatch: pytest.MonkeyPatch) -> None:
     assert ServePlan.of("node-1:6009") == ServePlan("node-1", 6009, "mine")
 
 
+#: Asked for no token, whoever the host is.
+OPEN = ServePlan("0.0.0.0", 9, None, "network")  # noqa: S104 - nothing is bound
+
+
+def test_an_open_program_makes_no_token() -> None:
+    assert ServePlan.of("0.0.0.0:9", "network") == OPEN
+    assert ServePlan.of("9", "machine") == ServePlan("127.0.0.1", 9, None, "machine")
+    with pytest.raises(BadUsage, match='give open_to="network"'):
+        ServePlan.of("0.0.0.0:9", "machine")
+
+
+def test_whom_a_program_is_open_to_is_said_only_of_one_that_listens() -> None:
+    done = CliRunner().invoke(main, ["run", "--open", "machine", "--", "-c", "pass"])
+    assert done.exit_code == 2
+    assert "add --serve" in done.stderr
+
+
 @pytest.mark.parametrize("place", ["train.py", "-1", "65536", "h:", "h:x", ""])
 def test_what_is_no_place_to_listen_at(place: str) -> None:
     with pytest.raises(BadUsage, match=r"no place to listen at.*-- before the command"):
         ServePlan.of(place)
 
 
-@pytest.mark.parametrize("plan", [ServePlan("[::1]", 0), ServePlan("h", 9, "t=1")])
+@pytest.mark.parametrize(
+    "plan", [ServePlan("[::1]", 0), ServePlan("h", 9, "t=1"), OPEN]
+)
 def test_a_plan_comes_through_the_environment_as_it_was(plan: ServePlan) -> None:
     assert ServePlan.from_environment({VARIABLE: plan.to_text()}) == plan
     assert ServePlan.from_environment({}) is None
@@ -236,8 +255,9 @@ def test_a_port_that_is_taken_is_said_and_another_one_is_found(
     tmp_path: Path, ours: Any
 ) -> None:
     port = ours.address.rpartition(":")[2]
-    with served(tmp_path, PROGRAM, "--serve", port) as process:
-        said_until(process, re.compile(f"found port {port} taken"))
+    with served(tmp_path, PROGRAM, "--serve", port, "--open", "machine") as process:
+        said = said_until(process, re.compile(f"found port {port} taken"))
+        assert "any user of this machine can record this program" in said
         _, address = place_of(process)
         assert not address.endswith(f":{port}")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -291,8 +292,12 @@ def test_clocks_are_compared_where_the_server_tells_its_time(
     assert other.clock_offset_ns is None
 
 
-def test_a_token_is_sent_or_asked_for(tmp_path: Path) -> None:
+def test_a_token_is_sent_or_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     started = server.start(0, token="secret")  # noqa: S106 - of this test alone
+    # A client of another machine or user, which does not find the token by itself.
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "elsewhere"))
     try:
         with pytest.raises(client.CaptureFailed, match="--token"):
             client.trace(started.address, tmp_path, 10)
@@ -305,6 +310,37 @@ def test_a_token_is_sent_or_asked_for(tmp_path: Path) -> None:
         assert outcome.hosts == (started.address,)
     finally:
         started.stop()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "0.0.0.0"])  # noqa: S104 - only this machine asks
+def test_a_server_of_ones_own_is_recorded_by_either_name(
+    tmp_path: Path, host: str
+) -> None:
+    started = server.start(0, host=host)
+    port = started.address.rpartition(":")[2]
+    hosts = {f"127.0.0.1:{port}", f"localhost:{port}", started.address}
+    try:
+        for asked in hosts:
+            assert client.trace(asked, tmp_path, 20).hosts == (asked,)
+    finally:
+        started.stop()
+
+
+def test_the_token_goes_to_the_server_that_noted_it(
+    ours: server.Server, tmp_path: Path
+) -> None:
+    """`localhost` has another address, where somebody else may listen."""
+    port = int(ours.address.rpartition(":")[2])
+    try:
+        listener = socket.create_server(("::1", port), family=socket.AF_INET6)
+    except OSError as error:
+        pytest.skip(f"this machine has no IPv6 ({error})")
+    with listener:
+        outcome = client.trace(f"localhost:{port}", tmp_path, 20)
+        listener.settimeout(0.2)
+        with pytest.raises(TimeoutError):
+            listener.accept()
+    assert outcome.hosts == (f"localhost:{port}",)
 
 
 @pytest.mark.parametrize("duration_ms", [0, -5, 2**40])

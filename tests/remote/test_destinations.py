@@ -16,8 +16,7 @@ from stepscope.cli.main import main
 from stepscope.errors import BadInput, BadUsage
 from stepscope.remote import client
 from stepscope.remote.destinations import NotStored, run_destination
-from stepscope.remote.messages import NewProfileSessionRequest, ProfileResponse, encode
-from stepscope.remote.transport import ANALYSIS
+from stepscope.remote.messages import ProfileResponse, encode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -208,22 +207,3 @@ def test_without_fsspec_the_command_says_how_to_install_it(
     line = done.stderr.splitlines()[-1]
     assert line.startswith("stepscope: s3://bucket: needs the package fsspec")
     assert "pip install 'stepscope[cloud]'" in line
-
-
-def test_a_server_writes_no_store_for_a_client(
-    calls: Callable[..., bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its credentials are not the client's, and "gs:" is no folder to make."""
-    import grpc  # noqa: PLC0415 - of this test alone
-
-    monkeypatch.chdir(tmp_path)
-    before = sorted(tmp_path.iterdir())
-    request = NewProfileSessionRequest(
-        repository_root="gs://bucket/logs/plugins/profile",
-        session_id="run",
-        hosts=(NOBODY,),
-    )
-    with pytest.raises(grpc.RpcError) as refused:
-        calls("NewSession", encode(request), service=ANALYSIS)
-    assert "writes no object store" in str(refused.value)
-    assert sorted(tmp_path.iterdir()) == before

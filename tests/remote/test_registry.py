@@ -44,7 +44,7 @@ def test_a_process_is_found_by_its_number_until_it_is_forgotten(folder: Path) ->
     (file,) = folder.iterdir()
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    registry.forget()
+    registry.forget(ADDRESS)
     assert list(folder.iterdir()) == []
     with pytest.raises(BadUsage, match=r"has no profiler server.*run --serve"):
         registry.reached_by(os.getpid())
@@ -110,7 +110,8 @@ import os, sys
 from stepscope.errors import BadUsage
 from stepscope.remote import registry
 from stepscope.remote.processes import VARIABLE
-registry.note("127.0.0.1:6009", None)
+ADDRESS = "127.0.0.1:6009"
+registry.note(ADDRESS, None)
 hears, says = os.pipe()
 child = os.fork()
 if not child:
@@ -121,7 +122,7 @@ try:
     registry.reached_by(child)
 except BadUsage as error:
     print(str(error).replace(str(child), "CHILD").replace(str(os.getpid()), "PARENT"))
-registry.forget()
+registry.forget(ADDRESS)
 os.close(says)
 os.wait()
 """
@@ -187,9 +188,10 @@ def test_a_folder_that_others_may_write_to_is_not_trusted(
     assert registry.listening()
     (folder.parent / where).chmod(0o777)
     assert registry.listening() == ()
-    registry.forget()
-    registry.note(ADDRESS, "secret")
-    assert list(folder.iterdir()) == []
+    problem = registry.note(ADDRESS, "secret")
+    assert problem is not None
+    assert f"others may write to {(folder.parent / where).resolve()}" in problem
+    assert all("secret" not in file.read_text() for file in folder.iterdir())
 
 
 @pytest.mark.parametrize(

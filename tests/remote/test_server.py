@@ -15,6 +15,7 @@ import pytest
 
 import stepscope as ss
 from stepscope.capture.collectors.host import HostCollector
+from stepscope.capture.collectors.tensorflow import collector
 from stepscope.capture.recording.session import current
 from stepscope.errors import BadUsage
 from stepscope.remote import captures, server
@@ -22,8 +23,6 @@ from stepscope.remote.messages import (
     GetSnapshotRequest,
     MonitorRequest,
     MonitorResponse,
-    NewProfileSessionRequest,
-    NewProfileSessionResponse,
     ProfileOptions,
     ProfileRequest,
     ProfileResponse,
@@ -31,11 +30,11 @@ from stepscope.remote.messages import (
     decode,
     encode,
 )
-from stepscope.remote.transport import ANALYSIS, SERVICE
+from stepscope.remote.transport import METADATA_KEY, SERVICE, bearer
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 SHORT = ProfileRequest(duration_ms=50, emit_xspace=True, session_id="s")
@@ -145,66 +144,6 @@ def test_no_time_is_an_empty_trace(calls: Callable[..., bytes]) -> None:
     assert answer == ProfileResponse(empty_trace=True)
 
 
-def test_a_file_is_written_where_the_client_asked(
-    calls: Callable[..., bytes], tmp_path: Path
-) -> None:
-    root = tmp_path / "plugins" / "profile"
-    asked = ProfileRequest(
-        duration_ms=50, repository_root=str(root), session_id="one", host_name="vm:1"
-    )
-    assert decode(ProfileResponse, calls("Profile", encode(asked))) == ProfileResponse()
-    (file,) = (root / "one").iterdir()
-    assert file.name == "vm_1.xplane.pb"
-    assert ss.open(file).hosts == ("vm_1",)
-
-
-@pytest.mark.parametrize(
-    ("root", "session"),
-    [
-        ("relative/plugins/profile", "s"),
-        ("{}/../x/plugins/profile", "s"),
-        ("{}/a/b/c/d/plugins/profile", "s"),
-        ("gs://bucket/plugins/profile", "s"),
-        ("{}/plugins/profile", "../s"),
-        ("{}/plugins/profile", ".s"),
-        ("{}/plugins/profile", ""),
-    ],
-)
-@pytest.mark.sweep(every=7)
-def test_where_a_client_may_not_write_it_gets_the_file_to_write(
-    calls: Callable[..., bytes], tmp_path: Path, root: str, session: str
-) -> None:
-    asked = ProfileRequest(
-        duration_ms=20, repository_root=root.format(tmp_path), session_id=session
-    )
-    answer = decode(ProfileResponse, calls("Profile", encode(asked)))
-    assert [one.name for one in answer.tool_data] == ["xplane.pb"]
-    assert answer.tool_data[0].data
-    assert list(tmp_path.rglob("*.xplane.pb")) == []
-
-
-def test_a_log_directory_of_the_server_bounds_where_clients_write(
-    tmp_path: Path,
-) -> None:
-    (tmp_path / "in").mkdir()
-    (tmp_path / "out").mkdir()
-    started = server.start(0, logdir=tmp_path / "in")
-    try:
-        with grpc.insecure_channel(started.address) as channel:
-            for where, files in (("in", 0), ("out", 1)):
-                asked = ProfileRequest(
-                    duration_ms=20,
-                    repository_root=str(tmp_path / where / "plugins" / "profile"),
-                    session_id="s",
-                )
-                call = channel.unary_unary(f"/{SERVICE}/Profile")
-                answer = decode(ProfileResponse, call(encode(asked), timeout=30))
-                assert len(answer.tool_data) == files
-    finally:
-        started.stop()
-    assert [it.name for it in tmp_path.rglob("*.xplane.pb")] == ["localhost.xplane.pb"]
-
-
 def test_who_records_already_is_named(
     calls: Callable[..., bytes], tmp_path: Path
 ) -> None:
@@ -249,6 +188,31 @@ def test_the_main_thread_does_only_what_pytorch_needs_it_for(
     assert threads["stop"] is not main
 
 
+def test_who_records_later_locks_nobody_out(
+    ours: server.Server, calls: Callable[..., bytes]
+) -> None:
+    """Not by their number, and not by the names of their sessions."""
+    later = ProfileRequest(
+        duration_ms=600_000,
+        session_id=str(SHORT.session_id),
+        opts=ProfileOptions(start_timestamp_ns=time.time_ns() + 50 * 10**9),
+    )
+    with grpc.insecure_channel(ours.address) as channel:
+        call = channel.unary_unary(f"/{SERVICE}/Profile")
+        metadata = ((METADATA_KEY, bearer(str(ours.token))),)
+        pending = [call.future(encode(later), metadata=metadata) for _ in range(20)]
+        until(lambda: sum(one.done() for one in pending) == 16)
+        refusals = {one.code() for one in pending if one.done()}
+        assert refusals == {grpc.StatusCode.RESOURCE_EXHAUSTED}
+        asked = encode(MonitorRequest())
+        assert "not recording" in decode(MonitorResponse, calls("Monitor", asked)).data
+        assert decode(ProfileResponse, calls("Profile", encode(SHORT))).xspace
+        calls("Terminate", encode(TerminateRequest(session_id=SHORT.session_id)))
+        # Those that wait are ended too, and record nothing.
+        until(lambda: all(one.done() for one in pending))
+    assert current() is None
+
+
 @pytest.mark.slow
 def test_a_client_that_goes_frees_the_program(calls: Callable[..., bytes]) -> None:
     error = refused(
@@ -259,6 +223,14 @@ def test_a_client_that_goes_frees_the_program(calls: Callable[..., bytes]) -> No
     assert error.code() == grpc.StatusCode.DEADLINE_EXCEEDED
     until(lambda: current() is None)
     assert decode(ProfileResponse, calls("Profile", encode(SHORT))).xspace
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_no_level_of_a_client_starts_tensorflows_server(version: int) -> None:
+    """The framework tests show it of TensorFlow; this is what it rests upon."""
+    opts = ProfileOptions(version=version, host_tracer_level=3, python_tracer_level=1)
+    _, options = captures.checked(ProfileRequest(duration_ms=5, opts=opts))
+    assert "is not started for a client" in (collector._why_no_server(options) or "")
 
 
 @pytest.mark.parametrize(
@@ -305,7 +277,11 @@ def test_a_hundred_clients_get_an_answer_each(ours: server.Server) -> None:
     """One records at a time; the others hear why not, and nothing is left over."""
     with grpc.insecure_channel(ours.address) as channel:
         call = channel.unary_unary(f"/{SERVICE}/Profile")
-        pending = [call.future(encode(SHORT), timeout=60) for _ in range(100)]
+        metadata = ((METADATA_KEY, bearer(str(ours.token))),)
+        pending = [
+            call.future(encode(SHORT), timeout=60, metadata=metadata)
+            for _ in range(100)
+        ]
         codes = {one.code() for one in pending}
     assert codes <= {
         grpc.StatusCode.OK,
@@ -404,21 +380,6 @@ def test_a_recording_beyond_one_message_is_refused_in_words(
     assert "record for a shorter time" in error.details()
 
 
-def test_one_server_records_all_hosts_for_a_client(
-    calls: Callable[..., bytes], ours: server.Server, tmp_path: Path
-) -> None:
-    root = tmp_path / "plugins" / "profile"
-    asked = NewProfileSessionRequest(
-        request=ProfileRequest(duration_ms=50, emit_xspace=True, session_id="s"),
-        repository_root=str(root),
-        hosts=(ours.address,),
-        session_id="s",
-    )
-    answer = calls("NewSession", encode(asked), service=ANALYSIS)
-    assert decode(NewProfileSessionResponse, answer) == NewProfileSessionResponse()
-    assert len(list((root / "s").glob("*.xplane.pb"))) == 1
-
-
 def test_other_machines_need_a_token() -> None:
     started = server.start(0, host="0.0.0.0")  # noqa: S104 - what is tested
     try:
@@ -435,6 +396,25 @@ def test_other_machines_need_a_token() -> None:
             assert call(b"", timeout=30, metadata=right)
     finally:
         started.stop()
+
+
+def test_calls_without_a_token_keep_nobody_out(
+    ours: server.Server, calls: Callable[..., bytes]
+) -> None:
+    """Not even where their requests never come."""
+    never = threading.Event()
+
+    def requests() -> Iterator[bytes]:
+        never.wait(60)
+        yield b""
+
+    with grpc.insecure_channel(ours.address) as channel:
+        call = channel.stream_unary(f"/{SERVICE}/Monitor")
+        pending = [call.future(requests(), timeout=60) for _ in range(40)]
+        until(lambda: all(one.done() for one in pending))
+        assert calls("Monitor", b"")
+        assert {one.code() for one in pending} == {grpc.StatusCode.UNAUTHENTICATED}
+        never.set()
 
 
 def test_a_taken_port_is_an_error(
@@ -457,7 +437,10 @@ from stepscope.remote.messages import ProfileRequest, encode
 started = ss.server.start(0)
 channel = grpc.insecure_channel(started.address)
 call = channel.unary_unary("/tensorflow.ProfilerService/Profile")
-pending = call.future(encode(ProfileRequest(duration_ms=600_000, session_id="s")))
+pending = call.future(
+    encode(ProfileRequest(duration_ms=600_000, session_id="s")),
+    metadata=(("authorization", f"Bearer {started.token}"),),
+)
 while current() is None:
     sum(range(1000))
 print("the loss is 0.5")

@@ -15,7 +15,6 @@ from stepscope.capture.ground.options import ProfilerOptions
 from stepscope.capture.launching.harmless import say
 from stepscope.cli.light_start import check_threads
 from stepscope.cli.progress import recording_bar
-from stepscope.errors import BadUsage
 from stepscope.remote import client, registry
 from stepscope.remote.addresses import addresses as parsed
 from stepscope.remote.transport import grpc_module
@@ -64,9 +63,6 @@ def answer(
     """
     attached = [one for process in attach for one in registry.reached_by(process)]
     wanted = parsed([*addresses, *(one.address for one in attached)])
-    if attached and not addresses:
-        # The token of a program is for nobody else.
-        token = token or _their_token(attached)
     # Without it nothing is recorded, whatever the addresses.
     grpc_module()
     options = ProfilerOptions(delay_ms=delay_ms or None, **levels)
@@ -159,15 +155,6 @@ def _clock(one: HostOutcome) -> str:
         f"its clock differs by {one.clock_offset_ns / _NS_PER_MS:+.3f} ms "
         f"(± {doubt / _NS_PER_MS:.3f} ms)"
     )
-
-
-def _their_token(attached: Sequence[registry.Listening]) -> str | None:
-    tokens = {one.token for one in attached}
-    if len(tokens) > 1:
-        raise BadUsage(
-            "these processes want different tokens: record them one after the other."
-        )
-    return tokens.pop()
 
 
 def _json(outcome: Outcome) -> str:

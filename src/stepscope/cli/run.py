@@ -26,6 +26,8 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from stepscope.remote.access.openness import OpenTo
+
 __all__ = ["answer", "answer_served", "planned", "recorded"]
 
 
@@ -54,12 +56,19 @@ def answer(command: Sequence[str], plan: RunPlan, *, reports: bool) -> int:
     return status
 
 
-def answer_served(command: Sequence[str], place: str, *, given: Sequence[str]) -> int:
+def answer_served(
+    command: Sequence[str],
+    place: str,
+    *,
+    open_to: OpenTo | None,
+    given: Sequence[str],
+) -> int:
     """Run the program with a profiler server in it, and return its status.
 
     Args:
         command: The program and its arguments.
         place: Where it listens, as `--serve` has it.
+        open_to: Who may ask without a token, as `--open` has it.
         given: Options that were written, `--serve` among them.
 
     Raises:
@@ -70,13 +79,13 @@ def answer_served(command: Sequence[str], place: str, *, given: Sequence[str]) -
         ServePlan,
     )
 
-    others = [option for option in given if option != "--serve"]
+    others = [option for option in given if option not in ("--serve", "--open")]
     if others:
         raise BadUsage(
             f"{others[0]} cannot be given with --serve, which records nothing by "
             "itself; give it to stepscope capture where it has it."
         )
-    plan = ServePlan.of(place)
+    plan = ServePlan.of(place, open_to)
     environment = armed_environment(os.environ, VARIABLE, plan.to_text())
     return supervise(resolve(command), environment)
 

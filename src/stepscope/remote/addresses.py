@@ -15,7 +15,16 @@ from stepscope.remote.tpu_names import workers
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["addresses", "file_name_of", "is_loopback"]
+__all__ = [
+    "SOCKET",
+    "addresses",
+    "file_name_of",
+    "from_this_machine",
+    "is_loopback",
+]
+
+#: What the address of a Unix socket begins with; a path from the root follows.
+SOCKET: Final = "unix:"
 
 _SCHEMES: Final = ("grpc://", "http://")
 _FILE: Final = "@"
@@ -23,6 +32,13 @@ _ADDRESS: Final = re.compile(
     r"(?P<host>\[[0-9A-Fa-f:.%\w]+\]|[^\[\]:/\s]+):(?P<port>\d{1,5})\Z"
 )
 _LAST_PORT: Final = 65535
+#: Hosts that mean several addresses, and the one that this machine reaches them by.
+_REACHED_BY: Final = {
+    "0.0.0.0": "127.0.0.1",  # noqa: S104 - nothing is bound here
+    "localhost": "127.0.0.1",
+    "[::]": "[::1]",
+    "::": "[::1]",
+}
 _NAME: Final = re.compile(r"[A-Za-z][\w.-]*")
 #: With a zone or without.
 _TPU_NAME: Final = re.compile(r"(?:[a-z][a-z0-9-]*/)?[A-Za-z][\w-]*")
@@ -35,9 +51,10 @@ def addresses(given: str | Iterable[str]) -> tuple[str, ...]:
 
     Args:
         given: Addresses, or texts with several between commas: `host:port`,
-            `grpc://host:port`, `[::1]:port`. `@FILE` means the addresses in a file, one
-            a line; what follows a `#` there is a remark. `tpu://NAME:port` and
-            `tpu://ZONE/NAME:port` mean that port of each worker of a Cloud TPU.
+            `grpc://host:port`, `[::1]:port`, `unix:/PATH`. `@FILE` means the addresses
+            in a file, one a line; what follows a `#` there is a remark.
+            `tpu://NAME:port` and `tpu://ZONE/NAME:port` mean that port of each worker
+            of a Cloud TPU.
 
     Raises:
         BadUsage: One is no address, a file cannot be read, a TPU is not found, or
@@ -66,6 +83,12 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return False
+
+
+def from_this_machine(address: str) -> str:
+    """Return the one address by which this machine reaches a server of its own."""
+    host, colon, port = address.rpartition(":")
+    return f"{_REACHED_BY.get(host, host)}{colon}{port}"
 
 
 def file_name_of(address: str) -> str:
@@ -108,6 +131,8 @@ def _workers(name: str) -> str:
 
 
 def _checked(text: str) -> str:
+    if text.startswith(f"{SOCKET}/"):
+        return text
     bare = text
     for scheme in _SCHEMES:
         bare = bare.removeprefix(scheme)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from stepscope.capture.ground.main_thread import MAIN_THREAD_S, at_safe_point
 from stepscope.capture.launching.arriving import Arrivals
@@ -24,6 +24,7 @@ from stepscope.remote.processes import VARIABLE
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from stepscope.remote.access.openness import OpenTo
     from stepscope.remote.server import Server
 
 __all__ = ["VARIABLE", "ServePlan", "arm"]
@@ -44,20 +45,23 @@ class ServePlan(NamedTuple):
     Attributes:
         host: The address to listen at.
         port: 0 takes a free one.
-        token: What clients have to send; None where only this machine can ask.
+        token: What clients have to send; None where each process makes its own.
+        open_to: Who may ask without a token; None means nobody.
     """
 
     host: str
     port: int
     token: str | None = None
+    open_to: OpenTo | None = None
 
     @classmethod
-    def of(cls, place: str) -> ServePlan:
-        """Return the plan for `PORT` or `HOST:PORT`; other machines need a token.
+    def of(cls, place: str, open_to: OpenTo | None = None) -> ServePlan:
+        """Return the plan for `PORT` or `HOST:PORT`.
 
         Raises:
-            BadUsage: It is no place to listen at.
+            BadUsage: It is no place to listen at, or `open_to` contradicts it.
         """
+        from stepscope.remote.access.openness import token_of  # noqa: PLC0415 - arming stays light
         from stepscope.remote.addresses import is_loopback  # noqa: PLC0415 - arming stays light
 
         host, _, port = place.rpartition(":")
@@ -67,11 +71,14 @@ class ServePlan(NamedTuple):
                 f"--serve {place} is no place to listen at; give PORT or HOST:PORT, "
                 "and -- before the command: stepscope run --serve 6009 -- train.py."
             )
-        return cls(host, int(port), None if is_loopback(host) else _new_token())
+        is_local = is_loopback(host)
+        token = token_of(None, open_to, is_local=is_local, is_socket=False)
+        # On this machine each process makes its own.
+        return cls(host, int(port), None if is_local else token, open_to)
 
     def to_text(self) -> str:
         """Write the plan, one line a field."""
-        return f"{self.host}\n{self.port}\n{self.token or ''}"
+        return f"{self.host}\n{self.port}\n{self.token or ''}\n{self.open_to or ''}"
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> ServePlan | None:
@@ -83,8 +90,10 @@ class ServePlan(NamedTuple):
         text = environment.get(VARIABLE)
         if text is None:
             return None
-        host, port, token = text.split("\n")
-        return cls(host, int(port), token or None)
+        host, port, token, open_to = text.split("\n")
+        return cls(
+            host, int(port), token or None, cast("OpenTo | None", open_to or None)
+        )
 
 
 def arm() -> None:
@@ -165,17 +174,17 @@ class _Listens:
             return
         from stepscope.remote import server  # noqa: PLC0415 - arming stays light
 
-        host, port, token = self._plan
+        host, port, token, open_to = self._plan
         if port:
             port += int(os.environ.get(_LOCAL_RANK) or 0)
         try:
-            self._server = server.start(port, host=host, token=token)
+            self._server = server.start(port, host=host, token=token, open_to=open_to)
         except BadUsage as error:
             if not port:
                 say(f"{_this()} cannot be recorded from outside: {error}")
                 return
             # Another process of the program has it, or somebody else.
-            self._server = server.start(0, host=host, token=token)
+            self._server = server.start(0, host=host, token=token, open_to=open_to)
             say(f"{_this()} found port {port} taken")
         say(
             f"{_this()} listens at {self._server.address}; record it with: stepscope "
@@ -194,12 +203,6 @@ class _Listens:
         if "grpc" not in sys.modules:
             # gRPC that was in use before a fork cannot be relied on after it.
             self._begin_later()
-
-
-def _new_token() -> str:
-    import secrets  # noqa: PLC0415 - arming stays light
-
-    return os.environ.get("STEPSCOPE_TOKEN") or secrets.token_urlsafe(16)
 
 
 def _this() -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
+from stepscope.remote import registry
 from stepscope.remote.addresses import file_name_of
 from stepscope.remote.destinations import NotStored
 from stepscope.remote.messages import (
@@ -70,17 +71,27 @@ class Caller:
         *,
         token: str | None,
         root_certificate: bytes | None,
+        dialled: str | None = None,
     ) -> None:
-        """Prepare to call; nothing is sent yet."""
+        """Prepare to call; nothing is sent yet.
+
+        Args:
+            grpc: The package.
+            address: What the user calls the server.
+            token: What the server wants to be sent.
+            root_certificate: Whose certificates to trust; calls are encrypted then.
+            dialled: Where it is called, if not at its address.
+        """
         self.address = address
+        target = dialled or address
         self._grpc = grpc
         self._metadata = () if token is None else ((METADATA_KEY, bearer(token)),)
         self._encrypts = root_certificate is not None
         if root_certificate is None:
-            self._channel = grpc.insecure_channel(address, options=UNLIMITED)
+            self._channel = grpc.insecure_channel(target, options=UNLIMITED)
         else:
             credentials = grpc.ssl_channel_credentials(root_certificate)
-            self._channel = grpc.secure_channel(address, credentials, options=UNLIMITED)
+            self._channel = grpc.secure_channel(target, credentials, options=UNLIMITED)
         self._was_reached = False
         self._offset_ns: int | None = None
         self._doubt_ns: int | None = None
@@ -239,9 +250,11 @@ class Caller:
             return f"it is being recorded already: {details}", True
         text = details or code.name
         if code == codes.UNAUTHENTICATED:
-            text = f"{details}. Give it with --token."
+            text = f"{details}."
             if self._metadata:
                 text = f"it refuses the token that it was sent: {text}"
+            else:
+                text += registry.refused_folders()
         elif code == codes.UNIMPLEMENTED:
             text = "what listens there is no profiler server."
         elif code == codes.RESOURCE_EXHAUSTED and _TOO_LARGE in details.lower():

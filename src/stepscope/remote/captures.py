@@ -34,6 +34,7 @@ from stepscope.remote.continuous import (
     HeldByAnother,
     private_bytes,
 )
+from stepscope.remote.destinations import NotStored, landing
 from stepscope.remote.messages import (
     MOST_MS,
     MonitorResponse,
@@ -53,12 +54,14 @@ if TYPE_CHECKING:
         StopContinuousProfilingRequest,
     )
 
-__all__ = ["Captures", "Refusal", "RefusedCapture"]
+__all__ = ["Captures", "Refusal", "RefusedCapture", "checked"]
 
 _MS_PER_S: Final = 1000
 _NS_PER_S: Final = 1_000_000_000
 #: How far in the future a recording may begin.
 _FURTHEST_S: Final = 60.0
+#: Recordings that wait for their beginning, each in a thread.
+_MOST_WAITING: Final = 4
 #: A message over gRPC cannot hold more.
 _MOST_BYTES: Final = 2**31 - 2**20
 #: What all clients of a server may have written: files, and bytes of them.
@@ -108,9 +111,7 @@ class Captures:
     """The recordings that clients ask this process for.
 
     Args:
-        logdir: Where clients may have files written; None means below any log
-            directory that exists, if `is_local`, and else nowhere.
-        is_local: Whether only this machine can ask.
+        logdir: Below it clients may have files written; None means nowhere.
         lease_s: A client that records continuously and does not call for so long has
             gone.
         max_growth_bytes: A recording ends when the process has grown by so much.
@@ -120,13 +121,13 @@ class Captures:
         self,
         logdir: Path | None,
         *,
-        is_local: bool,
         lease_s: float = LEASE_S,
         max_growth_bytes: int = MAX_GROWTH_BYTES,
     ) -> None:
-        self._logdir = logdir
-        self._is_local = is_local
-        self._ends: dict[str, threading.Event] = {}
+        self.logdir = logdir
+        #: What ends a recording, under way or to come → its session.
+        self._ends: dict[threading.Event, str] = {}
+        self._waiting = threading.BoundedSemaphore(_MOST_WAITING)
         self._lock = threading.Lock()
         #: Why recordings end before their time.
         self._why_over = ""
@@ -149,26 +150,16 @@ class Captures:
         Raises:
             RefusedCapture: The request makes no sense, or something records already.
         """
-        duration_ms = request.duration_ms or request.opts.duration_ms
-        if not 0 <= duration_ms <= MOST_MS:
-            raise RefusedCapture(
-                Refusal.INVALID_ARGUMENT,
-                f"duration_ms={duration_ms} is too long; give at most {MOST_MS}.",
-            )
+        duration_ms, options = checked(request)
         if not duration_ms:
             return ProfileResponse(empty_trace=True)
-        options = _options(request.opts)
         name = request.session_id or request.opts.session_id or secrets.token_hex(4)
         over = threading.Event()
         with self._lock:
-            if name in self._ends:
-                raise RefusedCapture(
-                    Refusal.ALREADY_EXISTS, f"session {name} is being recorded already."
-                )
-            self._ends[name] = over
+            self._ends[over] = name
         try:
-            _wait(_delay_s(request.opts.start_timestamp_ns), over, gone)
-            if gone.is_set():
+            self._await(_delay_s(request.opts.start_timestamp_ns), over, gone)
+            if gone.is_set() or over.is_set():
                 return ProfileResponse(empty_trace=True)
             self._check_goes_on()
             recording = self._begin(options)
@@ -185,21 +176,21 @@ class Captures:
             content = b"" if gone.is_set() else recording.end()
         finally:
             with self._lock:
-                self._ends.pop(name, None)
+                del self._ends[over]
         return self._delivered(request, content)
 
     def terminate(self, session: str) -> None:
         """End a recording now; its client gets what was recorded until then."""
         with self._lock:
-            over = self._ends.get(session)
-        if over is not None:
-            over.set()
+            for over, name in self._ends.items():
+                if name == session:
+                    over.set()
 
     def end_all(self) -> None:
         """End whatever is being recorded."""
         self._why_over = _SERVER_STOPPED
         with self._lock:
-            for over in self._ends.values():
+            for over in self._ends:
                 over.set()
         self.continuous.end()
 
@@ -207,7 +198,7 @@ class Captures:
         """Tell whoever waits for a recording that the program ends."""
         self._why_over = _PROGRAM_ENDED
         with self._lock:
-            overs = list(self._ends.values())
+            overs = list(self._ends)
         for over in overs:
             over.set()
         # An event that nobody sets, since a program may replace `time.sleep`.
@@ -270,23 +261,33 @@ class Captures:
         self.continuous.renew(peer)
         lines = [str(time.time_ns())] if request.timestamp else []
         program = sys.argv[0] or sys.executable
-        records = self._ends or self.continuous.records
-        state = "recording" if records else "not recording"
+        state = "not recording" if current() is None else "recording"
         lines.append(f"process {os.getpid()}, {program}: {state}")
         lines += [*_steps(), *_memory(), *_devices()]
         return MonitorResponse(data="\n".join(lines))
 
+    def _await(
+        self, delay_s: float, over: threading.Event, gone: threading.Event
+    ) -> None:
+        """Wait for the beginning: until then others may record."""
+        if not delay_s:
+            return
+        if not self._waiting.acquire(blocking=False):
+            raise RefusedCapture(
+                Refusal.RESOURCE_EXHAUSTED,
+                f"{_MOST_WAITING} recordings wait for their beginning already; ask "
+                "again when these are over.",
+            )
+        try:
+            _wait(delay_s, over, gone)
+        finally:
+            self._waiting.release()
+
     def _delivered(self, request: ProfileRequest, content: bytes) -> ProfileResponse:
         if not content:
             return ProfileResponse(empty_trace=True)
-        if not request.emit_xspace:
-            directory = self._directory(request)
-            if (
-                directory is not None
-                and self._allowance.take(len(content))
-                and _written(directory, request, content)
-            ):
-                return ProfileResponse()
+        if not request.emit_xspace and self._landed(request, content):
+            return ProfileResponse()
         self._check_size(content)
         if request.emit_xspace:
             return ProfileResponse(xspace=content)
@@ -328,24 +329,18 @@ class Captures:
         self._allowance.charge(len(content))
         return content
 
-    def _directory(self, request: ProfileRequest) -> Path | None:
-        """Return where the client's files may be written here; None for nowhere."""
-        root = Path(request.repository_root)
+    def _landed(self, request: ProfileRequest, content: bytes) -> bool:
+        """Write the file of this host where the client may; whether that was done."""
         session = request.session_id or request.opts.session_id
-        if not request.repository_root or not root.is_absolute() or not session:
-            return None
-        if ".." in root.parts or session != re.sub(r"[^\w.:-]", "_", session):
-            return None
-        if session.startswith("."):
-            return None
-        if self._logdir is not None:
-            below = root.resolve().is_relative_to(self._logdir.resolve())
-        else:
-            # `repository_root` is `<log directory>/plugins/profile`.
-            below = self._is_local and any(
-                it.is_dir() for it in (root, *root.parents[:2])
-            )
-        return root / session if below else None
+        place = landing(self.logdir, request.repository_root, session)
+        if place is None or not self._allowance.take(len(content)):
+            return False
+        host = request.opts.override_hostname or request.host_name
+        try:
+            place.store(f"{file_name_of(host) or 'localhost'}{TRACE_SUFFIX}", content)
+        except NotStored:
+            return False
+        return True
 
 
 class _Allowance:
@@ -471,10 +466,25 @@ def _remove(directory: Any) -> None:
     shutil.rmtree(directory, ignore_errors=True)
 
 
+def checked(request: ProfileRequest) -> tuple[int, ProfilerOptions]:
+    """Return how long to record, in ms, and what.
+
+    Raises:
+        RefusedCapture: The request makes no sense.
+    """
+    duration_ms = request.duration_ms or request.opts.duration_ms
+    if not 0 <= duration_ms <= MOST_MS:
+        raise RefusedCapture(
+            Refusal.INVALID_ARGUMENT,
+            f"duration_ms={duration_ms} is too long; give at most {MOST_MS}.",
+        )
+    return duration_ms, _options(request.opts)
+
+
 def _options(asked: ProfileOptions) -> ProfilerOptions:
     """Return options as asked for; our defaults where no options were sent."""
     if not asked.version:
-        return ProfilerOptions()
+        return ProfilerOptions(tensorflow_server=False)
     for name, most in _LEVELS.items():
         level = getattr(asked, name)
         if level > most:
@@ -482,7 +492,9 @@ def _options(asked: ProfileOptions) -> ProfilerOptions:
                 Refusal.INVALID_ARGUMENT,
                 f"{name}={level} does not exist; give 0 to {most}.",
             )
-    return ProfilerOptions(**{name: getattr(asked, name) for name in _LEVELS})
+    levels = {name: getattr(asked, name) for name in _LEVELS}
+    # TensorFlow's server would let in whoever reaches its port.
+    return ProfilerOptions(**levels, tensorflow_server=False)
 
 
 def _delay_s(start_ns: int) -> float:
@@ -526,22 +538,6 @@ def _ended_after(steps: int, over: threading.Event) -> Iterator[None]:
         yield
     finally:
         remove_listener(heard.begins)
-
-
-def _written(directory: Path, request: ProfileRequest, content: bytes) -> bool:
-    """Write the file of a host; whether that could be done."""
-    host = request.opts.override_hostname or request.host_name
-    name = file_name_of(host) or "localhost"
-    path = directory / f"{name}{TRACE_SUFFIX}"
-    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        part.write_bytes(content)
-        part.replace(path)
-    except OSError:
-        part.unlink(missing_ok=True)
-        return False
-    return True
 
 
 def _steps() -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from stepscope import rundir
 from stepscope.errors import BadUsage, StepscopeError
+from stepscope.remote import registry
 from stepscope.remote.addresses import addresses
 from stepscope.remote.calling import Caller
 from stepscope.remote.destinations import run_destination
@@ -69,8 +70,8 @@ def trace(  # noqa: PLR0917 - TensorFlow's signature
     """Record for a time, and store one run in a log directory.
 
     Args:
-        service_addr: `host:port`, several between commas, `@FILE` with one a line, or
-            `tpu://NAME:port` for the workers of a Cloud TPU.
+        service_addr: `host:port`, several between commas, `unix:/PATH`, `@FILE` with
+            one a line, or `tpu://NAME:port` for the workers of a Cloud TPU.
         logdir: Where the run is stored: a directory of this machine, or a URL that
             fsspec knows (`s3://…`, `gs://…`). What a store refuses is kept in a
             temporary directory, which the error names.
@@ -80,7 +81,8 @@ def trace(  # noqa: PLR0917 - TensorFlow's signature
             busy or does not answer.
         options: What to record, and `delay_ms`; None means the defaults.
         allow_partial: Keep what some hosts recorded where others failed.
-        token: What the servers want to be sent.
+        token: What servers of other users and machines want to be sent; those of this
+            user here are sent their own.
         root_certificate: Whose certificates to trust (PEM); calls are encrypted then.
         on_progress: Is called with each host's outcome as it comes.
         steps: End after so many whole steps, on each host, and after `duration_ms` at
@@ -127,6 +129,8 @@ def record(
 ) -> Outcome:
     """Send one request to all hosts at once, and write what each recorded.
 
+    Hosts are called as they are: what a person writes is read by `trace`.
+
     Raises:
         CaptureFailed: As `trace` says.
         BadUsage: gRPC is not installed, or the certificate is none.
@@ -137,10 +141,7 @@ def record(
             "the certificate (--certificate) holds none; give a PEM file, which has a "
             f"line {_CERTIFICATE.decode()}."
         )
-    callers = [
-        Caller(grpc, host, token=token, root_certificate=root_certificate)
-        for host in addresses(hosts)
-    ]
+    callers = [_caller(grpc, host, token, root_certificate) for host in hosts]
     try:
         start_ns = _common_start_ns(callers, delay_ms)
         found = _in_parallel(
@@ -159,6 +160,23 @@ def record(
     if not outcome.hosts or (outcome.problems() and not allow_partial):
         raise CaptureFailed(outcome)
     return outcome
+
+
+def _caller(
+    grpc: Any, host: str, token: str | None, root_certificate: bytes | None
+) -> Caller:
+    """Return what calls a host; a server of this user is sent its own token."""
+    known = registry.at_address(host)
+    if known is None:
+        return Caller(grpc, host, token=token, root_certificate=root_certificate)
+    return Caller(
+        grpc,
+        host,
+        token=known.token,
+        root_certificate=root_certificate,
+        # A certificate has the name that was given.
+        dialled=known.address if root_certificate is None else host,
+    )
 
 
 def _request(

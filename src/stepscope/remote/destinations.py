@@ -1,17 +1,19 @@
 """Where a run that came over the wire is stored: a directory, or an object store.
 
-What cannot be stored there is kept in a temporary directory of this machine.
+What cannot be stored there is kept in a temporary directory of this machine. Where a
+client of a server may have files written is decided here for every method.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import tempfile
 import threading
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from stepscope.errors import BadUsage
 from stepscope.formats.file_systems import file_system, is_url
@@ -20,7 +22,10 @@ from stepscope.rundir import run_directory
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Destination", "NotStored", "run_destination"]
+__all__ = ["Destination", "NotStored", "landing", "run_destination"]
+
+#: What a client may call a run: one part of a path, not hidden.
+_SESSION: Final = re.compile(r"[A-Za-z0-9_:-][A-Za-z0-9_.:-]*")
 
 
 class NotStored(Exception):
@@ -36,12 +41,25 @@ class Destination:
     """
 
     def __init__(
-        self, place: Path | str, run: str, write: Callable[[str, bytes], None]
+        self,
+        place: Path | str,
+        run: str,
+        write: Callable[[str, bytes], None],
+        *,
+        keeps: bool = True,
     ) -> None:
-        """Hold a way to write files; nothing is made or written yet."""
+        """Hold a way to write files; nothing is made or written yet.
+
+        Args:
+            place: The directory: a path of this machine, or a URL.
+            run: Name of the run.
+            write: Writes a file of that name.
+            keeps: What cannot be written is kept in a temporary directory.
+        """
         self.place = place
         self.run = run
         self._write = write
+        self._keeps = keeps
         self._kept: Path | None = None
         self._keeping = threading.Lock()
 
@@ -73,6 +91,8 @@ class Destination:
 
     def _keep(self, name: str, content: bytes) -> str:
         """Write a file into a temporary directory; return what became of it."""
+        if not self._keeps:
+            return "it is not kept."
         try:
             with self._keeping:
                 if self._kept is None:
@@ -106,6 +126,45 @@ def run_destination(logdir: str | os.PathLike[str], run: str) -> Destination:
         _write_object(system, folder / name, content)
 
     return Destination(f"{text.rstrip('/')}/{below}", run, write)
+
+
+def landing(logdir: Path | None, root: str, session: str) -> Destination | None:
+    """Return where the files of a client's recording are stored; None for nowhere.
+
+    Args:
+        logdir: Below it clients may have files written; None means nowhere.
+        root: The `repository_root` that a client sent: an absolute path.
+        session: The name of the run that a client sent.
+    """
+    path = Path(root)
+    if logdir is None or not path.is_absolute() or ".." in path.parts:
+        return None
+    if not _SESSION.fullmatch(session):
+        return None
+    try:
+        folder = (path / session).resolve()
+        if logdir.resolve() not in folder.parents:
+            return None
+    except (OSError, RuntimeError, ValueError):
+        # A loop of links, a name that is too long, or one with a zero byte.
+        return None
+
+    def write(name: str, content: bytes) -> None:
+        try:
+            _write_within(folder, name, content)
+        except OSError as error:
+            # A client hears the reason, and no path of this machine.
+            raise OSError(error.strerror or str(error)) from None
+
+    return Destination("the program's log directory", session, write, keeps=False)
+
+
+def _write_within(folder: Path, name: str, content: bytes) -> None:
+    """Write a file into a folder that no link leads away from."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if folder.resolve() != folder:
+        raise OSError("it leads elsewhere now")
+    _write_file(folder / name, content)
 
 
 def _write_file(path: Path, content: bytes) -> None:

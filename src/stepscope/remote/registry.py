@@ -2,7 +2,8 @@
 
 The files lie in a folder that only its user may write to, and hold where a process
 listens and since when it runs: a number that another process has got since, or a file
-that a killed one left, is recognised by that.
+that a killed one left, is recognised by that. A folder that somebody else may have made
+or may write to is not used, and that is said.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from stepscope.errors import BadUsage
+from stepscope.remote.addresses import from_this_machine
 from stepscope.remote.processes import (
     ancestors,
     begins_to_listen,
@@ -30,11 +32,21 @@ from stepscope.remote.processes import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["Listening", "forget", "listening", "note", "reached_by"]
+__all__ = [
+    "Listening",
+    "at_address",
+    "forget",
+    "listening",
+    "note",
+    "reached_by",
+    "refused_folders",
+]
 
 #: Longest list of processes in a sentence.
 _LISTED: Final = 5
 _WRITABLE_BY_OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
+#: Process → its servers: address → token. A forked child has none of its parent's.
+_SERVERS: Final[dict[int, dict[str, str | None]]] = {}
 
 
 class Listening(NamedTuple):
@@ -43,7 +55,7 @@ class Listening(NamedTuple):
     Attributes:
         process: Its id.
         program: What it runs.
-        address: `host:port` that clients of this machine reach it at.
+        address: `host:port`, or `unix:/PATH`, that clients of this machine reach it at.
         token: What clients have to send; None where it wants none.
     """
 
@@ -53,30 +65,63 @@ class Listening(NamedTuple):
     token: str | None
 
 
-def note(address: str, token: str | None) -> None:
-    """Write down where this process listens; where that fails, so does `--attach`."""
-    process = os.getpid()
-    fields = {
-        "address": address,
-        "token": token,
-        "program": sys.argv[0] or sys.executable,
-        "started_ticks": started_ticks(process),
-    }
+def note(address: str, token: str | None) -> str | None:
+    """Write down where this process listens; return what went wrong, in one line."""
+    servers = _SERVERS.setdefault(os.getpid(), {})
+    servers.pop(address, None)
+    servers[address] = token
+    untrusted, failed = [], []
     for folder in _folders():
-        with contextlib.suppress(OSError):
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if not _is_ours_alone(folder):
+        try:
+            folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            # Nothing is made behind a link, or in a folder of somebody else.
+            reason = _why_untrusted(folder)
+            if reason is not None:
+                untrusted.append(reason)
                 continue
+            folder.mkdir(mode=0o700, exist_ok=True)
             _remove_stale(folder)
-            _write(folder / f"{process}.json", json.dumps(fields).encode())
-            return
+            _write(folder / f"{os.getpid()}.json", servers)
+        except OSError as error:
+            failed.append(str(error))
+            continue
+        if not untrusted:
+            return None
+        return f"{'; '.join(untrusted)}: this server is noted in {folder} instead."
+    return (
+        "stepscope capture does not find this program by itself "
+        f"({'; '.join(untrusted + failed)}): give it the address, and the token that "
+        "the server has (Server.token) or that STEPSCOPE_TOKEN sets for both; or set "
+        "XDG_RUNTIME_DIR to a folder that is yours alone."
+    )
 
 
-def forget() -> None:
-    """Take the file of this process away."""
+def forget(address: str) -> None:
+    """Take a server of this process out of its file; with the last one, the file."""
+    servers = _SERVERS.get(os.getpid(), {})
+    servers.pop(address, None)
     for folder in _folders():
+        path = folder / f"{os.getpid()}.json"
         with contextlib.suppress(OSError):
-            (folder / f"{os.getpid()}.json").unlink()
+            if not path.exists() or _why_untrusted(folder) is not None:
+                continue
+            if servers:
+                _write(path, servers)
+            else:
+                path.unlink()
+
+
+def at_address(address: str) -> Listening | None:
+    """Return who of this user listens at an address; None where nobody is known to."""
+    # A name may have another address, where somebody else listens.
+    noted = from_this_machine(address)
+    return next((one for one in _all_servers() if one.address == noted), None)
+
+
+def refused_folders() -> str:
+    """Return which folders were not read, and why: a sentence, or nothing."""
+    reasons = [it for folder in _folders() if (it := _why_untrusted(folder))]
+    return f" Not read, for safety: {'; '.join(reasons)}." if reasons else ""
 
 
 def reached_by(process: int) -> tuple[Listening, ...]:
@@ -137,7 +182,7 @@ def _why_not(process: int, by_number: Mapping[int, Listening]) -> str:
     return (
         f"process {process} has no profiler server, or not yet: start the program with "
         "stepscope run --serve, or have it call ss.server.start()."
-    ) + (f" Those that have one: {those}." if those else "")
+    ) + (f" Those that have one: {those}." if those else refused_folders())
 
 
 def _named(one: Listening) -> str:
@@ -145,14 +190,19 @@ def _named(one: Listening) -> str:
 
 
 def listening() -> tuple[Listening, ...]:
-    """Return the processes of this user that listen, by their numbers."""
-    found = {
-        one.process: one
-        for folder in _folders()
-        for path in _files(folder)
-        if (one := _read(path)) is not None
-    }
+    """Return the processes of this user that listen, by their numbers.
+
+    Of one with several servers it is the last that was started.
+    """
+    found = {one.process: one for one in _all_servers()}
     return tuple(found[process] for process in sorted(found))
+
+
+def _all_servers() -> Iterator[Listening]:
+    for folder in _folders():
+        if _why_untrusted(folder) is None:
+            for path in _files(folder):
+                yield from _read(path)
 
 
 def _folders() -> Iterator[Path]:
@@ -180,23 +230,24 @@ def _files(folder: Path) -> list[Path]:
         return []
 
 
-def _read(path: Path) -> Listening | None:
+def _read(path: Path) -> tuple[Listening, ...]:
     """Return what a file says of a process that still runs; remove a stale one."""
     try:
         process = int(path.stem)
-        if not _is_ours_alone(path.parent) or path.is_symlink():
-            return None
+        if path.is_symlink():
+            return ()
         fields: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        found = Listening(
-            process, str(fields["program"]), str(fields["address"]), fields["token"]
+        program, since = str(fields["program"]), fields["started_ticks"]
+        found = tuple(
+            Listening(process, program, address, token)
+            for address, token in fields["servers"].items()
         )
-        since = fields["started_ticks"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return ()
     if owner(process) != os.getuid() or started_ticks(process) != since:
         with contextlib.suppress(OSError):
             path.unlink()
-        return None
+        return ()
     return found
 
 
@@ -205,28 +256,39 @@ def _remove_stale(folder: Path) -> None:
         _read(path)
 
 
-def _write(path: Path, content: bytes) -> None:
+def _write(path: Path, servers: Mapping[str, str | None]) -> None:
     """Write a file that only its user may read, whole or not at all."""
+    fields = {
+        "servers": servers,
+        "program": sys.argv[0] or sys.executable,
+        "started_ticks": started_ticks(os.getpid()),
+    }
     part = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            json.dump(fields, file)
         part.replace(path)
     except OSError:
         part.unlink(missing_ok=True)
         raise
 
 
-def _is_ours_alone(folder: Path) -> bool:
-    """Return whether nobody else can put files there.
+def _why_untrusted(folder: Path) -> str | None:
+    """Return why a folder may hold what others put there; None where it cannot.
 
     In a temporary directory somebody else may have made the folders before.
     """
-    for one in (folder, folder.parent):
-        status = one.lstat()
-        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
-            return False
+    for one in (folder.parent, folder):
+        try:
+            status = one.lstat()
+        except OSError:
+            # Nobody has made it yet.
+            return None
+        if not stat.S_ISDIR(status.st_mode):
+            return f"{one} is no folder, but a link or a file"
+        if status.st_uid != os.getuid():
+            return f"{one} is another user's ({user_name(status.st_uid)})"
         if status.st_mode & _WRITABLE_BY_OTHERS:
-            return False
-    return True
+            return f"others may write to {one} (chmod 700 forbids it)"
+    return None

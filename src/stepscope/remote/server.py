@@ -12,22 +12,19 @@ Definition: docs/remote.md.
 from __future__ import annotations
 
 import atexit
-import errno
-import hmac
 import logging
 import os
-import secrets
-import socket
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from stepscope.errors import BadUsage, StepscopeError
-from stepscope.formats.file_systems import is_url
-from stepscope.remote import client, registry
-from stepscope.remote.addresses import is_loopback
-from stepscope.remote.captures import Captures, Refusal, RefusedCapture
-from stepscope.remote.destinations import Destination
+from stepscope.remote import registry
+from stepscope.remote.access.openness import Doorkeeper, token_of, who_may_ask
+from stepscope.remote.access.peers import WorkerSessions
+from stepscope.remote.access.places import Place
+from stepscope.remote.addresses import addresses, from_this_machine
+from stepscope.remote.captures import Captures, RefusedCapture
 from stepscope.remote.messages import (
     ContinuousProfilingResponse,
     GetSnapshotRequest,
@@ -35,7 +32,6 @@ from stepscope.remote.messages import (
     Message,
     MonitorRequest,
     NewProfileSessionRequest,
-    NewProfileSessionResponse,
     ProfileRequest,
     StopContinuousProfilingRequest,
     StopContinuousProfilingResponse,
@@ -46,16 +42,16 @@ from stepscope.remote.messages import (
 )
 from stepscope.remote.transport import (
     ANALYSIS,
-    METADATA_KEY,
     SERVICE,
     DaemonThreads,
-    bearer,
     begin_as_ours,
     grpc_module,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
+
+    from stepscope.remote.access.openness import OpenTo
 
 __all__ = ["Server", "start"]
 
@@ -64,32 +60,28 @@ _log: Final = logging.getLogger("stepscope")
 _MOST_CALLS: Final = 16
 #: A request is a few hundred bytes.
 _MOST_REQUEST_BYTES: Final = 2**20
-_LAST_PORT: Final = 65535
-_CANNOT: Final = (
-    "the server cannot listen at {} ({}); give another port, or 0 for a free one."
-)
 _CERTIFICATE: Final = (
     " Its certificate has to be a private key and the chain that belongs to it (PEM)."
 )
-#: Hosts that mean all addresses of a machine, and the one that itself reaches them by.
-_REACHED_BY: Final = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]", "::": "[::1]"}  # noqa: S104 - nothing is bound here
 
 
 class Server:
     """A server that runs until `stop` or the end of the process.
 
     Attributes:
-        address: `host:port` that it listens at.
-        token: What clients have to know; None where only this machine can ask.
+        address: `host:port`, or `unix:/PATH`, that it listens at.
+        token: What clients have to send; None where they need none.
         captures: What clients had recorded.
     """
 
-    def __init__(self, grpc_server: Any, captures: Captures) -> None:
+    def __init__(
+        self, grpc_server: Any, captures: Captures, address: str, token: str | None
+    ) -> None:
         """Hold a server that is not started yet; `start` makes one."""
         self._server = grpc_server
         self.captures = captures
-        self.address = ""
-        self.token: str | None = None
+        self.address = address
+        self.token = token
         self._process = os.getpid()
 
     def stop(self) -> None:
@@ -99,7 +91,7 @@ class Server:
             return
         self.captures.end_all()
         self._server.stop(None)
-        registry.forget()
+        registry.forget(from_this_machine(self.address))
         atexit.unregister(self._at_exit)
 
     def _at_exit(self) -> None:
@@ -114,32 +106,39 @@ def start(
     logdir: str | os.PathLike[str] | None = None,
     token: str | None = None,
     certificate: tuple[bytes, bytes] | None = None,
+    open_to: OpenTo | None = None,
+    peers: Iterable[str] = (),
 ) -> Server:
     """Begin to answer clients, in threads of its own.
 
     Args:
         port: 0 takes a free one; `Server.address` says which.
-        host: The address to listen at. Only this machine reaches the default.
-        logdir: Clients may have files written below it. Without it they may below any
-            log directory that exists, where only this machine can ask, and nowhere
-            else; they get the recording over the wire then.
-        token: What clients have to send. Where other machines can ask, one is made
-            unless given. Clients of TensorFlow and XProf cannot send any.
+        host: The address to listen at. Only this machine reaches the default, and only
+            this user `unix:/PATH`: a socket, in a folder that is the user's alone.
+        logdir: Clients may have files written below it. Without it they may nowhere,
+            and get the recording over the wire.
+        token: What clients have to send; else `STEPSCOPE_TOKEN`, else a new one. Our
+            clients of the same user find it by themselves. A Unix socket needs none.
         certificate: Private key and certificate chain (PEM): calls are encrypted.
+        open_to: Who may ask without a token, as the clients of TensorFlow and XProf,
+            which cannot send one: "machine" is any user of this machine, "network"
+            whoever reaches the port. A warning says so.
+        peers: Addresses that this server calls for a client that has it record several
+            programs (`worker_list` of TensorFlow's and XProf's clients), as the client
+            writes them. Its own is always one; without `logdir` it calls nobody.
 
     Raises:
-        BadUsage: gRPC is not installed, the port is taken, there is no such one, or
-            the key and the chain do not belong together.
+        BadUsage: gRPC is not installed, the port is taken, there is no such one, others
+            reach the folder of a socket, `open_to` contradicts the rest, or the key and
+            the chain do not belong together.
     """
     grpc = grpc_module()
-    if not 0 <= port <= _LAST_PORT:
-        raise BadUsage(f"port={port} does not exist; give 0 to {_LAST_PORT}.")
-    if port and _is_taken(host, port):
-        raise BadUsage(_CANNOT.format(f"{host}:{port}", "it is taken"))
-    is_local = is_loopback(host)
-    if token is None and not is_local:
-        token = secrets.token_urlsafe(16)
-    captures = Captures(None if logdir is None else Path(logdir), is_local=is_local)
+    place = Place(host, port)
+    token = token_of(token, open_to, is_local=place.is_local, is_socket=place.is_socket)
+    place.check()
+    folder = None if logdir is None else Path(logdir).absolute()
+    captures = Captures(folder)
+    workers = WorkerSessions(folder, addresses(peers) if peers else ())
     made = grpc.server(
         DaemonThreads(),
         options=(
@@ -147,61 +146,60 @@ def start(
             ("grpc.max_receive_message_length", _MOST_REQUEST_BYTES),
             ("grpc.so_reuseport", 0),
         ),
+        interceptors=() if token is None else (Doorkeeper(grpc, token),),
         maximum_concurrent_rpcs=_MOST_CALLS,
     )
-    server = Server(made, captures)
-    answers = _Answers(grpc, captures, token, is_local=is_local)
-    for service, methods in answers.services().items():
+    for service, methods in _Answers(grpc, captures, workers).services().items():
         made.add_generic_rpc_handlers(
             (grpc.method_handlers_generic_handler(service, methods),)
         )
-    where = f"{host}:{port}"
     try:
         if certificate is None:
-            bound = made.add_insecure_port(where)
+            bound = made.add_insecure_port(place.target)
         else:
             credentials = grpc.ssl_server_credentials([certificate])
-            bound = made.add_secure_port(where, credentials)
+            bound = made.add_secure_port(place.target, credentials)
     except RuntimeError as error:
         remedy = "" if certificate is None else _CERTIFICATE
-        raise BadUsage(_CANNOT.format(where, error) + remedy) from error
-    server.address, server.token = f"{host}:{bound}", token
+        raise BadUsage(f"{place.refused(error)}{remedy}") from error
+    place = place.bound(bound)
+    server = Server(made, captures, place.target, token)
+    workers.allow(server.address, from_this_machine(server.address))
     begin_as_ours(made.start)
-    registry.note(f"{_REACHED_BY.get(host, host)}:{bound}", token)
     # A call that is answered must not find half an interpreter.
     atexit.register(server._at_exit)  # noqa: SLF001 - its own module
-    if token is not None and not is_local:
-        _log.warning(
-            "stepscope: clients record this program at %s with the token %s",
-            server.address,
-            token,
-        )
+    _say_who_may_ask(place, token, open_to)
     return server
 
 
-def _is_taken(host: str, port: int) -> bool:
-    """Return whether another program listens there; gRPC would log its own error."""
-    try:
-        socket.create_server((host.strip("[]"), port), family=_family(host)).close()
-    except OSError as error:
-        return error.errno == errno.EADDRINUSE
-    return False
-
-
-def _family(host: str) -> socket.AddressFamily:
-    return socket.AF_INET6 if ":" in host else socket.AF_INET
+def _say_who_may_ask(place: Place, token: str | None, open_to: str | None) -> None:
+    """Note where clients of this user find the server, and tell who else may ask."""
+    problem = registry.note(from_this_machine(place.target), token)
+    if problem is not None:
+        _log.warning("stepscope: %s", problem)
+    if open_to is not None:
+        sentence = who_may_ask(open_to, is_local=place.is_local)
+        _log.warning("stepscope: at %s %s", place.target, sentence)
+    elif token is not None and not place.is_local:
+        _log.warning(
+            "stepscope: clients record this program at %s with the token %s",
+            place.target,
+            token,
+        )
 
 
 class _Answers:
     """What each method of the services answers."""
 
     def __init__(
-        self, grpc: Any, captures: Captures, token: str | None, *, is_local: bool
+        self,
+        grpc: Any,
+        captures: Captures,
+        workers: WorkerSessions,
     ) -> None:
         self._grpc = grpc
         self._captures = captures
-        self._token = token
-        self._is_local = is_local
+        self._workers = workers
 
     def services(self) -> dict[str, dict[str, Any]]:
         """Return the handlers of each service's methods."""
@@ -222,7 +220,9 @@ class _Answers:
                 ),
             },
             ANALYSIS: {
-                "NewSession": self._method(NewProfileSessionRequest, self._new_session),
+                "NewSession": self._method(
+                    NewProfileSessionRequest, self._workers.record
+                ),
             },
         }
 
@@ -245,7 +245,6 @@ class _Answers:
         codes = self._grpc.StatusCode
 
         def handle(data: bytes, context: Any) -> bytes:
-            self._admit(context)
             gone = threading.Event()
             if not context.add_callback(gone.set):
                 gone.set()
@@ -264,16 +263,6 @@ class _Answers:
 
         return self._grpc.unary_unary_rpc_method_handler(handle)
 
-    def _admit(self, context: Any) -> None:
-        if self._token is None:
-            return
-        sent = dict(context.invocation_metadata()).get(METADATA_KEY, "")
-        if not hmac.compare_digest(str(sent).encode(), bearer(self._token).encode()):
-            context.abort(
-                self._grpc.StatusCode.UNAUTHENTICATED,
-                "this server wants a token, which its program printed when it started",
-            )
-
     def _terminate(self, request: TerminateRequest) -> TerminateResponse:
         self._captures.terminate(request.session_id)
         return TerminateResponse()
@@ -289,36 +278,3 @@ class _Answers:
     ) -> StopContinuousProfilingResponse:
         self._captures.stop_continuous(request, peer)
         return StopContinuousProfilingResponse()
-
-    def _new_session(
-        self, request: NewProfileSessionRequest
-    ) -> NewProfileSessionResponse:
-        """Record on all hosts that are named, this one among them, for a client."""
-        if not self._is_local:
-            raise RefusedCapture(
-                Refusal.FAILED_PRECONDITION,
-                "this server calls no other host for a client of another machine; "
-                "give all addresses to the client (stepscope capture A B …).",
-            )
-        given = request.repository_root or request.request.repository_root
-        if is_url(given):
-            # This program's credentials are not its clients'.
-            raise RefusedCapture(
-                Refusal.FAILED_PRECONDITION,
-                f"{given} is no directory of this machine, and this server writes no "
-                "object store for a client; use stepscope capture A B --logdir URL.",
-            )
-        root = Path(given)
-        session = request.session_id or request.request.session_id
-        try:
-            outcome = client.record(
-                request.hosts,
-                destination=Destination.folder(root / session),
-                request=request.request,
-                allow_partial=True,
-            )
-        except StepscopeError as error:
-            return NewProfileSessionResponse(error_message=str(error))
-        return NewProfileSessionResponse(
-            error_message=outcome.problems(), empty_trace=not outcome.hosts
-        )

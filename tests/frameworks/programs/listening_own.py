@@ -1,6 +1,7 @@
 """A program that listens with our server; a program, no test.
 
-listening_own.py [tensorflow | torch | plain] — trains until its standard input closes.
+listening_own.py tensorflow | torch | plain [LOGDIR [PEER]] — trains until its standard
+input closes. With LOGDIR, clients of TensorFlow and XProf may ask.
 """
 
 from __future__ import annotations
@@ -37,7 +38,12 @@ else:
 ended = threading.Event()
 threading.Thread(target=lambda: (sys.stdin.read(), ended.set()), daemon=True).start()
 step()
-server = ss.server.start(0)
+if len(sys.argv) > 2:
+    server = ss.server.start(
+        0, logdir=sys.argv[2], open_to="machine", peers=sys.argv[3:]
+    )
+else:
+    server = ss.server.start(0)
 sys.stdout.write(server.address + "\n")
 sys.stdout.flush()
 number = 0

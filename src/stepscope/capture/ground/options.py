@@ -48,6 +48,9 @@ class ProfilerOptions:
         max_slowdown: Where steps are known before they are recorded (`ss.schedule`),
             they may take so much longer while they are, 1 for twice as long; where
             they do, the next round records less.
+        tensorflow_server: Whether TensorFlow's own server may be started, for levels
+            that TensorFlow takes only there. It listens on all interfaces, asks for no
+            token, and ends with the process.
     """
 
     host_tracer_level: int = 2
@@ -61,6 +64,7 @@ class ProfilerOptions:
     profile_memory: bool = False
     max_bytes: int = 512 * 2**20
     max_slowdown: float = 4.0
+    tensorflow_server: bool = True
 
     def __post_init__(self) -> None:
         """Refuse what no recording can have.

@@ -90,7 +90,8 @@ _DEFAULT_LOGDIR = "stepscope-logs"
     "--token",
     envvar="STEPSCOPE_TOKEN",
     metavar="TEXT",
-    help="What the servers want to be sent; or set STEPSCOPE_TOKEN.",
+    help="What servers of other users and machines want to be sent; or set "
+    "STEPSCOPE_TOKEN. Those of your own here are known.",
 )
 @click.option(
     "--certificate",
@@ -119,7 +120,7 @@ def capture(*, addresses: tuple[str, ...], **choices: Any) -> int:
     --serve, ss.server.start, tf.profiler.experimental.server.start or
     jax.profiler.start_server. Several are
     recorded at the same time, as hosts of one run; @FILE means the addresses in a file,
-    tpu://NAME:PORT that port of each worker of a Cloud TPU.
+    unix:/PATH a Unix socket, tpu://NAME:PORT that port of each worker of a Cloud TPU.
     """
     from stepscope.cli import capture as capturing  # noqa: PLC0415 - help stays light
 

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from stepscope.capture.ground.options import LEAST_WINDOW_S
 from stepscope.cli.commands.options import GIVEN_PATH
+from stepscope.errors import BadUsage
+
+if TYPE_CHECKING:
+    from stepscope.remote.access.openness import OpenTo
 
 __all__ = ["run"]
 
@@ -109,6 +115,13 @@ _STEPS = 10
     metavar="[[HOST:]PORT]",
     help="Record nothing by itself: listen for stepscope capture (a free PORT).",
 )
+@click.option(
+    "--open",
+    "open_to",
+    type=click.Choice(["machine", "network"]),
+    help="With --serve: any user of this machine, or whoever reaches the port, may "
+    "record, without a token (TensorFlow's and XProf's clients send none).",
+)
 @click.pass_context
 def run(
     context: click.Context,
@@ -129,6 +142,7 @@ def run(
     profile_memory: bool,
     no_report: bool,
     serve: str | None,
+    open_to: OpenTo | None,
 ) -> int:
     """Run a Python program under the profiler, then report.
 
@@ -141,7 +155,11 @@ def run(
     from stepscope.cli import run as running  # noqa: PLC0415 - help stays light
 
     if serve is not None:
-        return running.answer_served(command, serve, given=_given(context))
+        return running.answer_served(
+            command, serve, open_to=open_to, given=_given(context)
+        )
+    if open_to is not None:
+        raise BadUsage("--open says who may ask a program that listens: add --serve.")
     plan = running.planned(
         logdir,
         skip_steps=skip_steps,

@@ -4,8 +4,8 @@ TensorFlow is driven through its profiler session inside the process, which expo
 into a folder in memory. Its version 2.21 drops the tracer levels given there, so other
 levels than its usual ones are asked of TensorFlow's own server over the loopback
 interface. That server listens on all interfaces and cannot
-be stopped: it is started only where other levels were asked for, and never where the
-environment says ``STEPSCOPE_TF_SERVER=0``.
+be stopped: it is started only where the program asks for other levels, never for a
+client, and never where the environment says ``STEPSCOPE_TF_SERVER=0``.
 
 Definition: docs/capture.md#how-the-recorders-are-driven.
 """
@@ -104,7 +104,7 @@ class TensorFlowCollector(GivesWay):
         del clock
         self._warnings = []
         self._asked = TracerLevels.asked(options)
-        self._recording = self._begun(options.max_bytes)
+        self._recording = self._begun(options)
         _OPEN.add(self._recording.stop)
         annotate.add_forward(_annotation)
 
@@ -134,11 +134,11 @@ class TensorFlowCollector(GivesWay):
         public = sys.modules.get("tensorflow.python.profiler.profiler_v2")
         return None if getattr(public, "_profiler", None) is None else _OWN
 
-    def _begun(self, max_bytes: int) -> _Recording:
+    def _begun(self, options: ProfilerOptions) -> _Recording:
         if self._asked == _USUAL or _takes_levels():
             self.traces_python = bool(self._asked.python)
-            return _InProcess(self._asked, max_bytes)
-        why_not = _why_no_server()
+            return _InProcess(self._asked, options.max_bytes)
+        why_not = _why_no_server(options)
         if why_not is None:
             try:
                 recording = ServiceRecording(
@@ -158,7 +158,7 @@ class TensorFlowCollector(GivesWay):
         self._warnings.append(
             f"TensorFlow records at its usual tracer levels ({_USUAL}): {why_not}"
         )
-        return _InProcess(self._asked, max_bytes)
+        return _InProcess(self._asked, options.max_bytes)
 
 
 class _InProcess:
@@ -216,8 +216,13 @@ def _takes_levels() -> bool:
     return levels_in_force(recorded) == _PROBED
 
 
-def _why_no_server() -> str | None:
+def _why_no_server(options: ProfilerOptions) -> str | None:
     """Return why TensorFlow's server cannot be asked; None where it can."""
+    if not options.tensorflow_server and os.getpid() not in _SERVERS:
+        return (
+            "it takes others only through its own server, which would listen on all "
+            "interfaces, and is not started for a client"
+        )
     if os.environ.get(_REFUSAL) == "0":
         return f"its server is forbidden ({_REFUSAL}=0)"
     try:

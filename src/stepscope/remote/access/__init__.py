@@ -1,0 +1,1 @@
+"""Who may ask a server for what, and where it listens."""

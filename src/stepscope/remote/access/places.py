@@ -1,0 +1,131 @@
+"""Where a server listens: at a port, or at a socket in a folder of its user alone."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import stat
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from stepscope.errors import BadUsage
+from stepscope.remote.addresses import SOCKET, is_loopback
+
+__all__ = ["Place"]
+
+_LAST_PORT: Final = 65535
+#: The system's limit, with the zero byte at the end.
+_MOST_PATH_BYTES: Final = 107
+_OF_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
+_CANNOT: Final = (
+    "the server cannot listen at {} ({}); give another port, or 0 for a free one."
+)
+_NO_SOCKET: Final = (
+    "the server cannot listen at {} ({}); give unix:/PATH in a folder that is yours "
+    "alone (chmod 700), or that does not exist yet."
+)
+
+
+class Place(NamedTuple):
+    """Where a server is to listen.
+
+    Attributes:
+        host: An address of this machine, or `unix:/PATH`.
+        port: 0 takes a free one.
+    """
+
+    host: str
+    port: int
+
+    @property
+    def is_socket(self) -> bool:
+        """Whether it is a Unix socket, which only this user reaches."""
+        return self.host.startswith(SOCKET)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether only this machine reaches it."""
+        return self.is_socket or is_loopback(self.host)
+
+    def check(self) -> None:
+        """Make the folder of a socket, and find out whether a server can listen.
+
+        Raises:
+            BadUsage: It cannot, or others reach the folder.
+        """
+        if self.is_socket:
+            reason = "it has no port" if self.port else _why_no_socket(self._path)
+            if reason:
+                raise BadUsage(_NO_SOCKET.format(self.host, reason))
+            return
+        if not 0 <= self.port <= _LAST_PORT:
+            raise BadUsage(f"port={self.port} does not exist; give 0 to {_LAST_PORT}.")
+        if self.port and _is_taken(self.host, self.port):
+            raise self.refused("it is taken")
+
+    def refused(self, reason: object) -> BadUsage:
+        """Return the error for a place where a server cannot listen."""
+        return BadUsage(
+            (_NO_SOCKET if self.is_socket else _CANNOT).format(self.target, reason)
+        )
+
+    @property
+    def target(self) -> str:
+        """What gRPC is asked to listen at."""
+        return self.host if self.is_socket else f"{self.host}:{self.port}"
+
+    def bound(self, port: int) -> Place:
+        """Return the place with the port that was found."""
+        return self if self.is_socket else Place(self.host, port)
+
+    @property
+    def _path(self) -> Path:
+        return Path(self.host.removeprefix(SOCKET))
+
+
+def _why_no_socket(path: Path) -> str:
+    """Return why no socket can be there, empty where one can; make its folder."""
+    if not path.is_absolute():
+        return "the path does not begin with /"
+    if len(os.fsencode(path)) > _MOST_PATH_BYTES:
+        return f"the path has more than {_MOST_PATH_BYTES} bytes"
+    try:
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        return _why_others_reach(path.parent) or _why_in_the_way(path)
+    except (OSError, ValueError) as error:
+        return str(error)
+
+
+def _why_others_reach(folder: Path) -> str:
+    """Return why a folder is not the user's alone; empty where it is."""
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode):
+        return f"{folder} is no folder, but a link or a file"
+    if status.st_uid != os.getuid() or status.st_mode & _OF_OTHERS:
+        return f"others than its user reach {folder}"
+    return ""
+
+
+def _why_in_the_way(path: Path) -> str:
+    """Return why what is there cannot be replaced; the socket of a dead server can."""
+    if not os.path.lexists(path):
+        return ""
+    if not stat.S_ISSOCK(path.lstat().st_mode):
+        return "something else has this name"
+    with socket.socket(socket.AF_UNIX) as probe:
+        try:
+            probe.connect(os.fspath(path))
+        except ConnectionRefusedError:
+            return ""
+    return "it is taken"
+
+
+def _is_taken(host: str, port: int) -> bool:
+    """Return whether another program listens there; gRPC would log its own error."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        socket.create_server((host.strip("[]"), port), family=family).close()
+    except OSError as error:
+        return error.errno == errno.EADDRINUSE
+    return False
