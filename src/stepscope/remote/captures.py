@@ -274,19 +274,26 @@ class _Recording:
             busy = isinstance(refused[0], AlreadyRecording)
             why = Refusal.ALREADY_EXISTS if busy else Refusal.INVALID_ARGUMENT
             raise RefusedCapture(why, str(refused[0]))
+        if not begun:
+            _remove(logdir)
+            raise RefusedCapture(
+                Refusal.UNAVAILABLE,
+                "a signal interrupted the program while the recording began; try "
+                "again.",
+            )
         return cls(begun[0], options)
 
     def end(self) -> bytes:
         """Return what was recorded."""
-        ended: list[bytes] = []
 
         def end() -> None:
-            ended.append(self._session.stop(save=False).xspace())
+            self._session.stop(save=False)
 
         if not _on_the_main_thread(end):
             end()
         _remove(self._session.logdir)
-        return ended[0]
+        # The same run, also where a signal has interrupted the main thread.
+        return self._session.stop(save=False).xspace()
 
 
 def _on_the_main_thread(call: Callable[[], None]) -> bool:
