@@ -125,7 +125,8 @@ class Edge(click.Group):
         """Run a command; a closed pipe on standard output is no error."""
         try:
             outcome: object = super().invoke(ctx)
-            sys.stdout.flush()
+            if sys.stdout is not None:
+                sys.stdout.flush()
         except BrokenPipeError:
             # The rest of the buffer cannot be written and must not raise at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

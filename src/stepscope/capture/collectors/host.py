@@ -122,13 +122,13 @@ class HostCollector:
         self.halt()
         last = self.flush()
         self._clock = None
-        warnings = []
-        if self._opened:
-            warnings.append(
-                f"{self._opened} annotations were open when recording stopped and are "
-                "not in the profile"
-            )
-        return Collected(last.xspace, tuple(warnings))
+        if not self._opened:
+            return Collected(last.xspace)
+        open_still = (
+            f"{self._opened} annotations were open when recording stopped and are not "
+            "in the profile"
+        )
+        return Collected(last.xspace, remarks=(open_still,))
 
 
 class _Columns(NamedTuple):

@@ -17,6 +17,8 @@ import signal
 import threading
 from typing import TYPE_CHECKING, Any, Final
 
+from stepscope.capture.ground.spool import OwnDescriptor
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import FrameType
@@ -44,9 +46,11 @@ class Alarm:
         """
         self._number = number
         self._heard = heard
-        self._reading, self._writing = os.pipe()
-        os.set_blocking(self._writing, False)
-        before = signal.set_wakeup_fd(self._writing, warn_on_full_buffer=False)
+        reading, writing = os.pipe()
+        self._reading, self._writing = OwnDescriptor(reading), OwnDescriptor(writing)
+        self._written_to = writing
+        os.set_blocking(writing, False)
+        before = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
         if before != -1:
             signal.set_wakeup_fd(before)
         self._thread = threading.Thread(
@@ -57,30 +61,48 @@ class Alarm:
     def end(self) -> None:
         """Listen no more; called by the main thread."""
         self._give_back()
-        os.write(self._writing, _OVER)
+        with contextlib.suppress(OSError):
+            os.write(self._writing.number(), _OVER)
         self._thread.join(_ENDS_WITHIN_S)
 
     def forget(self) -> None:
         """In a forked child: what it hears is not for its parent."""
         self._give_back()
-        os.close(self._reading)
-        os.close(self._writing)
+        self._reading.close()
+        self._writing.close()
 
     def _give_back(self) -> None:
         there = signal.set_wakeup_fd(-1)
-        if there not in (-1, self._writing):
-            signal.set_wakeup_fd(there)
+        if there not in (-1, self._written_to):
+            # The program may have closed its own, too.
+            with contextlib.suppress(OSError):
+                signal.set_wakeup_fd(there)
 
     def _listen(self) -> None:
         while True:
-            heard = os.read(self._reading, 64)
+            heard = self._wait()
+            if not heard:
+                self._lose_signal()
+                break
             if self._number in heard:
                 self._heard()
             if _OVER in heard:
                 break
-        for end in (self._reading, self._writing):
-            with contextlib.suppress(OSError):
-                os.close(end)
+        self._reading.close()
+        self._writing.close()
+
+    def _wait(self) -> bytes:
+        with contextlib.suppress(OSError):
+            return os.read(self._reading.number(), 64)
+        return b""
+
+    def _lose_signal(self) -> None:
+        """Have nothing written any more to what the program has closed."""
+        from stepscope.capture.ground.main_thread import (  # noqa: PLC0415 - arming stays light
+            in_main_thread,
+        )
+
+        in_main_thread(self._give_back)
 
 
 def die_by(number: int) -> None:

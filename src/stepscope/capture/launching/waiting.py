@@ -121,10 +121,11 @@ def _uses_a_device() -> bool:
 
 
 def _says(asked: Callable[[], Any]) -> bool:
+    says: list[Any] = []
     # The program's framework, at any moment of its life.
     with suppress_faults():
-        return bool(asked())
-    return False
+        says.append(asked())
+    return any(says)
 
 
 def _torch_on_gpu() -> Any:

@@ -175,8 +175,10 @@ class Session:
                     self._left = self._end(to_file=save)
                 finally:
                     self._free_slot()
+                remarks = () if self._under_way is None else self._under_way.remarks
                 for warning in self._left.warnings:
-                    _log.warning("stepscope: %s", warning)
+                    if warning not in remarks:
+                        _log.warning("stepscope: %s", warning)
             left = self._left
         # Out of the lock, for which the one that would have begun may be waiting.
         if self._delay not in (None, threading.current_thread()):

@@ -44,6 +44,8 @@ class UnderWay:
         collectors: Sequence[Collector],
     ) -> None:
         self.flusher = flusher
+        #: Those of the warnings that nobody has to be shown.
+        self.remarks: list[str] = []
         self._recording = recording
         self._place = place
         self._spool = spool
@@ -200,7 +202,8 @@ class UnderWay:
         except Exception as error:  # noqa: BLE001 - a collector's edge
             self._lost(collector, error)
             return None
-        self._warnings += collected.warnings
+        self._warnings += (*collected.warnings, *collected.remarks)
+        self.remarks += collected.remarks
         return collected
 
     def _lost(self, collector: Collector, error: Exception) -> None:
