@@ -6,16 +6,25 @@ StepscopeError            base; str() is one line: what was wrong, where, the wa
 │   └── UnknownFormat     readable bytes of no format that has a reader
 ├── BadUsage              a name or option that does not exist
 └── AlreadyRecording      a recording is under way in this process
+
+And how errors of the program are known that reach us: the interpreter calls a signal
+handler between two instructions of the main thread, which may be ours or a framework's
+that we call. What the handler raises then is the program's answer to its signal ("timed
+out", an exit status), and none of our faults.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import contextlib
+import itertools
+import signal
+from typing import TYPE_CHECKING, Any, Final
 
 from stepscope.patterns import printable_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
+    from types import CodeType, FrameType
 
 __all__ = [
     "AlreadyRecording",
@@ -24,7 +33,12 @@ __all__ = [
     "Malformed",
     "StepscopeError",
     "UnknownFormat",
+    "is_from_handler",
+    "suppress_faults",
 ]
+
+#: Flag of a function that takes any number of arguments.
+_CO_VARARGS: Final = 0x04
 
 
 class StepscopeError(Exception):
@@ -75,3 +89,66 @@ class AlreadyRecording(StepscopeError):
             f"already recording since {since} into {logdir}, started by {owner}. "
             "Stop that one first (ss.stop()), or leave its block."
         )
+
+
+@contextlib.contextmanager
+def suppress_faults() -> Iterator[None]:
+    """Suppress what goes wrong within, but not what a signal handler raises there."""
+    try:
+        yield
+    except Exception as error:
+        if is_from_handler(error):
+            raise
+
+
+def is_from_handler(error: BaseException) -> bool:
+    """Return whether an exception came out of a signal handler, so is the program's.
+
+    `KeyboardInterrupt`, `SystemExit` and their like are the program's wherever they
+    come from.
+    """
+    if not isinstance(error, Exception):
+        return True
+    frames = list(_traceback_frames(error))
+    if any(map(_handles_signal, frames)):
+        return True
+    # A framework may have caught it, within our call, and raised another one.
+    cause = error.__cause__ or error.__context__
+    if cause is None or next(_traceback_frames(cause), None) not in frames:
+        return False
+    return is_from_handler(cause)
+
+
+def _traceback_frames(error: BaseException) -> Iterator[FrameType]:
+    """Yield the frames that an exception passed, the one that caught it first."""
+    traceback = error.__traceback__
+    while traceback is not None:
+        yield traceback.tb_frame
+        traceback = traceback.tb_next
+
+
+def _handles_signal(frame: FrameType) -> bool:
+    """Return whether the interpreter called a function as the handler of a signal.
+
+    It alone hands a function the number of a signal and the frame that it interrupts. A
+    handler that forgot these is known while it is installed.
+    """
+    code, values = frame.f_code, frame.f_locals
+    given = [values.get(name) for name in code.co_varnames[: code.co_argcount]]
+    if code.co_flags & _CO_VARARGS:
+        name = code.co_varnames[code.co_argcount + code.co_kwonlyargcount]
+        given += values.get(name) or ()
+    is_called_as_one = any(
+        isinstance(number, int) and interrupted is frame.f_back
+        for number, interrupted in itertools.pairwise(given)
+    )
+    return frame.f_back is not None and (is_called_as_one or code in _installed_codes())
+
+
+def _installed_codes() -> Iterator[CodeType | None]:
+    for number in signal.valid_signals():
+        handler: Any = signal.getsignal(number)
+        handler = getattr(handler, "func", handler)  # of a `functools.partial`
+        called = handler if hasattr(handler, "__code__") else type(handler).__call__
+        called = getattr(handler, "__func__", called)
+        yield getattr(called, "__code__", None)

@@ -93,12 +93,12 @@ def _round(train: Train, truth: float, faults: Faults) -> list[str]:
         problems.append(f"the program got {error!r}")
     if faults.name is not None and not told and HANDING_ON not in faults.where:
         problems.append("it is not told")
-    problems += _left_over(threads)
+    problems += left_over(threads)
     shutil.rmtree(logdir)
     return problems
 
 
-def _left_over(threads: set[threading.Thread]) -> list[str]:
+def left_over(threads: set[threading.Thread]) -> list[str]:
     """What of a recording still stands after its end; takes it away."""
     found = []
     if session.current() is not None:

@@ -28,6 +28,9 @@ except ImportError:
     from stepscope._core import _shim as cython
 if not cython.compiled:
     from stepscope._core import _shim as cython
+
+from stepscope.errors import is_from_handler
+
 if cython.compiled:
     from cython.cimports.cpython.pythread import (
         PyThread_tss_create,
@@ -44,6 +47,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "COMPILED",
+    "Collections",
     "Drained",
     "Trace",
     "disable",
@@ -244,8 +248,9 @@ class Trace:
             return
         self.end = _now()
         self.beside = False
+        interrupted = None
         if self.forwarded is not None:
-            self._leave_forwarded(kind, error, traceback)
+            interrupted = self._leave_forwarded(kind, error, traceback)
         if self.generation == _ring.generation:
             _ring.opened -= 1
             if _ring.enabled:
@@ -254,6 +259,8 @@ class Trace:
                 self.kept = True
                 _ring.append(self)
         self.generation = 0
+        if interrupted is not None:
+            raise interrupted
 
     def cancel(self) -> None:
         """Leave without being kept, as if it had not been entered."""
@@ -264,7 +271,9 @@ class Trace:
             _ring.opened -= 1
         self.generation = 0
         if self.forwarded is not None:
-            self._leave_forwarded(None, None, None)
+            interrupted = self._leave_forwarded(None, None, None)
+            if interrupted is not None:
+                raise interrupted
 
     def set_metadata(self, **stats: object) -> None:
         """Add values while the annotation is open."""
@@ -279,18 +288,31 @@ class Trace:
             forwarded = self.maker(self.name, self.stats)
             forwarded.__enter__()
             self.forwarded = forwarded
-        except Exception:  # noqa: BLE001 - another recorder must not harm the program
+        except BaseException as fault:
+            # Another recorder must not harm the program, whose own handlers may raise.
             self.forwarded = None
+            if is_from_handler(fault):
+                if self.generation == _ring.generation:
+                    _ring.opened -= 1
+                self.generation = 0
+                raise
 
-    def _leave_forwarded(self, kind: object, error: object, traceback: object) -> None:
+    def _leave_forwarded(
+        self, kind: object, error: object, traceback: object
+    ) -> BaseException | None:
+        """Return what a signal handler raised meanwhile, which the caller raises."""
         forwarded, self.forwarded = self.forwarded, None
+        interrupted = None
         try:
             forwarded.__exit__(kind, error, traceback)
             # Not where the other recorder stopped meanwhile: it may have lost it.
             self.beside = _ring.keeps and self.maker is _ring.forward
-        except Exception:  # noqa: BLE001 - another recorder must not harm it
+        except BaseException as fault:  # noqa: BLE001 - the caller raises the program's
             self.beside = False
+            if is_from_handler(fault):
+                interrupted = fault
         self.maker = None
+        return interrupted
 
     def _add_to(self, rows: Any) -> None:
         names, begin, end, thread, stats, beside = rows
@@ -300,6 +322,48 @@ class Trace:
         thread.append(self.thread)
         stats.append(self.stats)
         beside.append(self.beside)
+
+
+@cython.cclass
+class Collections:
+    """A callback of garbage collections, which keeps when each began and ended.
+
+    Python drops what a callback raises. Compiled, no signal handler of the program can
+    run, and raise, within this one.
+    """
+
+    rows: Any
+    capacity: cython.Py_ssize_t
+    began: cython.longlong
+    lost_rows: cython.longlong
+
+    def __init__(self, capacity: int) -> None:
+        """Keep at most so many collections until they are taken."""
+        self.rows = deque()
+        self.capacity = capacity
+        self.began = 0
+        self.lost_rows = 0
+
+    def __call__(self, phase: str, info: dict[str, int]) -> None:
+        moment: cython.longlong = _now()
+        if phase == "start":
+            self.began = moment
+        elif self.began:
+            if len(self.rows) >= self.capacity:
+                self.lost_rows += 1
+                return
+            stats = {"generation": info["generation"], "collected": info["collected"]}
+            self.rows.append((self.began, moment, _thread(), stats))
+            self.began = 0
+
+    def take(self) -> list[tuple[int, int, int, dict[str, int]]]:
+        """Take begin, end, thread and values of those kept until now."""
+        return [self.rows.popleft() for _ in range(len(self.rows))]
+
+    def lost(self) -> int:
+        """Return how many found no room."""
+        count: int = self.lost_rows
+        return count
 
 
 def now() -> int:
@@ -366,7 +430,8 @@ def set_forward(
 ) -> None:
     """Hand annotations on: `make(name, values)` gives a context manager; None ends it.
 
-    Exceptions of `make` are dropped, and the annotation is not handed on.
+    Exceptions of `make` are dropped, and the annotation is not handed on; those that a
+    signal handler of the program raised meanwhile are raised.
 
     Args:
         make: Called for each annotation.

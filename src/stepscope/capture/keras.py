@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from stepscope.capture.batch_window import BatchWindow, parse_window
 from stepscope.capture.ground.annotate import Trace
+from stepscope.capture.ground.leaving import leaving
 from stepscope.capture.ground.tracebacks import NO_FRAME
 from stepscope.capture.recording.session import Session
-from stepscope.errors import BadUsage
+from stepscope.errors import BadUsage, is_from_handler
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -224,7 +225,10 @@ class ProfilerCallback:
         self._started = True
         try:
             self._session = Session.start(self._logdir, self._options)
-        except Exception as error:  # noqa: BLE001 - nothing here may end the training
+        except Exception as error:
+            if is_from_handler(error):
+                raise
+            # Nothing of ours may end the training.
             warnings.warn(f"stepscope records nothing: {error}", stacklevel=2)
             return
         limit = float("inf") if seconds is None else seconds
@@ -236,8 +240,11 @@ class ProfilerCallback:
         if session is None:
             return
         try:
-            self.run = session.stop()
-        except Exception as error:  # noqa: BLE001 - training goes on
+            with leaving.undisturbed():
+                self.run = session.stop()
+        except Exception as error:
+            if is_from_handler(error):
+                raise
             warnings.warn(f"stepscope stored no recording: {error}", stacklevel=2)
 
     def _end_fit(self) -> None:

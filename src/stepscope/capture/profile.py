@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
+from stepscope.capture.ground.leaving import leaving
 from stepscope.capture.recording.session import Session, current
 from stepscope.errors import BadUsage
 
@@ -80,7 +81,8 @@ class Profile:
         traceback: TracebackType | None,
     ) -> None:
         if self._session is not None:
-            self._run = self._session.stop()
+            with leaving.undisturbed():
+                self._run = self._session.stop()
 
     @property
     def run(self) -> Run:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from stepscope.capture.ground.affordable import StepCost, lowered
 from stepscope.capture.ground.annotate import StepTrace
+from stepscope.capture.ground.leaving import leaving
 from stepscope.capture.ground.options import ProfilerOptions
 from stepscope.capture.recording.session import Session
 from stepscope.errors import BadUsage, StepscopeError
@@ -189,6 +190,7 @@ class Schedule:
             if not self.runs:
                 # The first steps of a loop compile, or run ahead of their device.
                 self._cost.compare_with(())
-            run = session.stop(save=keep)
-            if keep:
-                self.runs = (*self.runs, run)
+            with leaving.undisturbed():
+                run = session.stop(save=keep)
+                if keep:
+                    self.runs = (*self.runs, run)

@@ -89,7 +89,8 @@ def flush_output() -> None:
         OSError: It does not take it; the error names it.
     """
     with _names_file(_STANDARD_OUTPUT):
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
 
 
 @contextlib.contextmanager

@@ -5,11 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
 
 from stepscope.capture.launching.command import resolve
 from stepscope.capture.launching.environment import armed_environment
@@ -24,7 +27,7 @@ from stepscope.rundir import new_run_name, run_directory, traces_in
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from stepscope.remote.access.openness import OpenTo
 
@@ -51,8 +54,9 @@ def answer(command: Sequence[str], plan: RunPlan, *, reports: bool) -> int:
     say(f"recording into {plan.logdir}, run {plan.run}")
     status = recorded(arguments, plan)
     directory = run_directory(Path(plan.logdir), plan.run)
-    if reports and _holds_traces(directory):
-        _report(directory)
+    with _status_kept("the report"):
+        if reports and _holds_traces(directory):
+            _report_apart(directory)
     return status
 
 
@@ -93,18 +97,49 @@ def answer_served(
 def recorded(arguments: Sequence[str], plan: RunPlan) -> int:
     """Run a program, finish what its processes recorded, and return its status."""
     _warn_if_unwritable(plan.logdir)
-    notes = tempfile.mkdtemp(prefix="stepscope-run-")
+    notes = _folder_for_notes(plan.logdir)
     try:
         status = launch(arguments, plan._replace(notes=notes), os.environ)
-        kept, left_out = keep_the_best(read_notes(notes))
+        with _status_kept("finishing the recording"):
+            _finish(notes, plan, status)
     finally:
-        shutil.rmtree(notes, ignore_errors=True)
+        with _status_kept("tidying up"):
+            shutil.rmtree(notes, ignore_errors=True)
+    return status
+
+
+def _finish(notes: str, plan: RunPlan, status: int) -> None:
+    """Keep what was recorded of the program, and say what it is."""
+    kept, left_out = keep_the_best(read_notes(notes))
     directory = run_directory(Path(plan.logdir), plan.run)
     for sentence in describe(
         kept, left_out, plan, anything=_holds_traces(directory), status=status
     ):
         say(sentence)
-    return status
+
+
+def _folder_for_notes(logdir: str) -> str:
+    """Make a folder in which processes say what they recorded.
+
+    Where none can be made, the program runs all the same, and nobody reads notes.
+    """
+    for place in (None, logdir):
+        with contextlib.suppress(OSError):
+            return tempfile.mkdtemp(prefix="stepscope-run-", dir=place)
+    return str(Path(logdir) / "no-notes")
+
+
+@contextlib.contextmanager
+def _status_kept(what: str) -> Iterator[None]:
+    """Say in a line what goes wrong: the program has ended, and has its status."""
+    try:
+        yield
+    except (KeyboardInterrupt, click.Abort):
+        say(f"{what} was interrupted")
+    except (StepscopeError, OSError) as error:
+        say(str(error))
+    except BaseException as error:  # noqa: BLE001 - tables that panic raise no `Exception`
+        say(f"{what} failed: {type(error).__name__}: {error}")
 
 
 def _warn_if_unwritable(logdir: str) -> None:
@@ -141,20 +176,49 @@ def _is_empty(directory: Path) -> bool:
     )
 
 
-def _report(directory: Path) -> None:
-    """Print the report on standard error, apart from the program's own output."""
+def _report_apart(directory: Path) -> None:
+    """Report in a process of its own, which may want more memory than there is."""
+    if not hasattr(os, "fork"):
+        _report(directory)
+        return
+    process = os.fork()
+    if not process:
+        _report_and_exit(directory)
     try:
-        check_threads()
-        from stepscope.cli import (  # noqa: PLC0415 - only when there is a report
-            report as reporting,
+        _, ended = os.waitpid(process, 0)
+    except BaseException:
+        os.kill(process, signal.SIGKILL)
+        os.waitpid(process, 0)
+        raise
+    if os.WIFSIGNALED(ended):
+        say(
+            f"the report was not made: signal {os.WTERMSIG(ended)} ended it. Make it "
+            f"where there is more memory: stepscope report {directory}"
         )
 
-        if _is_empty(directory):
-            say("the recording holds no event, so there is nothing to report")
-            return
-        with contextlib.redirect_stdout(sys.stderr):
-            reporting.answer(reporting.Request(paths=(str(directory),)))
-    except (StepscopeError, OSError) as error:
-        say(str(error))
-    except Exception as error:  # noqa: BLE001 - the edge: the program's status is the answer
-        say(f"the report failed: {type(error).__name__}: {error}")
+
+def _report_and_exit(directory: Path) -> NoReturn:
+    """Report in a process that was forked; it says nothing where it is interrupted."""
+    with contextlib.suppress(BaseException):
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        # What libraries say where they find no memory takes thousands of lines.
+        sys.stderr = os.fdopen(os.dup(2), "w", buffering=1)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        with _status_kept("the report"):
+            _report(directory)
+        sys.stderr.flush()
+    os._exit(0)
+
+
+def _report(directory: Path) -> None:
+    """Print the report on standard error, apart from the program's own output."""
+    check_threads()
+    from stepscope.cli import (  # noqa: PLC0415 - only when there is a report
+        report as reporting,
+    )
+
+    if _is_empty(directory):
+        say("the recording holds no event, so there is nothing to report")
+        return
+    with contextlib.redirect_stdout(sys.stderr):
+        reporting.answer(reporting.Request(paths=(str(directory),)))

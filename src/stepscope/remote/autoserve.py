@@ -12,6 +12,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
+from stepscope.capture.ground.leaving import leaving
 from stepscope.capture.ground.main_thread import MAIN_THREAD_S, at_safe_point
 from stepscope.capture.launching.arriving import Arrivals
 from stepscope.capture.launching.harmless import harmless, say
@@ -153,7 +154,8 @@ class _Listens:
         if self._steps.phase is Phase.OVER:
             return
         try:
-            self._undo.append(install(name, self._counter))
+            with leaving.undisturbed():
+                self._undo.append(install(name, self._counter))
         except (ImportError, AttributeError) as missing:
             say(f"steps of this version of {name} cannot be counted: {missing}")
 

@@ -32,11 +32,14 @@ class Collected(NamedTuple):
         holds_annotations: The annotations that were forwarded to this collector
             (`annotate.remove_forward` says whether they were) stand in it, with their
             values, on their threads: they are then left out of the host's own.
+        remarks: What is as ever, and is told in the file and the run alone: no line
+            of the program's output says it.
     """
 
     xspace: bytes
     warnings: tuple[str, ...] = ()
     holds_annotations: bool = False
+    remarks: tuple[str, ...] = ()
 
 
 class Collector(Protocol):

@@ -7,12 +7,14 @@ ready has to wait for a core: that is no sleep, and Linux counts it apart.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import sys
 import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from stepscope.capture.ground.spool import OwnFile
 from stepscope.xspace.samples_line import OTHER_THREADS
 
 if TYPE_CHECKING:
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["CoreClocks", "CoreTime", "Reading", "Seen", "on_a_core_ns"]
 
 _READ_BYTES: Final = 96
+#: What the system says of a thread: time on a core, time ready, turns.
+_FIELDS: Final = 3
 #: Ranges that are nearer to each other are one.
 _SLACK_NS: Final = 500_000
 
@@ -81,11 +85,11 @@ class CoreClocks:
 
     def __init__(self) -> None:
         self._wanted: frozenset[int] = frozenset()
-        self._files: dict[int, int] = {}
+        self._files: dict[int, OwnFile] = {}
         self._buffer = ctypes.create_string_buffer(_READ_BYTES)
         #: Tells where in the system the main thread waits: Linux gives that thread the
         #: number of the process.
-        self._place: int | None = None
+        self._place: OwnFile | None = None
         self._before: dict[int, int] = {}
         self._delays: dict[int, _Delay] = {}
         self._process_ns: int | None = None
@@ -111,7 +115,7 @@ class CoreClocks:
         """Open and close files as `watch` says, in the thread that reads them."""
         wanted = self._wanted if self._pread is not None else frozenset()
         for thread in self._files.keys() - wanted:
-            os.close(self._files.pop(thread))
+            self._files.pop(thread).close()
             self._delays.pop(thread, None)
         for thread in wanted - self._files.keys():
             file = _opened(f"/proc/self/task/{thread}/schedstat")
@@ -119,7 +123,7 @@ class CoreClocks:
                 self._files[thread] = file
         main = os.getpid()
         if main not in self._files and self._place is not None:
-            os.close(self._place)
+            self._place.close()
             self._place = None
         elif main in self._files and self._place is None:
             self._place = _opened(f"/proc/self/task/{main}/wchan")
@@ -163,10 +167,15 @@ class CoreClocks:
         self._process_ns, self._before, self._at_ns = process_ns, ran, at_ns
         return found
 
-    def _delay(self, file: int, at_ns: int, ran_ns: int) -> _Delay | None:
+    def _delay(self, file: OwnFile, at_ns: int, ran_ns: int) -> _Delay | None:
         """Read for how long a thread was ready and had no core; None if unknown."""
         fields = self._text(file).split()
-        return _Delay(at_ns, ran_ns, int(fields[1])) if len(fields) > 1 else None
+        if len(fields) == _FIELDS and all(map(bytes.isdigit, fields)):
+            return _Delay(at_ns, ran_ns, int(fields[1]))
+        # The program may have closed it: the next reading finds it again.
+        with contextlib.suppress(OSError):
+            file.number()
+        return None
 
     def _in_system(self) -> bool:
         """Return whether the main thread waits in the system, but for another thread.
@@ -177,10 +186,10 @@ class CoreClocks:
         place = b"" if self._place is None else self._text(self._place)
         return place not in {b"", b"0"} and b"futex" not in place
 
-    def _text(self, file: int) -> bytes:
+    def _text(self, file: OwnFile) -> bytes:
         if self._pread is None:
             return b""
-        length = self._pread(file, self._buffer, _READ_BYTES, 0)
+        length = self._pread(file.unchecked, self._buffer, _READ_BYTES, 0)
         return self._buffer.raw[: max(length, 0)].strip()
 
 
@@ -192,9 +201,9 @@ def _computes(known: _Delay, at_ns: int, ran_ns: int) -> bool:
     return (at_ns - known.at_ns) - (ran_ns - known.ran_ns) < _SLACK_NS
 
 
-def _opened(path: str) -> int | None:
+def _opened(path: str) -> OwnFile | None:
     try:
-        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        return OwnFile(path, os.O_RDONLY)
     except OSError:
         return None
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gc
 import platform
-import threading
-from collections import deque
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from stepscope._core import recorder
@@ -17,7 +15,7 @@ from stepscope.xspace.vocabulary import FORWARDED_PLANE, HOST_PLANE
 from stepscope.xspace.writing.write import XSpaceBuilder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, MutableSequence
+    from collections.abc import Callable, MutableSequence
 
     from stepscope.capture.ground.clock import ClockPair
     from stepscope.capture.ground.options import ProfilerOptions
@@ -55,10 +53,7 @@ class HostCollector:
         self._heard = heard
         self._clock: ClockPair | None = None
         self._names = ThreadNames()
-        self._collections: deque[tuple[str, int, int, int, dict[str, int]]] = deque()
-        self._collection_began = 0
-        self._lost_collections = 0
-        self._failure = ""
+        self._collections = recorder.Collections(_RING_COLLECTIONS)
         self._told_lost = 0
         self._opened = 0
 
@@ -74,7 +69,7 @@ class HostCollector:
         if not recorder.enabled():
             recorder.enable(self._ring_events)
         forget_annotating()
-        gc.callbacks.append(self._on_collection)
+        gc.callbacks.append(self._collections)
 
     def flush(self) -> Fragment:
         """Take what was kept since the last time."""
@@ -85,14 +80,14 @@ class HostCollector:
         note_annotating(drained.thread)
         own, forwarded = _divided(drained)
         ours = self._names.own()
-        for _ in range(len(self._collections)):
-            name, *row = self._collections.popleft()
-            row = [_OUR_COLLECTION if row[2] in ours else name, *row]
+        for begin_ns, end_ns, thread, stats in self._collections.take():
+            name = _OUR_COLLECTION if thread in ours else COLLECTION
+            row = (name, begin_ns, end_ns, thread, stats)
             for column, value in zip(own, row, strict=True):
                 column.append(value)
         if self._heard is not None:
             self._heard(Rows(*own))
-        lost = recorder.lost() + self._lost_collections
+        lost = recorder.lost() + self._collections.lost()
         newly_lost, self._told_lost = lost - self._told_lost, lost
         space = XSpaceBuilder(platform.node(), start_ns=None)
         if newly_lost:
@@ -119,45 +114,21 @@ class HostCollector:
 
     def forget(self) -> None:
         """Hear of no more collections; in a forked child, nothing else is ours."""
-        if self._on_collection in gc.callbacks:
-            gc.callbacks.remove(self._on_collection)
+        if self._collections in gc.callbacks:
+            gc.callbacks.remove(self._collections)
 
     def stop(self) -> Collected:
         """Hand over the last that was kept."""
         self.halt()
         last = self.flush()
         self._clock = None
-        warnings = []
-        if self._opened:
-            warnings.append(
-                f"{self._opened} annotations were open when recording stopped and are "
-                "not in the profile"
-            )
-        if self._failure:
-            warnings.append(self._failure)
-        return Collected(last.xspace, tuple(warnings))
-
-    def _on_collection(self, phase: str, info: Mapping[str, int]) -> None:
-        # Runs wherever Python allocates: only a row is kept here.
-        try:
-            self._note_collection(phase, info)
-        except Exception as error:  # noqa: BLE001 - it would reach the program's stderr
-            self._failure = (
-                f"garbage collections are missing: {type(error).__name__}: {error}"
-            )
-
-    def _note_collection(self, phase: str, info: Mapping[str, int]) -> None:
-        now = recorder.now()
-        if phase == "start":
-            self._collection_began = now
-        elif self._collection_began:
-            if len(self._collections) >= _RING_COLLECTIONS:
-                self._lost_collections += 1
-                return
-            began, self._collection_began = self._collection_began, 0
-            stats = {"generation": info["generation"], "collected": info["collected"]}
-            thread = threading.get_native_id()
-            self._collections.append((COLLECTION, began, now, thread, stats))
+        if not self._opened:
+            return Collected(last.xspace)
+        open_still = (
+            f"{self._opened} annotations were open when recording stopped and are not "
+            "in the profile"
+        )
+        return Collected(last.xspace, remarks=(open_still,))
 
 
 class _Columns(NamedTuple):

@@ -20,7 +20,7 @@ import numpy as np
 
 from stepscope._core import recorder
 from stepscope.capture.collectors.contract import Collected
-from stepscope.capture.ground.spool import Fragment
+from stepscope.capture.ground.spool import Fragment, OwnFile
 from stepscope.unavailable import Unavailable
 from stepscope.xspace.fields import DOUBLE
 from stepscope.xspace.vocabulary import HOST_PLANE
@@ -165,16 +165,16 @@ class _Source:
     def __init__(
         self, path: Path, parse: Callable[[str], tuple[Readings, Readings]]
     ) -> None:
-        self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self._file = OwnFile(path, os.O_RDONLY)
         self._parse = parse
 
     def __call__(self) -> tuple[Readings, Readings]:
         return self._parse(
-            os.pread(self._file, _READ_BYTES, 0).decode("ascii", "replace")
+            os.pread(self._file.number(), _READ_BYTES, 0).decode("ascii", "replace")
         )
 
     def close(self) -> None:
-        os.close(self._file)
+        self._file.close()
 
 
 class _Workers:

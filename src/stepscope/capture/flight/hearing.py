@@ -8,7 +8,10 @@ import os
 import select
 import signal
 import sys
+import time
 from typing import TYPE_CHECKING, Any, Final
+
+from stepscope.capture.ground.spool import OwnDescriptor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,32 +35,40 @@ class Bell:
 
         A handler that the program has is called too.
         """
-        self._reading, self._writing = os.pipe()
-        os.set_blocking(self._reading, False)
-        os.set_blocking(self._writing, False)
+        reading, writing = os.pipe()
+        self._reading, self._writing = OwnDescriptor(reading), OwnDescriptor(writing)
+        os.set_blocking(reading, False)
+        os.set_blocking(writing, False)
         self._number: int | None = None
         self._rung = False
         register = getattr(faulthandler, "register", None)
         if number is not None and register is not None:
             chain = signal.getsignal(number) not in (signal.SIG_DFL, signal.SIG_IGN)
-            register(number, file=self._writing, all_threads=False, chain=chain)
+            register(number, file=writing, all_threads=False, chain=chain)
             self._number = number
 
     def ring(self) -> None:
         """Wake the thread."""
         self._rung = True
         with contextlib.suppress(OSError):
-            os.write(self._writing, b"\n")
+            os.write(self._writing.number(), b"\n")
 
     def wait(self, seconds: float) -> bool:
         """Wait, at most so long; whether it was the signal that ended it."""
-        # Unlike `select.select`, it takes files of any number.
-        waiting = select.poll()
-        waiting.register(self._reading, select.POLLIN)
-        if not waiting.poll(seconds * _MS_PER_S):
+        try:
+            # Unlike `select.select`, it takes files of any number.
+            waiting = select.poll()
+            waiting.register(self._reading.number(), select.POLLIN)
+            if not waiting.poll(seconds * _MS_PER_S):
+                return False
+            os.read(self._reading.number(), _READ_BYTES)
+        except BlockingIOError:
+            pass
+        except OSError:
+            # The program has closed it, among all files: no signal is heard any more.
+            self.end()
+            time.sleep(seconds)
             return False
-        with contextlib.suppress(BlockingIOError):
-            os.read(self._reading, _READ_BYTES)
         rung, self._rung = self._rung, False
         return not rung
 
@@ -66,9 +77,8 @@ class Bell:
         if self._number is not None:
             faulthandler.unregister(self._number)
             self._number = None
-        for end in (self._reading, self._writing):
-            with contextlib.suppress(OSError):
-                os.close(end)
+        self._reading.close()
+        self._writing.close()
 
 
 class LastWords:

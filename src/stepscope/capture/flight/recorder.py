@@ -38,6 +38,7 @@ from stepscope.capture.flight.nvml import Nvml
 from stepscope.capture.flight.ring import Ring
 from stepscope.capture.flight.watch import StepWatch
 from stepscope.capture.ground.encoding import native_id
+from stepscope.capture.ground.leaving import leaving
 from stepscope.capture.ground.options import ProfilerOptions
 from stepscope.capture.recording.session import current, stand_by
 from stepscope.errors import BadUsage
@@ -171,7 +172,7 @@ def flight_recorder(
     ):
         if not fits or math.isnan(value):
             raise BadUsage(f"{name}={value!r} cannot be; give {wanted}.")
-    with _one.lock:
+    with leaving.undisturbed(), _one.lock:
         if _one.recorder is not None:
             raise BadUsage(
                 "this process has a flight recorder already; stop() ends it."
@@ -259,7 +260,8 @@ class FlightRecorder:
 
     def dump(self) -> Written:
         """Write what is kept now, whatever else was written."""
-        return self._write(ASKED_FOR, "by a call of `dump()`")
+        with leaving.undisturbed():
+            return self._write(ASKED_FOR, "by a call of `dump()`")
 
     def gauges(self) -> str:
         """Return what `/metrics` answers, as OpenMetrics text."""
@@ -281,6 +283,10 @@ class FlightRecorder:
 
     def stop(self) -> None:
         """Keep no more; without a profile written nothing is left."""
+        with leaving.undisturbed():
+            self._stop()
+
+    def _stop(self) -> None:
         if self._stopped or os.getpid() != self._process:
             return
         self._stopped = True
@@ -382,6 +388,10 @@ class FlightRecorder:
         self._write("hang", text)
 
     def _ended_by(self, error: BaseException) -> None:
+        with leaving.undisturbed():
+            self._write_of(error)
+
+    def _write_of(self, error: BaseException) -> None:
         try:
             # The step that `mark_step` began ends here.
             recorder.end_step()

@@ -15,7 +15,13 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from stepscope.capture.ground.alarm import Alarm, die_by
+from stepscope.capture.ground.signals import (
+    Alarm,
+    die_by,
+    handler_of,
+    hold_exceptions,
+    set_handler,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -88,20 +94,26 @@ class Leaving:
 
     @contextlib.contextmanager
     def undisturbed(self) -> Iterator[None]:
-        """Within it a SIGTERM waits: it could find a recording half begun or ended."""
-        self._busy += 1
-        try:
-            yield
-        finally:
-            self._busy -= 1
-            if self._signalled and not self._busy:
-                # Sent again, for the main thread to answer it.
-                self._signalled = False
-                os.kill(os.getpid(), signal.SIGTERM)
+        """Let a SIGTERM, and what the program's handlers raise, wait until its end.
+
+        They could find a recording half begun or ended.
+        """
+        with hold_exceptions():
+            self._busy += 1
+            try:
+                yield
+            finally:
+                self._busy -= 1
+                if self._signalled and not self._busy:
+                    # Sent again, for the main thread to answer it.
+                    self._signalled = False
+                    os.kill(os.getpid(), signal.SIGTERM)
 
     def _at_exit(self) -> None:
         if self._end is not None:
-            self._end()
+            # The program has ended: its handlers can change nothing any more.
+            with contextlib.suppress(BaseException):
+                self._end()
         # Another thread that ended the recording could not; its listener goes now.
         self._give_signal_back()
 
@@ -147,7 +159,7 @@ class Leaving:
         if self._end is None:
             # It came to it only after the recording.
             return
-        before = signal.getsignal(signal.SIGTERM)
+        before = handler_of(signal.SIGTERM)
         if before == self._on_signal:
             return
         if before is signal.SIG_DFL or callable(before):
@@ -168,7 +180,7 @@ class Leaving:
         if alarm is not None:
             alarm.end()
         if signal.getsignal(signal.SIGTERM) == self._on_signal:
-            signal.signal(signal.SIGTERM, self._before)
+            set_handler(signal.SIGTERM, self._before)
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if self._busy and self._storing in (None, threading.get_ident()):

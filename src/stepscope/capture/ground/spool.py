@@ -7,6 +7,7 @@ Nothing here raises into the program: what the disk refuses stays in memory.
 
 from __future__ import annotations
 
+import errno
 import os
 from collections import deque
 from contextlib import suppress
@@ -15,10 +16,90 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["Fragment", "Spool"]
+__all__ = ["Fragment", "OwnDescriptor", "OwnFile", "Spool"]
 
 #: Bytes copied at a time where old fragments are dropped.
 _COPY_BYTES: Final = 2**20
+_CREATING: Final = os.O_CREAT | os.O_EXCL | os.O_TRUNC
+
+
+class OwnDescriptor:
+    """A descriptor of ours, in a program that may close all that there are.
+
+    Another file of the program may have its number then, which we neither read nor
+    write nor close.
+
+    Attributes:
+        unchecked: Its number when it was last asked for. Nothing is harmed where it is
+            only read from a given place.
+    """
+
+    def __init__(self, number: int) -> None:
+        """Take over an open descriptor."""
+        self.unchecked = number
+        self._identity = _identity(number)
+
+    def number(self) -> int:
+        """Return its number.
+
+        Raises:
+            OSError: It was closed.
+        """
+        if _identity(self.unchecked) != self._identity:
+            self.unchecked = -1
+            raise _closed()
+        return self.unchecked
+
+    def close(self) -> None:
+        """Close it, unless somebody has."""
+        with suppress(OSError):
+            os.close(self.number())
+        self.unchecked = -1
+
+
+class OwnFile(OwnDescriptor):
+    """A file of ours, which is opened again where the program has closed it."""
+
+    def __init__(self, path: str | os.PathLike[str], flags: int) -> None:
+        """Open it.
+
+        Raises:
+            OSError: That cannot be done.
+        """
+        self._path = path
+        self._flags = flags | os.O_CLOEXEC
+        super().__init__(os.open(path, self._flags, 0o644))
+
+    def number(self) -> int:
+        """Return its number.
+
+        Raises:
+            OSError: It was closed, and is not where it was any more.
+        """
+        with suppress(OSError):
+            return super().number()
+        number = os.open(self._path, self._flags & ~_CREATING)
+        if _identity(number) != self._identity:
+            os.close(number)
+            raise _closed()
+        self.unchecked = number
+        return number
+
+    def set_path(self, path: str | os.PathLike[str]) -> None:
+        """Note that it was given another name."""
+        self._path = path
+
+
+def _closed() -> OSError:
+    return OSError(errno.EBADF, os.strerror(errno.EBADF))
+
+
+def _identity(number: int) -> tuple[int, int] | None:
+    try:
+        status = os.fstat(number)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 class Fragment(NamedTuple):
@@ -62,7 +143,7 @@ class Spool:
         self.refused: OSError | None = None
         self._head = head
         self._max_bytes = max_bytes
-        self._file = -1
+        self._file: OwnFile | None = None
         #: Where the oldest fragment that still counts begins in the file.
         self._begin = len(head)
         self._stored: deque[_Stored] = deque()
@@ -70,9 +151,8 @@ class Spool:
         self._kept: deque[Fragment] = deque()
         self._kept_bytes = 0
         if path is not None:
-            flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC
-            self._file = os.open(path, flags, 0o644)
-            if not self._write(head, at=0):
+            self._file = OwnFile(path, os.O_CREAT | os.O_EXCL | os.O_RDWR)
+            if not self._write(self._file, head, at=0):
                 self._release()
 
     def append(self, fragment: Fragment) -> None:
@@ -81,7 +161,7 @@ class Spool:
         if not body:
             return
         at = self._begin + self._stored_bytes
-        if self._file >= 0 and self._write(body, at=at):
+        if self._file is not None and self._write(self._file, body, at=at):
             self._stored.append(_Stored(len(body), events, fragment.begin_ns))
             self._stored_bytes += len(body)
         else:
@@ -93,8 +173,9 @@ class Spool:
     def content(self) -> bytes:
         """Return all fragments one after the other, the head first."""
         parts = [self._head]
-        if self._file >= 0:
-            parts.append(self._read(self._begin, self._stored_bytes))
+        if self._file is not None:
+            stored = _read(self._file, self._begin, self._stored_bytes)
+            parts.append(stored)
         parts += [fragment.xspace for fragment in self._kept]
         return b"".join(parts)
 
@@ -115,11 +196,9 @@ class Spool:
         self._release()
 
     def _release(self) -> None:
-        file, self._file = self._file, -1
-        if file >= 0:
-            # The program may have closed it, among all files that it has.
-            with suppress(OSError):
-                os.close(file)
+        file, self._file = self._file, None
+        if file is not None:
+            file.close()
 
     def _unlink(self, path: Path) -> None:
         try:
@@ -128,34 +207,23 @@ class Spool:
             # It stays, and may be read.
             self.refused = error
 
-    def _write(self, body: bytes, *, at: int) -> bool:
+    def _write(self, file: OwnFile, body: bytes, *, at: int) -> bool:
         """Write a whole fragment, or nothing of it."""
         try:
-            _write_all(self._file, body, at)
+            _write_all(file, body, at)
         except OSError as error:
             self.refused = error
-            self._cut(at)
+            self._cut(file, at)
             return False
         return True
 
-    def _cut(self, size: int) -> None:
+    def _cut(self, file: OwnFile, size: int) -> None:
         """Take away what was written of a fragment that did not fit."""
         try:
-            os.ftruncate(self._file, size)
+            os.ftruncate(file.number(), size)
         except OSError as error:
             # A reader stops at the torn fragment even so.
             self.refused = error
-
-    def _read(self, at: int, size: int) -> bytes:
-        parts = []
-        while size > 0:
-            part = os.pread(self._file, size, at)
-            if not part:
-                break
-            parts.append(part)
-            at += len(part)
-            size -= len(part)
-        return b"".join(parts)
 
     def _drop_oldest(self, *, newest: int) -> None:
         """Let go of the oldest half, so that it does not have to be done soon again.
@@ -174,10 +242,10 @@ class Spool:
             fragment = self._kept.popleft()
             self._kept_bytes -= len(fragment.xspace)
             self.dropped_events += fragment.events
-        if self._file >= 0 and self._begin > len(self._head):
-            self._shorten()
+        if self._file is not None and self._begin > len(self._head):
+            self._shorten(self._file)
 
-    def _shorten(self) -> None:
+    def _shorten(self, old: OwnFile) -> None:
         """Make a file of the head and of what still counts, and go on with that one.
 
         The old file stays whole until the new one is: a kill in between loses nothing.
@@ -186,28 +254,40 @@ class Spool:
         if self.path is None:
             return
         fresh = self.path.with_name(f".{self.path.name}.{os.getpid()}.unfinished")
-        new = -1
+        new = None
         try:
-            flags = os.O_CREAT | os.O_TRUNC | os.O_RDWR | os.O_CLOEXEC
-            new = os.open(fresh, flags, 0o644)
+            new = OwnFile(fresh, os.O_CREAT | os.O_TRUNC | os.O_RDWR)
             _write_all(new, self._head, 0)
             for done in range(0, self._stored_bytes, _COPY_BYTES):
                 size = min(_COPY_BYTES, self._stored_bytes - done)
-                part = self._read(self._begin + done, size)
+                part = _read(old, self._begin + done, size)
                 _write_all(new, part, len(self._head) + done)
             fresh.replace(self.path)
+            new.set_path(self.path)
         except OSError as error:
             self.refused = error
-            if new >= 0:
-                os.close(new)
+            if new is not None:
+                new.close()
             self._unlink(fresh)
             return
         self._release()
         self._file, self._begin = new, len(self._head)
 
 
-def _write_all(file: int, body: bytes, at: int) -> None:
+def _write_all(file: OwnFile, body: bytes, at: int) -> None:
     done = 0
     view = memoryview(body)
     while done < len(body):
-        done += os.pwrite(file, view[done:], at + done)
+        done += os.pwrite(file.number(), view[done:], at + done)
+
+
+def _read(file: OwnFile, at: int, size: int) -> bytes:
+    parts = []
+    while size > 0:
+        part = os.pread(file.number(), size, at)
+        if not part:
+            break
+        parts.append(part)
+        at += len(part)
+        size -= len(part)
+    return b"".join(parts)

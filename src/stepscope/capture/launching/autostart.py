@@ -7,11 +7,13 @@ imported when there is something to record.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import sys
 import threading
 from typing import TYPE_CHECKING, Final
 
+from stepscope.capture.ground.leaving import leaving
 from stepscope.capture.launching.arriving import Arrivals
 from stepscope.capture.launching.harmless import harmless, say
 from stepscope.capture.launching.plan import FRAMEWORKS, RunPlan
@@ -103,7 +105,7 @@ class Armed:
         }
         waited |= dict.fromkeys(_OWN_RECORDING, self._guard(self._records_itself))
         Arrivals(waited).watch()
-        atexit.register(self._ended)
+        atexit.register(self._end_at_exit)
         os.register_at_fork(after_in_child=self._guard(self._forked))
         if not self._steps_only:
             self._watcher = threading.Thread(
@@ -131,7 +133,8 @@ class Armed:
             return
         self._end_first()
         try:
-            self._undo.append(install(name, self._counter))
+            with leaving.undisturbed():
+                self._undo.append(install(name, self._counter))
         except (ImportError, AttributeError) as missing:
             say(f"steps of this version of {name} cannot be counted: {missing}")
         if not self._steps_only:
@@ -139,8 +142,8 @@ class Armed:
 
     def _end_first(self) -> None:
         """What a framework or its collector does at exit comes after us."""
-        atexit.unregister(self._ended)
-        atexit.register(self._ended)
+        atexit.unregister(self._end_at_exit)
+        atexit.register(self._end_at_exit)
 
     def _records_itself(self) -> None:
         from stepscope.capture.launching.window import Phase  # noqa: PLC0415 - arming stays light
@@ -189,6 +192,11 @@ class Armed:
         # No thread of ours is left when the interpreter ends.
         if self._watcher not in (None, threading.current_thread()):
             self._watcher.join(_ENDS_WITHIN_S)
+
+    def _end_at_exit(self) -> None:
+        # The program has ended: its signal handlers can change nothing any more.
+        with contextlib.suppress(BaseException):
+            self._ended()
 
     def _left(self) -> None:
         self._ended()

@@ -7,6 +7,8 @@ import functools
 import sys
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
+from stepscope.errors import is_from_handler, suppress_faults
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -21,8 +23,9 @@ def say(sentence: str) -> None:
     line = " ".join(sentence.split())
     try:
         sys.stderr.write(f"stepscope: {line}\n")
-    except (OSError, ValueError, AttributeError):
-        return
+    except (OSError, ValueError, AttributeError) as refused:
+        if is_from_handler(refused):
+            raise
 
 
 @contextlib.contextmanager
@@ -43,8 +46,8 @@ def harmless(
 ) -> Callable[[Callable[_P, _R]], Callable[_P, _R | None]]:
     """Make a hook that never raises: a fault is logged and passed to `after_fault`.
 
-    Interruptions of the program (Ctrl-C, `sys.exit` in a signal handler) are its own
-    and pass through.
+    What interrupts the program (Ctrl-C, whatever its signal handlers raise) is its own
+    and passes through.
     """
 
     def decorate(hook: Callable[_P, _R]) -> Callable[_P, _R | None]:
@@ -52,11 +55,13 @@ def harmless(
         def guarded(*args: _P.args, **kwargs: _P.kwargs) -> _R | None:
             try:
                 return hook(*args, **kwargs)
-            except Exception as fault:  # noqa: BLE001 - the edge to the user's program
+            except Exception as fault:
+                if is_from_handler(fault):
+                    raise
                 what = f"recording stops: {_words(fault)}"
                 say(what)
                 # It was said that we stop.
-                with contextlib.suppress(Exception):
+                with suppress_faults():
                     after_fault(what)
                 return None
 

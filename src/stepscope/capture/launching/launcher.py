@@ -9,6 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from stepscope.capture.launching.environment import armed_environment
+from stepscope.capture.launching.outcome import BY_SIGNAL
 from stepscope.capture.launching.plan import VARIABLE
 from stepscope.errors import BadUsage
 
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = ["launch", "supervise"]
 
-#: What a shell adds to the number of the signal that ended a program.
-_BY_SIGNAL: Final = 128
 _PASSED_ON: Final = tuple(
     getattr(signal, name)
     for name in ("SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2")
@@ -91,7 +90,7 @@ def supervise(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-    return status if status >= 0 else _BY_SIGNAL - status
+    return status if status >= 0 else BY_SIGNAL - status
 
 
 def _has_terminal() -> bool:

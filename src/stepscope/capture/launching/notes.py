@@ -6,6 +6,8 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from stepscope.errors import is_from_handler
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -99,8 +101,9 @@ def say_steps_are_counted(folder: str) -> None:
     try:
         with open(f"{folder}/{os.getpid()}.steps", "w", encoding="utf-8"):  # noqa: PTH123 - pathlib is not needed for this
             pass
-    except OSError:
-        return
+    except OSError as refused:
+        if is_from_handler(refused):
+            raise
 
 
 def steps_were_counted(folder: str) -> bool:

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
     from stepscope.capture.launching.notes import Note
     from stepscope.capture.launching.plan import RunPlan
 
-__all__ = ["describe", "keep_the_best"]
+__all__ = ["BY_SIGNAL", "describe", "keep_the_best"]
+
+#: What a shell adds to the number of the signal that ended a program.
+BY_SIGNAL: Final = 128
 
 #: So many steps are a repetition.
 _REPEATED: Final = 2
@@ -74,7 +77,8 @@ def describe(
             yield sentence
         if note.how != "none":
             # Other reasons were said by the process itself.
-            yield from note.warnings
+            yield from (warning for warning in note.warnings if warning not in told)
+            told |= set(note.warnings)
     longest_wait = long_wait(max((note.stop_s for note in kept), default=0.0))
     if longest_wait is not None:
         yield longest_wait
@@ -87,7 +91,8 @@ def describe(
     if not anything:
         yield _nothing(kept)
     elif not kept:
-        yield "the program was killed: what had been written until then is kept"
+        how = "was killed" if status > BY_SIGNAL else "ended at once (as by os._exit)"
+        yield f"the program {how}: what had been written until then is kept"
     if status:
         yield f"the program ended with status {status}"
 

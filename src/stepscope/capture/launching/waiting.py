@@ -12,6 +12,8 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, Final
 
+from stepscope.errors import suppress_faults
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
@@ -119,10 +121,11 @@ def _uses_a_device() -> bool:
 
 
 def _says(asked: Callable[[], Any]) -> bool:
-    try:
-        return bool(asked())
-    except Exception:  # noqa: BLE001 - the program's framework, at any moment of its life
-        return False
+    says: list[Any] = []
+    # The program's framework, at any moment of its life.
+    with suppress_faults():
+        says.append(asked())
+    return any(says)
 
 
 def _torch_on_gpu() -> Any:

@@ -141,8 +141,7 @@ class Session:
         name = run or rundir.new_run_name(time.time())
         session = cls(Path(logdir).absolute(), name, options)
         session._leave = end or session.stop
-        session._take_slot(chosen(options))
-        return session
+        return session._start()
 
     def already(self) -> AlreadyRecording:
         """Return the error for whoever wants to record during this recording."""
@@ -215,8 +214,9 @@ class Session:
                 finally:
                     self._free_slot()
                 self._left = replace(self._left, waited_s=self._waited_s)
+                remarks = () if self._under_way is None else self._under_way.remarks
                 for sentence in (*self._left.warnings, long_wait(self._waited_s)):
-                    if sentence is not None:
+                    if sentence is not None and sentence not in remarks:
                         _log.warning("stepscope: %s", sentence)
             return self._left
 
@@ -230,32 +230,38 @@ class Session:
             if threading.current_thread() is threading.main_thread():
                 self._waited_s += time.monotonic() - began_s
 
-    def _take_slot(self, collectors: Sequence[Collector]) -> None:
-        with leaving.undisturbed():
-            with _slot.lock:
-                if _slot.session is not None:
-                    raise _slot.session.already()
-                _slot.session = self
-            try:
-                leaving.watch(end=self._leave, forked=self._forked)
-                if _slot.stand_by is not None:
-                    _slot.stand_by.pause()
-                if not self._child:
-                    # Annotations may be kept only to be heard of; those are not ours.
-                    recorder.disable()
-                if self.options.delay_ms:
-                    self._delay = threading.Timer(
-                        self.options.delay_ms / 1000, self._begin_later, (collectors,)
-                    )
-                    self._delay.daemon = True
-                    self._delay.name = "stepscope-delay"
-                    self._delay.start()
-                else:
-                    self._begin(collectors)
-            except BaseException:
-                # An interrupt of the user's: the process is free again.
+    def _start(self) -> Session:
+        try:
+            with leaving.undisturbed():
+                self._take_slot(chosen(self.options))
+            return self  # noqa: TRY300 - an interrupt here ends it too
+        except BaseException:
+            # An interrupt of the user's, or what a handler of the program raised
+            # meanwhile: the process is free again.
+            if _slot.session is self:
                 self.drop()
-                raise
+            raise
+
+    def _take_slot(self, collectors: Sequence[Collector]) -> None:
+        with _slot.lock:
+            if _slot.session is not None:
+                raise _slot.session.already()
+            _slot.session = self
+        leaving.watch(end=self._leave, forked=self._forked)
+        if _slot.stand_by is not None:
+            _slot.stand_by.pause()
+        if not self._child:
+            # Annotations may be kept only to be heard of; those are not ours.
+            recorder.disable()
+        if self.options.delay_ms:
+            self._delay = threading.Timer(
+                self.options.delay_ms / 1000, self._begin_later, (collectors,)
+            )
+            self._delay.daemon = True
+            self._delay.name = "stepscope-delay"
+            self._delay.start()
+        else:
+            self._begin(collectors)
 
     def _free_slot(self) -> None:
         self.shared.end()
@@ -274,7 +280,7 @@ class Session:
             begin()
 
     def _begin(self, collectors: Sequence[Collector]) -> None:
-        with self._lock:
+        with leaving.undisturbed(), self._lock:
             if self._left is not None:
                 return
             try:
@@ -354,7 +360,7 @@ class _Shared:
             recorder.disable()
             return
         child = Session(self._logdir, self._run, self._options, parent=self)
-        child._take_slot(chosen(self._options))  # noqa: SLF001 - its own module
+        child._start()  # noqa: SLF001 - its own module
         # Children of multiprocessing end without the interpreter's exit functions.
         util = sys.modules.get("multiprocessing.util")
         if util is not None:

@@ -50,6 +50,8 @@ class UnderWay:
         collectors: Sequence[Collector],
     ) -> None:
         self.flusher = flusher
+        #: Those of the warnings that nobody has to be shown.
+        self.remarks: list[str] = []
         self._recording = recording
         self._place = place
         self._spool = spool
@@ -164,8 +166,8 @@ class UnderWay:
                 collector.exit()
             except Exception as error:  # noqa: BLE001 - a collector's edge
                 self._tell_lost(collector, error)
-        self._started = [it for it in self._started if it not in exiting]
-        self._tracers = [it for it in self._tracers if it not in exiting]
+        self._started = [it for it in self._started if not isinstance(it, Exiting)]
+        self._tracers = [it for it in self._tracers if not isinstance(it, Exiting)]
         return self.drop()
 
     def tell(self, warning: str) -> None:
@@ -239,7 +241,8 @@ class UnderWay:
         except Exception as error:  # noqa: BLE001 - a collector's edge
             self._tell_lost(collector, error)
             return None
-        self._warnings += collected.warnings
+        self._warnings += (*collected.warnings, *collected.remarks)
+        self.remarks += collected.remarks
         return collected
 
     def _tell_lost(self, collector: Collector, error: Exception) -> None:

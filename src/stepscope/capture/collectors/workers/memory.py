@@ -15,6 +15,7 @@ from types import CodeType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from stepscope.capture.collectors.workers.layout import TYPE, runtime_address
+from stepscope.capture.ground.spool import OwnFile
 
 if TYPE_CHECKING:
     from stepscope.capture.collectors.workers.layout import Layout
@@ -107,11 +108,12 @@ class Memory:
         """
         self._layout = layout
         self._shift = shift
-        self.file = os.open(f"/proc/{process}/mem", os.O_RDONLY | os.O_CLOEXEC)
+        self._own = OwnFile(f"/proc/{process}/mem", os.O_RDONLY)
+        self.file = self._own.number()
 
     def close(self) -> None:
         """Let go of it."""
-        os.close(self.file)
+        self._own.close()
 
     def read(self, address: int, size: int) -> bytes | None:
         """Return so many bytes from an address; None where they cannot be read."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
 from typing import TYPE_CHECKING, Any, Final
+
+from stepscope.errors import suppress_faults
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,7 +23,7 @@ def settle_devices() -> None:
         framework = sys.modules.get(name)
         if framework is not None:
             # The program's framework, in whichever version and state.
-            with contextlib.suppress(Exception):
+            with suppress_faults():
                 settle(framework)
 
 
@@ -42,7 +43,7 @@ def _settle_jax(jax: Any) -> None:
     if sys.modules["jax._src.xla_bridge"]._backends:  # noqa: SLF001 - nothing else says it
         for array in jax.live_arrays():
             # Another thread may have given its memory away.
-            with contextlib.suppress(Exception):
+            with suppress_faults():
                 array.block_until_ready()
 
 

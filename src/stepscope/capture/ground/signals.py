@@ -1,0 +1,235 @@
+"""Signals: hearing of one at once, and holding back what handlers raise.
+
+A handler in Python waits for the main thread, which a compiled program may hold for
+long. The interpreter writes the number of a signal into a pipe at once.
+
+A handler of the program runs wherever the main thread is. What it raises while a
+recording begins or ends would be taken for a fault of whoever records, or leave the
+recording half ended. So it is kept until that is done, and raised then.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import signal
+import threading
+from typing import TYPE_CHECKING, Any, Final
+
+from stepscope.capture.ground.spool import OwnDescriptor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import FrameType
+
+__all__ = ["Alarm", "die_by", "handler_of", "hold_exceptions", "set_handler"]
+
+_OVER = b"\0"
+#: It has nothing left to do when it is told so, unless it is storing a recording.
+_ENDS_WITHIN_S: Final = 1.0
+#: More than any system's `struct sigaction` has.
+_SIGACTION_BYTES: Final = 512
+#: Our own handlers raise nothing.
+_OURS: Final = "stepscope."
+
+
+class Alarm:
+    """A thread that calls something when a signal arrives; made by the main thread."""
+
+    def __init__(self, number: int, heard: Callable[[], None]) -> None:
+        """Listen, unless the program listens in this way itself.
+
+        Args:
+            number: Of the signal; it must have a handler in Python.
+            heard: Called by the thread.
+        """
+        self._number = number
+        self._heard = heard
+        reading, writing = os.pipe()
+        self._reading, self._writing = OwnDescriptor(reading), OwnDescriptor(writing)
+        self._written_to = writing
+        os.set_blocking(writing, False)
+        before = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+        if before != -1:
+            signal.set_wakeup_fd(before)
+        self._thread = threading.Thread(
+            target=self._listen, name="stepscope-alarm", daemon=True
+        )
+        self._thread.start()
+
+    def end(self) -> None:
+        """Listen no more; called by the main thread."""
+        self._give_back()
+        with contextlib.suppress(OSError):
+            os.write(self._writing.number(), _OVER)
+        self._thread.join(_ENDS_WITHIN_S)
+
+    def forget(self) -> None:
+        """In a forked child: what it hears is not for its parent."""
+        self._give_back()
+        self._reading.close()
+        self._writing.close()
+
+    def _give_back(self) -> None:
+        there = signal.set_wakeup_fd(-1)
+        if there not in (-1, self._written_to):
+            # The program may have closed its own, too.
+            with contextlib.suppress(OSError):
+                signal.set_wakeup_fd(there)
+
+    def _listen(self) -> None:
+        while True:
+            heard = self._wait()
+            if not heard:
+                self._lose_signal()
+                break
+            if self._number in heard:
+                self._heard()
+            if _OVER in heard:
+                break
+        self._reading.close()
+        self._writing.close()
+
+    def _wait(self) -> bytes:
+        with contextlib.suppress(OSError):
+            return os.read(self._reading.number(), 64)
+        return b""
+
+    def _lose_signal(self) -> None:
+        """Have nothing written any more to what the program has closed."""
+        from stepscope.capture.ground.main_thread import (  # noqa: PLC0415 - arming stays light
+            in_main_thread,
+        )
+
+        in_main_thread(self._give_back)
+
+
+def die_by(number: int) -> None:
+    """End this process by a signal, from whichever thread, as if nobody handled it."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(number, signal.SIG_DFL)
+    else:
+        import ctypes  # noqa: PLC0415 - arming stays light; a recording has it
+
+        # Python lets only the main thread set handlers, which is busy.
+        ctypes.CDLL(None).signal(number, None)
+    os.kill(os.getpid(), number)
+
+
+class _Held:
+    """What is held back now.
+
+    Attributes:
+        by: The process that holds exceptions back; 0 while none does. A child that is
+            forked meanwhile does not.
+        error: The exception that was raised first.
+    """
+
+    by = 0
+    error: BaseException | None = None
+
+
+_held: Final = _Held()
+
+
+class _Holding:
+    """A handler of the program whose exceptions wait while we work."""
+
+    def __init__(self, handler: Callable[..., object]) -> None:
+        self.handler = handler
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        try:
+            self.handler(number, frame)
+        except BaseException as error:
+            if _held.by != os.getpid():
+                # We are done, and whoever came after us took this for the program's.
+                raise
+            if _held.error is not None and isinstance(error, KeyboardInterrupt):
+                # Who presses Ctrl-C twice does not want to wait.
+                raise
+            if _held.error is None:
+                _held.error = error
+
+
+@contextlib.contextmanager
+def hold_exceptions() -> Iterator[None]:
+    """Within it handlers of the program raise nothing; at its end the first is raised.
+
+    A block within another one ends with that. Handlers run on the main thread alone, so
+    on another thread nothing has to wait.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or _held.by == os.getpid():
+        yield
+        return
+    _held.error = None
+    try:
+        for number, handler in _handlers():
+            if callable(handler) and not _is_ours(handler):
+                _replace(number, _Holding(handler))
+        _held.by = os.getpid()
+        yield
+    finally:
+        try:
+            for number, handler in _handlers():
+                if isinstance(handler, _Holding):
+                    _replace(number, handler.handler)
+        finally:
+            _held.by = 0
+        error, _held.error = _held.error, None
+        if error is not None:
+            raise error
+
+
+def handler_of(number: int) -> Any:
+    """Return the handler that the program has set for a signal."""
+    handler = signal.getsignal(number)
+    return handler.handler if isinstance(handler, _Holding) else handler
+
+
+def set_handler(number: int, handler: Any) -> None:
+    """Give a signal back to the program's handler, whose exceptions still wait."""
+    holds = callable(handler) and _held.by == os.getpid()
+    signal.signal(number, _Holding(handler) if holds else handler)
+
+
+def _handlers() -> Iterator[tuple[int, Any]]:
+    for number in _signal_numbers():
+        yield number, signal.getsignal(number)
+
+
+@functools.cache
+def _signal_numbers() -> tuple[int, ...]:
+    return tuple(map(int, signal.valid_signals()))
+
+
+def _is_ours(handler: object) -> bool:
+    module = getattr(handler, "__module__", None) or ""
+    return isinstance(handler, _Holding) or module.startswith(_OURS)
+
+
+def _replace(number: int, handler: Callable[..., object]) -> None:
+    """Set a handler in Python, and leave the system's own table as it is.
+
+    A library may have put a handler in C before Python's, as `faulthandler` does, or
+    have calls of the system go on after the signal.
+    """
+    import ctypes  # noqa: PLC0415 - arming stays light; a recording has it
+
+    sigaction = _sigaction()
+    before = ctypes.create_string_buffer(_SIGACTION_BYTES)
+    if sigaction is not None:
+        sigaction(number, None, before)
+    signal.signal(number, handler)
+    if sigaction is not None:
+        sigaction(number, before, None)
+
+
+@functools.cache
+def _sigaction() -> Any:
+    """Return the system's function; None where it has none."""
+    import ctypes  # noqa: PLC0415 - arming stays light; a recording has it
+
+    return getattr(ctypes.CDLL(None), "sigaction", None) if os.name == "posix" else None
