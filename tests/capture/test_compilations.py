@@ -11,6 +11,7 @@ import pytest
 
 import stepscope as ss
 from stepscope.capture.collectors.compilations import CompilationsCollector
+from stepscope.capture.collectors.contract import Collected
 from stepscope.derive.names.event_kinds import HostClass, event_kinds
 from stepscope.unavailable import Unavailable
 
@@ -130,4 +131,4 @@ def test_without_such_a_framework_it_is_not_available(
     for name in ("jax", "torch"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     assert isinstance(CompilationsCollector().available(), Unavailable)
-    assert CompilationsCollector().stop() == (b"", (), False)
+    assert CompilationsCollector().stop() == Collected(b"")

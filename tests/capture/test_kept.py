@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from stepscope._core import recorder
+from stepscope.capture.collectors.contract import Collected
 from stepscope.capture.collectors.memory.containers import (
     Container,
     added_to,
@@ -399,7 +400,7 @@ def test_nothing_is_looked_at_where_no_counter_is_read() -> None:
     collector = KeptCollector()
     collector.start(ProfilerOptions(counters_hz=0), ClockPair.now())
     rows += [np.zeros(ROW)] * 9
-    assert collector.stop() == (b"", (), False)
+    assert collector.stop() == Collected(b"")
     assert recorder.now() > 0
 
 

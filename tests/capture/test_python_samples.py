@@ -16,6 +16,7 @@ import pytest
 
 import stepscope as ss
 from stepscope.capture.collectors import python_samples
+from stepscope.capture.collectors.contract import Collected
 from stepscope.capture.collectors.python_samples import PythonSamplesCollector
 from stepscope.capture.ground.clock import ClockPair
 from stepscope.derive.host.core_time import core_time
@@ -409,7 +410,7 @@ def test_without_compiled_kernels_programs_of_newer_pythons_are_left_alone(
 
 
 def test_a_stop_without_a_start_gives_nothing() -> None:
-    assert PythonSamplesCollector().stop() == (b"", (), False)
+    assert PythonSamplesCollector().stop() == Collected(b"")
 
 
 def test_functions_of_one_name_in_two_files_stay_two(
