@@ -326,6 +326,16 @@ def test_a_server_of_ones_own_is_recorded_by_either_name(
         started.stop()
 
 
+def test_no_proxy_is_asked_for_a_server_of_ones_own(
+    ours: server.Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would be sent the token, and reaches another machine's loopback."""
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.setenv("http_proxy", f"http://{NOBODY}")
+    outcome = client.trace(ours.address, tmp_path, 20, num_tracing_attempts=1)
+    assert outcome.hosts == (ours.address,)
+
+
 def test_the_token_goes_to_the_server_that_noted_it(
     ours: server.Server, tmp_path: Path
 ) -> None:

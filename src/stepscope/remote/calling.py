@@ -34,6 +34,8 @@ __all__ = ["Caller"]
 
 _M = TypeVar("_M", bound=Message)
 _NS_PER_S: Final = 1_000_000_000
+#: A proxy that the environment names is another machine, and would read the token.
+_NO_PROXY: Final = ("grpc.enable_http_proxy", 0)
 #: How long a host may take to answer all greetings, and beyond the recording itself.
 _GREETING_S: Final = 5.0
 _BEYOND_S: Final = 60.0
@@ -80,18 +82,19 @@ class Caller:
             address: What the user calls the server.
             token: What the server wants to be sent.
             root_certificate: Whose certificates to trust; calls are encrypted then.
-            dialled: Where it is called, if not at its address.
+            dialled: Where a server of this user and machine is called, by no proxy.
         """
         self.address = address
         target = dialled or address
+        options = UNLIMITED if dialled is None else (*UNLIMITED, _NO_PROXY)
         self._grpc = grpc
         self._metadata = () if token is None else ((METADATA_KEY, bearer(token)),)
         self._encrypts = root_certificate is not None
         if root_certificate is None:
-            self._channel = grpc.insecure_channel(target, options=UNLIMITED)
+            self._channel = grpc.insecure_channel(target, options=options)
         else:
             credentials = grpc.ssl_channel_credentials(root_certificate)
-            self._channel = grpc.secure_channel(target, credentials, options=UNLIMITED)
+            self._channel = grpc.secure_channel(target, credentials, options=options)
         self._was_reached = False
         self._offset_ns: int | None = None
         self._doubt_ns: int | None = None
