@@ -22,11 +22,31 @@ __all__ = [
     "Malformed",
     "StepscopeError",
     "UnknownFormat",
+    "one_line",
 ]
+
+
+def one_line(text: str) -> str:
+    """Return a text for a terminal: in one line, without control characters.
+
+    What came over the wire or stands in a file may hold sequences that move the cursor
+    or colour what follows.
+    """
+    line = " ".join(text.split())
+    if line.isprintable():
+        return line
+    return "".join(
+        it if it.isprintable() else it.encode("unicode_escape").decode("ascii")
+        for it in line
+    )
 
 
 class StepscopeError(Exception):
     """Base of all errors that are shown to a person as one line."""
+
+    def __str__(self) -> str:
+        """Return the line."""
+        return one_line(super().__str__())
 
 
 class BadInput(StepscopeError):

@@ -14,7 +14,7 @@ import msgspec
 from stepscope.capture.ground.options import ProfilerOptions
 from stepscope.capture.launching.harmless import say
 from stepscope.cli.progress import recording_bar
-from stepscope.errors import BadUsage
+from stepscope.errors import BadUsage, one_line
 from stepscope.remote import client, registry
 from stepscope.remote.addresses import addresses as parsed
 
@@ -48,6 +48,7 @@ def answer(
     logdir: str,
     token: str | None,
     certificate: str | None,
+    max_bytes: int,
     allow_partial: bool,
     form: str,
     no_report: bool,
@@ -89,6 +90,7 @@ def answer(
                 else Path(certificate).read_bytes(),
                 on_progress=None if table is None else table.add,
                 steps=steps,
+                max_bytes=max_bytes,
             )
     except client.CaptureFailed as failed:
         # The table has said of each why not.
@@ -123,7 +125,7 @@ class HostsTable:
     def add(self, one: HostOutcome) -> None:
         """Write the row of a host; from any thread."""
         self._write(
-            one.address,
+            one_line(one.address),
             one.state,
             f"{one.bytes:,}" if one.state == "ok" else "–",
             f"{one.attempts}",
@@ -135,7 +137,7 @@ class HostsTable:
         self, host: str, state: str, size: str, asked: str, seconds: str, remark: str
     ) -> None:
         line = f"  {host:<{self._width}}  {state:<7}  {size:>13}  {asked:>5}  "
-        line += f"{seconds:>7}  {' '.join(remark.split())}"
+        line += f"{seconds:>7}  {one_line(remark)}"
         with self._lock, contextlib.suppress(OSError, ValueError, AttributeError):
             sys.stderr.write(f"{line.rstrip()}\n")
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 import click
 
 from stepscope import __version__
-from stepscope.errors import BadUsage, StepscopeError
+from stepscope.errors import BadUsage, StepscopeError, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -155,10 +155,10 @@ class Edge(click.Group):
             _complain("interrupted")
             sys.exit(_INTERRUPTED)
         except click.ClickException as error:
-            _complain(_one_line(_with_help(error)))
+            _complain(one_line(_with_help(error)))
             sys.exit(_NO_ANSWER)
         except (StepscopeError, OSError) as error:
-            _complain(_one_line(str(error)))
+            _complain(one_line(str(error)))
             sys.exit(_NO_ANSWER)
         except Exception as error:  # noqa: BLE001 - the edge: nothing escapes as a traceback
             _defect(error)
@@ -212,12 +212,8 @@ def _with_help(error: click.ClickException) -> str:
     return f"{said} See `{error.ctx.command_path} --help`."
 
 
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
-
-
 def _defect(error: Exception) -> None:
     if os.environ.get("STEPSCOPE_DEBUG"):
         traceback.print_exception(error)
     kind = type(error).__name__
-    _complain(_one_line(f"{kind}: {error}; {_REPORT_DEFECTS}"))
+    _complain(one_line(f"{kind}: {error}; {_REPORT_DEFECTS}"))

@@ -21,7 +21,7 @@ from stepscope.remote.calling import Caller
 from stepscope.remote.destinations import run_destination
 from stepscope.remote.messages import MOST_MS, ProfileOptions, ProfileRequest
 from stepscope.remote.outcome import HostOutcome, Outcome
-from stepscope.remote.transport import grpc_module
+from stepscope.remote.transport import MAX_ANSWER_BYTES, grpc_module
 
 if TYPE_CHECKING:
     import os
@@ -65,6 +65,7 @@ def trace(  # noqa: PLR0917 - TensorFlow's signature
     root_certificate: bytes | None = None,
     on_progress: Callable[[HostOutcome], None] | None = None,
     steps: int | None = None,
+    max_bytes: int = MAX_ANSWER_BYTES,
 ) -> Outcome:
     """Record for a time, and store one run in a log directory.
 
@@ -86,6 +87,8 @@ def trace(  # noqa: PLR0917 - TensorFlow's signature
         steps: End after so many whole steps, on each host, and after `duration_ms` at
             the latest. Servers of TensorFlow and JAX count no steps: they record for
             `duration_ms`.
+        max_bytes: The largest recording that is taken from a host. gRPC holds it in
+            memory three times while it comes.
 
     Raises:
         CaptureFailed: A host was not recorded, and `allow_partial` is false; or none
@@ -97,6 +100,8 @@ def trace(  # noqa: PLR0917 - TensorFlow's signature
         raise BadUsage(f"duration_ms={duration_ms} is none; give 1 to {MOST_MS}.")
     if steps is not None and not 0 < steps <= _MOST_STEPS:
         raise BadUsage(f"steps={steps} is none; give 1 to {_MOST_STEPS}.")
+    if max_bytes < 1:
+        raise BadUsage(f"max_bytes={max_bytes} is none; give 1 or more.")
     more = [worker_list] if isinstance(worker_list, str) else list(worker_list)
     given = [service_addr] if isinstance(service_addr, str) else list(service_addr)
     run = rundir.new_run_name(time.time())
@@ -110,6 +115,7 @@ def trace(  # noqa: PLR0917 - TensorFlow's signature
         token=token,
         root_certificate=root_certificate,
         on_progress=on_progress,
+        max_bytes=max_bytes,
     )
 
 
@@ -124,6 +130,7 @@ def record(
     token: str | None = None,
     root_certificate: bytes | None = None,
     on_progress: Callable[[HostOutcome], None] | None = None,
+    max_bytes: int = MAX_ANSWER_BYTES,
 ) -> Outcome:
     """Send one request to all hosts at once, and write what each recorded.
 
@@ -138,7 +145,13 @@ def record(
             f"line {_CERTIFICATE.decode()}."
         )
     callers = [
-        Caller(grpc, host, token=token, root_certificate=root_certificate)
+        Caller(
+            grpc,
+            host,
+            token=token,
+            root_certificate=root_certificate,
+            max_bytes=max_bytes,
+        )
         for host in addresses(hosts)
     ]
     try:

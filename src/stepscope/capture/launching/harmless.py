@@ -7,6 +7,8 @@ import functools
 import sys
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
+from stepscope.errors import one_line
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -18,9 +20,8 @@ _R = TypeVar("_R")
 
 def say(sentence: str) -> None:
     """Print one line on standard error, which may be closed."""
-    line = " ".join(sentence.split())
     try:
-        sys.stderr.write(f"stepscope: {line}\n")
+        sys.stderr.write(f"stepscope: {one_line(sentence)}\n")
     except (OSError, ValueError, AttributeError):
         return
 
