@@ -17,6 +17,7 @@ from stepscope.cli.progress import recording_bar
 from stepscope.errors import BadUsage, one_line
 from stepscope.remote import client, registry
 from stepscope.remote.addresses import addresses as parsed
+from stepscope.remote.transport import checked_token
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,6 +66,8 @@ def answer(
     if attached and not addresses:
         # The token of a program is for nobody else.
         token = token or _their_token(attached)
+    if token is not None:
+        checked_token(token, "--token, STEPSCOPE_TOKEN")
     options = ProfilerOptions(delay_ms=delay_ms or None, **levels)
     if duration_ms is None:
         duration_ms = _USUAL_MS if steps is None else _LONGEST_MS

@@ -21,7 +21,7 @@ from stepscope.remote.calling import Caller
 from stepscope.remote.destinations import run_destination
 from stepscope.remote.messages import MOST_MS, ProfileOptions, ProfileRequest
 from stepscope.remote.outcome import HostOutcome, Outcome
-from stepscope.remote.transport import MAX_ANSWER_BYTES, grpc_module
+from stepscope.remote.transport import MAX_ANSWER_BYTES, checked_token, grpc_module
 
 if TYPE_CHECKING:
     import os
@@ -93,7 +93,8 @@ def trace(  # noqa: PLR0917 - TensorFlow's signature
     Raises:
         CaptureFailed: A host was not recorded, and `allow_partial` is false; or none
             was. What others recorded is stored all the same.
-        BadUsage: An address or the certificate is none, or gRPC is not installed.
+        BadUsage: An address, the token or the certificate is none, or gRPC is not
+            installed.
         BadInput: The file system of a URL is unknown, or its package not installed.
     """
     if not 0 < duration_ms <= MOST_MS:
@@ -144,6 +145,8 @@ def record(
             "the certificate (--certificate) holds none; give a PEM file, which has a "
             f"line {_CERTIFICATE.decode()}."
         )
+    if token is not None:
+        checked_token(token, "--token, STEPSCOPE_TOKEN")
     callers = [
         Caller(
             grpc,

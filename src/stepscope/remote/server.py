@@ -51,6 +51,7 @@ from stepscope.remote.transport import (
     DaemonThreads,
     bearer,
     begin_as_ours,
+    checked_token,
     grpc_module,
 )
 
@@ -128,14 +129,16 @@ def start(
         certificate: Private key and certificate chain (PEM): calls are encrypted.
 
     Raises:
-        BadUsage: gRPC is not installed, the port is taken, there is no such one, or
-            the key and the chain do not belong together.
+        BadUsage: gRPC is not installed, the port is taken, there is no such one, the
+            token cannot be sent, or the key and the chain do not belong together.
     """
     grpc = grpc_module()
     if not 0 <= port <= _LAST_PORT:
         raise BadUsage(f"port={port} does not exist; give 0 to {_LAST_PORT}.")
     if port and _is_taken(host, port):
         raise BadUsage(_CANNOT.format(f"{host}:{port}", "it is taken"))
+    if token is not None:
+        checked_token(token, "token=, STEPSCOPE_TOKEN")
     is_local = is_loopback(host)
     if token is None and not is_local:
         token = secrets.token_urlsafe(16)

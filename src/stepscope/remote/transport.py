@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from concurrent import futures
 from typing import TYPE_CHECKING, Any, Final
@@ -21,6 +22,7 @@ __all__ = [
     "DaemonThreads",
     "bearer",
     "begin_as_ours",
+    "checked_token",
     "grpc_module",
     "receive_limits",
 ]
@@ -34,8 +36,27 @@ _MAX_OF_GRPC_BYTES: Final = 2**31 - 1
 _MAX_GREETING_BYTES: Final = 2**20
 #: Where a call carries the token.
 METADATA_KEY: Final = "authorization"
+_TOKEN: Final = re.compile(r"[!-~]+")
 _OURS: Final = "stepscope-grpc"
 _GRPC: Final = "grpc"
+
+
+def checked_token(token: str, given_by: str) -> str:
+    """Return a token that a call can carry.
+
+    Args:
+        token: What clients have to send.
+        given_by: How it was given, for people.
+
+    Raises:
+        BadUsage: gRPC cannot send it, or would send another one. It is not shown.
+    """
+    if not _TOKEN.fullmatch(token):
+        raise BadUsage(
+            f"the token ({given_by}) cannot be sent; give letters, digits and signs of "
+            "ASCII, at least one, without white space."
+        )
+    return token
 
 
 def bearer(token: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from stepscope.capture.ground.options import LEAST_WINDOW_S
+from stepscope.errors import BadUsage
 
 __all__ = ["run"]
 
@@ -108,6 +109,18 @@ _STEPS = 10
     metavar="[[HOST:]PORT]",
     help="Record nothing by itself: listen for stepscope capture (a free PORT).",
 )
+@click.option(
+    "--certificate",
+    type=click.Path(exists=True, dir_okay=False, path_type=str),
+    metavar="FILE",
+    help="With --serve: encrypt, with this chain of certificates (PEM).",
+)
+@click.option(
+    "--key",
+    type=click.Path(exists=True, dir_okay=False, path_type=str),
+    metavar="FILE",
+    help="The private key of --certificate (PEM).",
+)
 @click.pass_context
 def run(
     context: click.Context,
@@ -128,6 +141,8 @@ def run(
     profile_memory: bool,
     no_report: bool,
     serve: str | None,
+    certificate: str | None,
+    key: str | None,
 ) -> int:
     """Run a Python program under the profiler, then report.
 
@@ -140,7 +155,11 @@ def run(
     from stepscope.cli import run as running  # noqa: PLC0415 - help stays light
 
     if serve is not None:
-        return running.answer_served(command, serve, given=_given(context))
+        return running.answer_served(
+            command, serve, certificate=certificate, key=key, given=_given(context)
+        )
+    if certificate is not None or key is not None:
+        raise BadUsage("--certificate and --key encrypt a server: add --serve.")
     plan = running.planned(
         logdir,
         skip_steps=skip_steps,
