@@ -34,6 +34,7 @@ __all__ = [
     "StepscopeError",
     "UnknownFormat",
     "is_from_handler",
+    "one_line",
     "suppress_faults",
 ]
 
@@ -41,8 +42,21 @@ __all__ = [
 _CO_VARARGS: Final = 0x04
 
 
+def one_line(text: str) -> str:
+    """Return a text for a terminal: in one line, without control characters.
+
+    What came over the wire or stands in a file may hold sequences that move the cursor
+    or colour what follows.
+    """
+    return printable_text(" ".join(text.split()))
+
+
 class StepscopeError(Exception):
     """Base of all errors that are shown to a person as one line."""
+
+    def __str__(self) -> str:
+        """Return the line."""
+        return one_line(super().__str__())
 
 
 class BadInput(StepscopeError):

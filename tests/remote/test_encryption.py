@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from click.testing import CliRunner
+from tests.remote.test_autoserve import PROGRAM, place_of, served
 
 import stepscope as ss
 from stepscope.cli.main import main
@@ -151,3 +152,68 @@ def test_a_key_of_another_certificate_is_refused(
     mixed = certificates["other"][0], certificates["ours"][1]
     with pytest.raises(BadUsage, match="the chain that belongs to it"):
         server.start(0, certificate=mixed)
+
+
+@pytest.mark.slow
+def test_a_program_that_was_not_changed_encrypts(
+    certificates: dict[str, tuple[bytes, bytes]], tmp_path: Path
+) -> None:
+    files = [tmp_path / "the key.pem", tmp_path / "chain.pem"]
+    for path, content in zip(files, certificates["ours"], strict=True):
+        path.write_bytes(content)
+    key, chain = map(str, files)
+    given = ("--serve=0", "--certificate", chain, "--key", key)
+    with served(tmp_path, PROGRAM, *given) as process:
+        number, address = place_of(process)
+        words = ["capture", "--attach", str(number), "--ms", "50", "--no-report"]
+        words += ["--attempts", "1", "--logdir", str(tmp_path / "logs")]
+        assert CliRunner().invoke(main, words).exit_code == 2
+        done = CliRunner().invoke(main, [*words, "--certificate", chain])
+    assert done.exit_code == 0, done.output
+    assert ss.open(tmp_path / "logs").hosts == (address.replace(":", "_"),)
+
+
+def test_what_cannot_encrypt_is_refused_before_the_program_runs(
+    certificates: dict[str, tuple[bytes, bytes]], tmp_path: Path
+) -> None:
+    chain, key = tmp_path / "chain.pem", tmp_path / "other.key"
+    chain.write_bytes(certificates["ours"][1])
+    key.write_bytes(certificates["other"][0])
+    asked = {
+        "cannot encrypt": ["--serve", "0", "--certificate", chain, "--key", key],
+        "give both files": ["--serve", "0", "--certificate", chain],
+        "add --serve": ["--certificate", chain, "--key", key],
+    }
+    for said, words in asked.items():
+        program = ["--", "-c", f"open({str(tmp_path / 'ran')!r}, 'w')"]
+        done = CliRunner().invoke(main, ["run", *map(str, words), *program])
+        assert done.exit_code == 2
+        assert said in done.stderr
+        assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "ran").exists()
+
+
+#: With a line end it would be two headers, and gRPC raises; others arrive as another.
+NO_TOKENS: Final = ["", " ", "two words", "line\nend", "größe", "zero\0byte"]
+
+
+@pytest.mark.parametrize("token", NO_TOKENS)
+def test_a_token_that_cannot_be_sent_is_refused_at_the_start(
+    token: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(BadUsage, match="cannot be sent") as refused_token:
+        server.start(0, token=token)
+    with pytest.raises(BadUsage, match="cannot be sent"):
+        client.trace("127.0.0.1:9", tmp_path, 20, token=token)
+    commands = [["capture", "127.0.0.1:9", "--token", token]]
+    if token and "\0" not in token:
+        monkeypatch.setenv("STEPSCOPE_TOKEN", token)
+        commands.append(["run", "--serve", "0.0.0.0:0", "--", "-c", "pass"])
+        commands.append(["serve", str(tmp_path), "--capture", "127.0.0.1:9"])
+    for words in commands:
+        done = CliRunner().invoke(main, words)
+        assert done.exit_code == 2
+        assert "cannot be sent" in done.stderr
+        assert done.stderr.count("\n") == 1
+    # It is a secret, also where it is none.
+    assert not token.strip() or token not in str(refused_token.value)

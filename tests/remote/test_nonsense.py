@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import time
+import tracemalloc
 from concurrent import futures
 from typing import TYPE_CHECKING, Any
 
 import grpc
 import pytest
+from click.testing import CliRunner
 
 import stepscope as ss
+from stepscope.cli.main import main
+from stepscope.errors import one_line
 from stepscope.remote import calling, client, server
 from stepscope.remote.messages import (
     MAX_FIELDS,
@@ -146,7 +151,7 @@ def test_a_defect_of_ours_at_one_host_is_that_hosts_own_outcome(
     checked = calling._check
 
     def check(content: bytes) -> None:
-        if content.endswith(b"bad"):
+        if bytes(content).endswith(b"bad"):
             raise ZeroDivisionError("of the test")
         checked(content)
 
@@ -189,3 +194,71 @@ def test_a_request_with_fields_without_end_is_refused() -> None:
     """The time that half a million of them took grew with their square."""
     with pytest.raises(MalformedMessage):
         decode(ProfileResponse, b"\x32\x00" * (MAX_FIELDS + 1))
+
+
+#: Clears the screen, sets the title, rings, reverses the text, ends the line.
+SEQUENCES = "\x1b[2J\x1b]0;title\x07 \u202etxet \x9b31m\r\ndone"
+
+
+def test_what_a_host_says_moves_no_cursor(hosts: Hosts, tmp_path: Path) -> None:
+    def says(_data: bytes, context: Any) -> bytes:
+        context.abort(grpc.StatusCode.INTERNAL, SEQUENCES)
+        raise AssertionError
+
+    host = hosts({"Profile": says})
+    words = ["capture", host, "--attempts", "1", "--ms", "20", "--logdir"]
+    done = CliRunner().invoke(main, [*words, str(tmp_path)])
+    (row,) = [line for line in done.stderr.splitlines() if host in line]
+    assert row.endswith(r"\x1b[2J\x1b]0;title\x07 \u202etxet \x9b31m done")
+    assert all(line.isprintable() for line in done.stderr.splitlines())
+    with pytest.raises(client.CaptureFailed) as failed:
+        client.trace(host, tmp_path, 20, num_tracing_attempts=1)
+    assert str(failed.value).isprintable()
+    # A program reads what was sent.
+    told = CliRunner().invoke(main, [*words, str(tmp_path), "--format", "json"])
+    assert "\x1b[2J" in json.loads(told.stdout)["hosts"][0]["text"]
+
+
+def test_letters_of_every_script_stay_as_they_are() -> None:
+    assert one_line(" größer\n\u00a0als 漢字 – 5 µs ") == "größer als 漢字 – 5 µs"
+    assert one_line("a\x00b\x7f\ud800") == r"a\x00b\x7f\ud800"
+
+
+def test_a_recording_larger_than_is_taken_is_that_hosts_own_outcome(
+    hosts: Hosts, tmp_path: Path
+) -> None:
+    large = encode(ProfileResponse(xspace=b"\x12\x80\x80\x40" + bytes(2**20)))
+    addresses = [hosts({"Profile": always(it)}) for it in (large, PROFILE)]
+    words = ["--max-bytes", "1000000", "--ms", "20", "--logdir", str(tmp_path)]
+    done = CliRunner().invoke(main, ["capture", *addresses, *words, "--format", "json"])
+    assert done.exit_code == 1, done.output
+    refused, taken = json.loads(done.stdout)["hosts"]
+    assert (refused["state"], refused["attempts"]) == ("error", 1)
+    assert refused["text"].startswith("its recording has more than 1,000,000 bytes; ")
+    assert taken["state"] == "ok"
+    assert client.trace(addresses[0], tmp_path, 20).problems() == ""
+
+
+def test_a_recording_that_came_is_stored_without_another_copy_of_it(
+    hosts: Hosts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was copied out of its message, and once more to add the clock."""
+    size = 2**26
+    answer = encode(ProfileResponse(xspace=b"\x12\x80\x80\x80\x20" + bytes(size)))
+    peaks: list[int] = []
+
+    def call(self: Any, method: str, request: Any, limit_s: float) -> bytes:
+        del self, request, limit_s
+        if method == "Monitor":
+            return encode(MonitorResponse(data=str(time.time_ns())))
+        tracemalloc.start()
+        return answer
+
+    monkeypatch.setattr(calling.Caller, "_call", call)
+    try:
+        outcome = client.trace(hosts({}), tmp_path, 20)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+    finally:
+        tracemalloc.stop()
+    assert outcome.all[0].bytes == size + 5
+    assert peaks[0] < size / 100

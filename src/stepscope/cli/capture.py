@@ -15,9 +15,10 @@ from stepscope.capture.ground.options import ProfilerOptions
 from stepscope.capture.launching.harmless import say
 from stepscope.cli.light_start import check_threads
 from stepscope.cli.progress import recording_bar
+from stepscope.errors import one_line
 from stepscope.remote import client, registry
 from stepscope.remote.addresses import addresses as parsed
-from stepscope.remote.transport import grpc_module
+from stepscope.remote.transport import checked_token, grpc_module
 from stepscope.xspace.reading.input_file import open_input
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ def answer(
     logdir: str,
     token: str | None,
     certificate: str | None,
+    max_bytes: int,
     allow_partial: bool,
     form: str,
     no_report: bool,
@@ -63,6 +65,8 @@ def answer(
     """
     attached = [one for process in attach for one in registry.reached_by(process)]
     wanted = parsed([*addresses, *(one.address for one in attached)])
+    if token is not None:
+        checked_token(token, "--token, STEPSCOPE_TOKEN")
     # Without it nothing is recorded, whatever the addresses.
     grpc_module()
     options = ProfilerOptions(delay_ms=delay_ms or None, **levels)
@@ -88,6 +92,7 @@ def answer(
                 root_certificate=None if certificate is None else _content(certificate),
                 on_progress=None if table is None else table.add,
                 steps=steps,
+                max_bytes=max_bytes,
             )
     except client.CaptureFailed as failed:
         # The table has said of each why not.
@@ -127,7 +132,7 @@ class HostsTable:
     def add(self, one: HostOutcome) -> None:
         """Write the row of a host; from any thread."""
         self._write(
-            one.address,
+            one_line(one.address),
             one.state,
             f"{one.bytes:,}" if one.state == "ok" else "–",
             f"{one.attempts}",
@@ -139,7 +144,7 @@ class HostsTable:
         self, host: str, state: str, size: str, asked: str, seconds: str, remark: str
     ) -> None:
         line = f"  {host:<{self._width}}  {state:<7}  {size:>13}  {asked:>5}  "
-        line += f"{seconds:>7}  {' '.join(remark.split())}"
+        line += f"{seconds:>7}  {one_line(remark)}"
         with self._lock, contextlib.suppress(OSError, ValueError, AttributeError):
             sys.stderr.write(f"{line.rstrip()}\n")
 

@@ -25,6 +25,7 @@ from stepscope.cli.output import deliver
 from stepscope.doctor.checks import checks
 from stepscope.doctor.machine import Machine
 from stepscope.doctor.recording_cost import Trial, cost_checks
+from stepscope.errors import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -120,7 +121,10 @@ def _servers() -> list[str]:
     """Return the programs of this user that can be recorded now."""
     from stepscope.remote.registry import listening  # noqa: PLC0415 - only to look
 
-    return [f"{one.process} ({one.program}) at {one.address}" for one in listening()]
+    return [
+        one_line(f"{one.process} ({one.program}) at {one.address}")
+        for one in listening()
+    ]
 
 
 def _recording(path: str) -> tuple[Check, ...]:

@@ -16,8 +16,7 @@ import click
 from stepscope import __version__
 from stepscope.cli.light_start import MORE_THREADS
 from stepscope.cli.output import drop_output, flush_output, refusal_sentence
-from stepscope.errors import BadUsage, StepscopeError
-from stepscope.patterns import printable_text
+from stepscope.errors import BadUsage, StepscopeError, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -159,13 +158,13 @@ class Edge(click.Group):
             _complain("interrupted")
             sys.exit(_INTERRUPTED)
         except click.ClickException as error:
-            _complain(_one_line(_with_help(error)))
+            _complain(one_line(_with_help(error)))
             sys.exit(_NO_ANSWER)
         except StepscopeError as error:
-            _complain(_one_line(str(error)))
+            _complain(one_line(str(error)))
             sys.exit(_NO_ANSWER)
         except OSError as error:
-            _complain(_one_line(refusal_sentence(error)))
+            _complain(one_line(refusal_sentence(error)))
             drop_output()
             sys.exit(_NO_ANSWER)
         except RuntimeError as error:
@@ -228,12 +227,8 @@ def _with_help(error: click.ClickException) -> str:
     return f"{said} See `{error.ctx.command_path} --help`."
 
 
-def _one_line(text: str) -> str:
-    return printable_text(" ".join(text.split()))
-
-
 def _defect(error: Exception) -> None:
     if os.environ.get("STEPSCOPE_DEBUG"):
         traceback.print_exception(error)
     kind = type(error).__name__
-    _complain(_one_line(f"{kind}: {error}; {_REPORT_DEFECTS}"))
+    _complain(one_line(f"{kind}: {error}; {_REPORT_DEFECTS}"))

@@ -65,6 +65,8 @@ def answer_served(
     place: str,
     *,
     open_to: OpenTo | None,
+    certificate: str | None,
+    key: str | None,
     given: Sequence[str],
 ) -> int:
     """Run the program with a profiler server in it, and return its status.
@@ -73,25 +75,55 @@ def answer_served(
         command: The program and its arguments.
         place: Where it listens, as `--serve` has it.
         open_to: Who may ask without a token, as `--open` has it.
+        certificate: File of the chain that it encrypts with; None for no encryption.
+        key: File of the private key.
         given: Options that were written, `--serve` among them.
 
     Raises:
-        BadUsage: Options say what to record, which `stepscope capture` decides.
+        BadUsage: Options say what to record, which `stepscope capture` decides, or
+            the certificate and the key do not belong together.
     """
     from stepscope.remote.autoserve import (  # noqa: PLC0415 - only where it is asked for
+        CERTIFICATE_VARIABLE,
         VARIABLE,
         ServePlan,
     )
 
-    others = [option for option in given if option not in ("--serve", "--open")]
+    of_server = ("--serve", "--open", "--certificate", "--key")
+    others = [option for option in given if option not in of_server]
     if others:
         raise BadUsage(
             f"{others[0]} cannot be given with --serve, which records nothing by "
             "itself; give it to stepscope capture where it has it."
         )
     plan = ServePlan.of(place, open_to)
-    environment = armed_environment(os.environ, VARIABLE, plan.to_text())
+    files = _certificate_files(certificate, key)
+    environment = armed_environment(
+        {**os.environ, CERTIFICATE_VARIABLE: files}, VARIABLE, plan.to_text()
+    )
     return supervise(resolve(command), environment)
+
+
+def _certificate_files(certificate: str | None, key: str | None) -> str:
+    """Return the files of a chain and its key, a line each; nothing for none."""
+    if certificate is None and key is None:
+        return ""
+    if certificate is None or key is None:
+        raise BadUsage("--certificate and --key belong together: give both files.")
+    import ssl  # noqa: PLC0415 - only where it is asked for
+
+    try:
+        # With no password for an encrypted key, which would be asked for.
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(
+            certificate, key, password=lambda: ""
+        )
+    except (OSError, ValueError) as error:
+        raise BadUsage(
+            f"--certificate {certificate} and --key {key} cannot encrypt ({error}); "
+            "give a chain and the private key that belongs to it, both PEM, the key "
+            "without a password."
+        ) from error
+    return "\n".join(str(Path(name).absolute()) for name in (certificate, key))
 
 
 def recorded(arguments: Sequence[str], plan: RunPlan) -> int:

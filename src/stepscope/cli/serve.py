@@ -91,10 +91,15 @@ def _captures(
     )
     from stepscope.remote import client  # noqa: PLC0415 - only to record
     from stepscope.remote.addresses import addresses  # noqa: PLC0415 - only to record
-    from stepscope.remote.transport import grpc_module  # noqa: PLC0415 - only to record
+    from stepscope.remote.transport import (  # noqa: PLC0415 - only to record
+        checked_token,
+        grpc_module,
+    )
     from stepscope.serve.recorder import Capturing  # noqa: PLC0415 - only to record
 
     grpc_module()
+    if token is not None:
+        checked_token(token, "--capture-token, STEPSCOPE_TOKEN")
     if not Path(logdir).is_dir():
         raise BadUsage(
             f"{logdir} is no directory of this machine, so nothing can be recorded "

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from stepscope.capture.ground.leaving import leaving
@@ -28,7 +29,10 @@ if TYPE_CHECKING:
     from stepscope.remote.access.openness import OpenTo
     from stepscope.remote.server import Server
 
-__all__ = ["VARIABLE", "ServePlan", "arm"]
+__all__ = ["CERTIFICATE_VARIABLE", "VARIABLE", "ServePlan", "arm"]
+
+#: Files of the chain and of the key, a line each, or nothing.
+CERTIFICATE_VARIABLE: Final = "STEPSCOPE_SERVE_CERTIFICATE"
 
 _THIS_MACHINE: Final = "127.0.0.1"
 _LAST_PORT: Final = 65535
@@ -179,18 +183,28 @@ class _Listens:
         host, port, token, open_to = self._plan
         if port:
             port += int(os.environ.get(_LOCAL_RANK) or 0)
+        certificate = _certificate()
         try:
-            self._server = server.start(port, host=host, token=token, open_to=open_to)
+            self._server = server.start(
+                port,
+                host=host,
+                token=token,
+                certificate=certificate,
+                open_to=open_to,
+            )
         except BadUsage as error:
             if not port:
                 say(f"{_this()} cannot be recorded from outside: {error}")
                 return
             # Another process of the program has it, or somebody else.
-            self._server = server.start(0, host=host, token=token, open_to=open_to)
+            self._server = server.start(
+                0, host=host, token=token, certificate=certificate, open_to=open_to
+            )
             say(f"{_this()} found port {port} taken")
+        trust = " --certificate FILE" if certificate else ""
         say(
             f"{_this()} listens at {self._server.address}; record it with: stepscope "
-            f"capture --attach {os.getpid()}"
+            f"capture --attach {os.getpid()}{trust}"
         )
 
     def _no_more_steps(self) -> None:
@@ -205,6 +219,15 @@ class _Listens:
         if "grpc" not in sys.modules:
             # gRPC that was in use before a fork cannot be relied on after it.
             self._begin_later()
+
+
+def _certificate() -> tuple[bytes, bytes] | None:
+    """Return the private key and the chain that this process was given."""
+    given = os.environ.get(CERTIFICATE_VARIABLE)
+    if not given:
+        return None
+    chain, key = (Path(name).read_bytes() for name in given.split("\n"))
+    return key, chain
 
 
 def _this() -> str:

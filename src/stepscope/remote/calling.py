@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -12,7 +12,6 @@ from stepscope.remote.addresses import file_name_of
 from stepscope.remote.destinations import NotStored
 from stepscope.remote.messages import (
     MalformedMessage,
-    Message,
     MonitorRequest,
     MonitorResponse,
     ProfileResponse,
@@ -20,7 +19,13 @@ from stepscope.remote.messages import (
     encode,
 )
 from stepscope.remote.outcome import HostOutcome
-from stepscope.remote.transport import METADATA_KEY, SERVICE, UNLIMITED, bearer
+from stepscope.remote.transport import (
+    MAX_ANSWER_BYTES,
+    METADATA_KEY,
+    SERVICE,
+    bearer,
+    receive_limits,
+)
 from stepscope.rundir import TRACE_SUFFIX
 from stepscope.xspace.vocabulary import CLOCK_PLANE, ClockStat
 from stepscope.xspace.wire import fields_of
@@ -28,11 +33,10 @@ from stepscope.xspace.writing.write import XSpaceBuilder
 
 if TYPE_CHECKING:
     from stepscope.remote.destinations import Destination
-    from stepscope.remote.messages import ProfileRequest
+    from stepscope.remote.messages import Message, ProfileRequest
 
 __all__ = ["Caller"]
 
-_M = TypeVar("_M", bound=Message)
 _NS_PER_S: Final = 1_000_000_000
 #: A proxy that the environment names is another machine, and would read the token.
 _NO_PROXY: Final = ("grpc.enable_http_proxy", 0)
@@ -53,6 +57,7 @@ _EMPTY: Final = "the host recorded nothing in this time; record for longer."
 _BUSY: Final = "another profiling session"
 #: gRPC's own words for an answer beyond its limit, which is 2 GB here.
 _TOO_LARGE: Final = "message larger than max"
+_RECEIVED: Final = "received message"
 #: Words of gRPC where a connection is made, and encryption fails.
 _OF_ENCRYPTION: Final = ("handshake", "certificate", "verification")
 #: What answers is no TLS.
@@ -73,6 +78,7 @@ class Caller:
         *,
         token: str | None,
         root_certificate: bytes | None,
+        max_bytes: int,
         dialled: str | None = None,
     ) -> None:
         """Prepare to call; nothing is sent yet.
@@ -82,14 +88,18 @@ class Caller:
             address: What the user calls the server.
             token: What the server wants to be sent.
             root_certificate: Whose certificates to trust; calls are encrypted then.
+            max_bytes: How large an answer may be.
             dialled: Where a server of this user and machine is called, by no proxy.
         """
         self.address = address
         target = dialled or address
-        options = UNLIMITED if dialled is None else (*UNLIMITED, _NO_PROXY)
         self._grpc = grpc
         self._metadata = () if token is None else ((METADATA_KEY, bearer(token)),)
         self._encrypts = root_certificate is not None
+        self._max_bytes = max_bytes
+        options = receive_limits(max_bytes)
+        if dialled is not None:
+            options = (*options, _NO_PROXY)
         if root_certificate is None:
             self._channel = grpc.insecure_channel(target, options=options)
         else:
@@ -114,12 +124,9 @@ class Caller:
         for _ in range(_GREETINGS):
             sent = time.time_ns()
             try:
-                answer = self._call(
-                    "Monitor",
-                    MonitorRequest(timestamp=True),
-                    MonitorResponse,
-                    max(until - time.monotonic(), 0.0),
-                )
+                left_s = max(until - time.monotonic(), 0.0)
+                answer = self._call("Monitor", MonitorRequest(timestamp=True), left_s)
+                data = decode(MonitorResponse, answer).data
             except Exception as error:  # noqa: BLE001 - asked to record, it says why
                 self._was_reached = not self._is_unreached(error)
                 return max(slowest, time.time_ns() - sent)
@@ -127,7 +134,7 @@ class Caller:
             came = time.time_ns()
             slowest = max(slowest, came - sent)
             doubt = (came - sent) // 2
-            clock_ns = _told_ns(answer.data)
+            clock_ns = _told_ns(data)
             if clock_ns is None:
                 break
             if self._doubt_ns is None or doubt < self._doubt_ns:
@@ -186,7 +193,9 @@ class Caller:
         delay_s = max(start_ns - time.time_ns(), 0) / _NS_PER_S if start_ns else 0.0
         limit_s = request.duration_ms / 1000 * 2 + delay_s + _BEYOND_S
         try:
-            answer = self._call("Profile", asked, ProfileResponse, limit_s)
+            answer = decode(
+                ProfileResponse, self._call("Profile", asked, limit_s), copies=False
+            )
         except self._grpc.RpcError as error:
             text, again = self._problem(error)
             return self._outcome("error", text, began), again
@@ -202,7 +211,7 @@ class Caller:
         try:
             _check(content)
             destination.store(
-                f"{file_name_of(self.address)}{TRACE_SUFFIX}", content + self._clock()
+                f"{file_name_of(self.address)}{TRACE_SUFFIX}", content, self._clock()
             )
         except MalformedMessage:
             text = "the profile that it sent cannot be read."
@@ -265,6 +274,11 @@ class Caller:
                 f"its recording does not fit into one message ({details}); record for "
                 "a shorter time (--ms, --steps) or less (--host-tracer-level 1)."
             )
+            if _RECEIVED in details.lower() and self._max_bytes < MAX_ANSWER_BYTES:
+                text = (
+                    f"its recording has more than {self._max_bytes:,} bytes; give more "
+                    "(--max-bytes), or record for a shorter time (--ms, --steps)."
+                )
         return text, False
 
     def _is_unreached(self, error: Exception) -> bool:
@@ -297,12 +311,10 @@ class Caller:
             text += " If it encrypts, give its certificate (--certificate)."
         return text, True
 
-    def _call(
-        self, method: str, request: Message, kind: type[_M], limit_s: float
-    ) -> _M:
+    def _call(self, method: str, request: Message, limit_s: float) -> bytes:
         call = self._channel.unary_unary(f"/{SERVICE}/{method}")
         answer: bytes = call(encode(request), timeout=limit_s, metadata=self._metadata)
-        return decode(kind, answer)
+        return answer
 
 
 def _told_ns(data: str) -> int | None:
@@ -315,7 +327,7 @@ def _told_ns(data: str) -> int | None:
     return int(clock)
 
 
-def _check(content: bytes) -> None:
+def _check(content: bytes | memoryview) -> None:
     """Raise unless the bytes are fields of a message, to the last."""
     for count, _ in enumerate(fields_of(content)):
         if count == _MAX_FIELDS:

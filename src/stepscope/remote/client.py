@@ -22,7 +22,7 @@ from stepscope.remote.calling import Caller
 from stepscope.remote.destinations import run_destination
 from stepscope.remote.messages import MOST_MS, ProfileOptions, ProfileRequest
 from stepscope.remote.outcome import HostOutcome, Outcome
-from stepscope.remote.transport import grpc_module
+from stepscope.remote.transport import MAX_ANSWER_BYTES, checked_token, grpc_module
 
 if TYPE_CHECKING:
     import os
@@ -66,6 +66,7 @@ def trace(  # noqa: PLR0917 - TensorFlow's signature
     root_certificate: bytes | None = None,
     on_progress: Callable[[HostOutcome], None] | None = None,
     steps: int | None = None,
+    max_bytes: int = MAX_ANSWER_BYTES,
 ) -> Outcome:
     """Record for a time, and store one run in a log directory.
 
@@ -88,17 +89,22 @@ def trace(  # noqa: PLR0917 - TensorFlow's signature
         steps: End after so many whole steps, on each host, and after `duration_ms` at
             the latest. Servers of TensorFlow and JAX count no steps: they record for
             `duration_ms`.
+        max_bytes: The largest recording that is taken from a host. gRPC holds it in
+            memory three times while it comes.
 
     Raises:
         CaptureFailed: A host was not recorded, and `allow_partial` is false; or none
             was. What others recorded is stored all the same.
-        BadUsage: An address or the certificate is none, or gRPC is not installed.
+        BadUsage: An address, the token or the certificate is none, or gRPC is not
+            installed.
         BadInput: The file system of a URL is unknown, or its package not installed.
     """
     if not 0 < duration_ms <= MOST_MS:
         raise BadUsage(f"duration_ms={duration_ms} is none; give 1 to {MOST_MS}.")
     if steps is not None and not 0 < steps <= _MOST_STEPS:
         raise BadUsage(f"steps={steps} is none; give 1 to {_MOST_STEPS}.")
+    if max_bytes < 1:
+        raise BadUsage(f"max_bytes={max_bytes} is none; give 1 or more.")
     more = [worker_list] if isinstance(worker_list, str) else list(worker_list)
     given = [service_addr] if isinstance(service_addr, str) else list(service_addr)
     run = rundir.new_run_name(time.time())
@@ -112,6 +118,7 @@ def trace(  # noqa: PLR0917 - TensorFlow's signature
         token=token,
         root_certificate=root_certificate,
         on_progress=on_progress,
+        max_bytes=max_bytes,
     )
 
 
@@ -126,6 +133,7 @@ def record(
     token: str | None = None,
     root_certificate: bytes | None = None,
     on_progress: Callable[[HostOutcome], None] | None = None,
+    max_bytes: int = MAX_ANSWER_BYTES,
 ) -> Outcome:
     """Send one request to all hosts at once, and write what each recorded.
 
@@ -141,7 +149,11 @@ def record(
             "the certificate (--certificate) holds none; give a PEM file, which has a "
             f"line {_CERTIFICATE.decode()}."
         )
-    callers = [_caller(grpc, host, token, root_certificate) for host in hosts]
+    if token is not None:
+        checked_token(token, "--token, STEPSCOPE_TOKEN")
+    callers = [
+        _caller(grpc, host, token, root_certificate, max_bytes) for host in hosts
+    ]
     try:
         start_ns = _common_start_ns(callers, delay_ms)
         found = _in_parallel(
@@ -163,19 +175,24 @@ def record(
 
 
 def _caller(
-    grpc: Any, host: str, token: str | None, root_certificate: bytes | None
+    grpc: Any,
+    host: str,
+    token: str | None,
+    root_certificate: bytes | None,
+    max_bytes: int,
 ) -> Caller:
     """Return what calls a host; a server of this user is sent its own token."""
     known = registry.at_address(host)
-    if known is None:
-        return Caller(grpc, host, token=token, root_certificate=root_certificate)
     return Caller(
         grpc,
         host,
-        token=known.token,
+        token=token if known is None else known.token,
         root_certificate=root_certificate,
+        max_bytes=max_bytes,
         # A certificate has the name that was given.
-        dialled=known.address if root_certificate is None else host,
+        dialled=None
+        if known is None
+        else (known.address if root_certificate is None else host),
     )
 
 

@@ -22,6 +22,8 @@ from stepscope.rundir import run_directory
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    Pieces = tuple[bytes | memoryview, ...]
+
 __all__ = ["Destination", "NotStored", "landing", "run_destination"]
 
 #: What a client may call a run: one part of a path, not hidden.
@@ -44,7 +46,7 @@ class Destination:
         self,
         place: Path | str,
         run: str,
-        write: Callable[[str, bytes], None],
+        write: Callable[[str, Pieces], None],
         *,
         keeps: bool = True,
     ) -> None:
@@ -69,27 +71,27 @@ class Destination:
         return cls(
             directory,
             directory.name,
-            lambda name, content: _write_file(directory / name, content),
+            lambda name, pieces: _write_file(directory / name, pieces),
         )
 
-    def store(self, name: str, content: bytes) -> None:
-        """Write a file of the run, whole or not at all.
+    def store(self, name: str, *pieces: bytes | memoryview) -> None:
+        """Write a file of the run, one piece after the other: whole or not at all.
 
         Raises:
             NotStored: It cannot be written.
         """
         try:
-            self._write(name, content)
+            self._write(name, pieces)
         except Exception as error:
             # Packages of object stores raise what they like.
             text = " ".join(str(error).split()) or "no reason given"
             reason = f"{type(error).__name__}: {text}"
             raise NotStored(
                 f"its profile cannot be written to {self.place} ({reason}); "
-                f"{self._keep(name, content)}"
+                f"{self._keep(name, pieces)}"
             ) from error
 
-    def _keep(self, name: str, content: bytes) -> str:
+    def _keep(self, name: str, pieces: Pieces) -> str:
         """Write a file into a temporary directory; return what became of it."""
         if not self._keeps:
             return "it is not kept."
@@ -97,7 +99,7 @@ class Destination:
             with self._keeping:
                 if self._kept is None:
                     self._kept = Path(tempfile.mkdtemp(prefix="stepscope-")) / self.run
-            _write_file(self._kept / name, content)
+            _write_file(self._kept / name, pieces)
         except OSError as error:
             return f"nor can it be kept on this machine ({error})."
         return f"it is kept in {self._kept / name}: copy it from there."
@@ -122,8 +124,8 @@ def run_destination(logdir: str | os.PathLike[str], run: str) -> Destination:
     below = run_directory(Path(), run).as_posix()
     folder = PurePosixPath(top) / below
 
-    def write(name: str, content: bytes) -> None:
-        _write_object(system, folder / name, content)
+    def write(name: str, pieces: Pieces) -> None:
+        _write_object(system, folder / name, b"".join(pieces))
 
     return Destination(f"{text.rstrip('/')}/{below}", run, write)
 
@@ -149,9 +151,9 @@ def landing(logdir: Path | None, root: str, session: str) -> Destination | None:
         # A loop of links, a name that is too long, or one with a zero byte.
         return None
 
-    def write(name: str, content: bytes) -> None:
+    def write(name: str, pieces: Pieces) -> None:
         try:
-            _write_within(folder, name, content)
+            _write_within(folder, name, pieces)
         except OSError as error:
             # A client hears the reason, and no path of this machine.
             raise OSError(error.strerror or str(error)) from None
@@ -159,19 +161,20 @@ def landing(logdir: Path | None, root: str, session: str) -> Destination | None:
     return Destination("the program's log directory", session, write, keeps=False)
 
 
-def _write_within(folder: Path, name: str, content: bytes) -> None:
+def _write_within(folder: Path, name: str, pieces: Pieces) -> None:
     """Write a file into a folder that no link leads away from."""
     folder.mkdir(parents=True, exist_ok=True)
     if folder.resolve() != folder:
         raise OSError("it leads elsewhere now")
-    _write_file(folder / name, content)
+    _write_file(folder / name, pieces)
 
 
-def _write_file(path: Path, content: bytes) -> None:
+def _write_file(path: Path, pieces: Pieces) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
-        part.write_bytes(content)
+        with part.open("wb") as file:
+            file.writelines(pieces)
         part.replace(path)
     except OSError:
         part.unlink(missing_ok=True)

@@ -194,8 +194,13 @@ def encode(message: Message) -> bytes:
     return b"".join(pieces)
 
 
-def decode(kind: type[M], data: bytes) -> M:
+def decode(kind: type[M], data: bytes | memoryview, *, copies: bool = True) -> M:
     """Return the message in some bytes; unknown fields are skipped.
+
+    Args:
+        kind: The message.
+        data: The bytes.
+        copies: False leaves fields of bytes where they are, as memoryviews.
 
     Raises:
         MalformedMessage: A length runs beyond its message, a field has the wrong
@@ -210,7 +215,7 @@ def decode(kind: type[M], data: bytes) -> M:
         field = known.get(number)
         if field is None:
             continue
-        value = _decoded(field, raw)
+        value = _decoded(field, raw, copies=copies)
         if field.repeated:
             repeated.setdefault(field.name, []).append(value)
         else:
@@ -239,7 +244,7 @@ def _encoded(field: _Field, value: Any) -> bytes:
     return sized_field(field.number << 3 | _LENGTH, value)
 
 
-def _decoded(field: _Field, raw: int | memoryview) -> Any:
+def _decoded(field: _Field, raw: int | memoryview, *, copies: bool) -> Any:
     if field.kind in (int, bool):
         if not isinstance(raw, int):
             raise MalformedMessage
@@ -249,5 +254,5 @@ def _decoded(field: _Field, raw: int | memoryview) -> Any:
     if field.kind is str:
         return text_of(raw)
     if field.kind is bytes:
-        return bytes(raw)
-    return decode(field.kind, bytes(raw))
+        return bytes(raw) if copies else raw
+    return decode(field.kind, raw, copies=copies)

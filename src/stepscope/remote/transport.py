@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import threading
 from concurrent import futures
 from typing import TYPE_CHECKING, Any, Final
@@ -14,31 +16,68 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ANALYSIS",
+    "MAX_ANSWER_BYTES",
     "METADATA_KEY",
     "SERVICE",
-    "UNLIMITED",
     "DaemonThreads",
     "bearer",
     "begin_as_ours",
+    "checked_token",
     "grpc_module",
+    "receive_limits",
 ]
 
 SERVICE: Final = "tensorflow.ProfilerService"
 ANALYSIS: Final = "tensorflow.ProfileAnalysis"
-#: gRPC refuses messages beyond 4 MB by default, and a profile is one message.
-UNLIMITED: Final = (
-    ("grpc.max_send_message_length", -1),
-    ("grpc.max_receive_message_length", -1),
-)
+#: The largest answer that a client takes; gRPC itself refuses those from 2 GB on.
+MAX_ANSWER_BYTES: Final = 4 * 2**30
+_MAX_OF_GRPC_BYTES: Final = 2**31 - 1
+#: A greeting is answered in a few lines.
+_MAX_GREETING_BYTES: Final = 2**20
 #: Where a call carries the token.
 METADATA_KEY: Final = "authorization"
+_TOKEN: Final = re.compile(r"[!-~]+")
 _OURS: Final = "stepscope-grpc"
 _GRPC: Final = "grpc"
+
+
+def checked_token(token: str, given_by: str) -> str:
+    """Return a token that a call can carry.
+
+    Args:
+        token: What clients have to send.
+        given_by: How it was given, for people.
+
+    Raises:
+        BadUsage: gRPC cannot send it, or would send another one. It is not shown.
+    """
+    if not _TOKEN.fullmatch(token):
+        raise BadUsage(
+            f"the token ({given_by}) cannot be sent; give letters, digits and signs of "
+            "ASCII, at least one, without white space."
+        )
+    return token
 
 
 def bearer(token: str) -> str:
     """Return the value of a call's `authorization`."""
     return f"Bearer {token}"
+
+
+def receive_limits(max_bytes: int) -> tuple[tuple[str, int | str], ...]:
+    """Return options of a channel: how large answers may be, and those to greetings.
+
+    gRPC refuses messages beyond 4 MB by default, and a profile is one message.
+    """
+    greeting = {
+        "name": [{"service": SERVICE, "method": "Monitor"}],
+        "maxResponseMessageBytes": _MAX_GREETING_BYTES,
+    }
+    return (
+        ("grpc.max_send_message_length", -1),
+        ("grpc.max_receive_message_length", min(max_bytes, _MAX_OF_GRPC_BYTES)),
+        ("grpc.service_config", json.dumps({"methodConfig": [greeting]})),
+    )
 
 
 def grpc_module() -> Any:

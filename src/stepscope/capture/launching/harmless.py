@@ -7,7 +7,7 @@ import functools
 import sys
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
-from stepscope.errors import is_from_handler, suppress_faults
+from stepscope.errors import is_from_handler, one_line, suppress_faults
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -20,9 +20,8 @@ _R = TypeVar("_R")
 
 def say(sentence: str) -> None:
     """Print one line on standard error, which may be closed."""
-    line = " ".join(sentence.split())
     try:
-        sys.stderr.write(f"stepscope: {line}\n")
+        sys.stderr.write(f"stepscope: {one_line(sentence)}\n")
     except (OSError, ValueError, AttributeError) as refused:
         if is_from_handler(refused):
             raise

@@ -100,6 +100,14 @@ _DEFAULT_LOGDIR = "stepscope-logs"
     help="Encrypt, and trust servers with this certificate (PEM).",
 )
 @click.option(
+    "--max-bytes",
+    default=4 * 2**30,
+    show_default="4 GiB",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Take no larger recording from a host.",
+)
+@click.option(
     "--allow-partial",
     is_flag=True,
     help="Succeed where only some hosts were recorded.",

@@ -122,6 +122,18 @@ _STEPS = 10
     help="With --serve: any user of this machine, or whoever reaches the port, may "
     "record, without a token (TensorFlow's and XProf's clients send none).",
 )
+@click.option(
+    "--certificate",
+    type=click.Path(exists=True, dir_okay=False, path_type=str),
+    metavar="FILE",
+    help="With --serve: encrypt, with this chain of certificates (PEM).",
+)
+@click.option(
+    "--key",
+    type=click.Path(exists=True, dir_okay=False, path_type=str),
+    metavar="FILE",
+    help="The private key of --certificate (PEM).",
+)
 @click.pass_context
 def run(
     context: click.Context,
@@ -143,6 +155,8 @@ def run(
     no_report: bool,
     serve: str | None,
     open_to: OpenTo | None,
+    certificate: str | None,
+    key: str | None,
 ) -> int:
     """Run a Python program under the profiler, then report.
 
@@ -156,10 +170,17 @@ def run(
 
     if serve is not None:
         return running.answer_served(
-            command, serve, open_to=open_to, given=_given(context)
+            command,
+            serve,
+            open_to=open_to,
+            certificate=certificate,
+            key=key,
+            given=_given(context),
         )
     if open_to is not None:
         raise BadUsage("--open says who may ask a program that listens: add --serve.")
+    if certificate is not None or key is not None:
+        raise BadUsage("--certificate and --key encrypt a server: add --serve.")
     plan = running.planned(
         logdir,
         skip_steps=skip_steps,

@@ -8,7 +8,7 @@ import secrets
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from stepscope.errors import BadUsage
-from stepscope.remote.transport import METADATA_KEY, bearer
+from stepscope.remote.transport import METADATA_KEY, bearer, checked_token
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,12 +42,13 @@ def token_of(
         is_socket: Whether only this user does.
 
     Raises:
-        BadUsage: `open_to` is unknown, or contradicts the rest.
+        BadUsage: `open_to` is unknown, or contradicts the rest, or the token cannot be
+            sent.
     """
     if open_to is None:
-        if token is not None or is_socket:
-            return token
-        return os.environ.get(_VARIABLE) or secrets.token_urlsafe(16)
+        if token is None and not is_socket:
+            token = os.environ.get(_VARIABLE) or secrets.token_urlsafe(16)
+        return None if token is None else checked_token(token, f"token=, {_VARIABLE}")
     if open_to not in _KNOWN:
         raise BadUsage(
             f'open_to={open_to!r} is unknown; give "machine" (any user of this '
