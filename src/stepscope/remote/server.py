@@ -130,8 +130,7 @@ def start(
     Raises:
         BadUsage: gRPC is not installed, the port is taken, there is no such one, others
             reach the folder of a socket, `open_to` contradicts the rest, the token
-            cannot be sent, or the key and
-            the chain do not belong together.
+            cannot be sent, or the key and the chain do not belong together.
     """
     grpc = grpc_module()
     place = Place(host, port)
