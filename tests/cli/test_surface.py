@@ -35,6 +35,8 @@ SURFACE = {
         "--profile-memory",
         "--no-report",
         "--open",
+        "--certificate",
+        "--key",
         "--serve",
     },
     "capture": {
@@ -49,6 +51,7 @@ SURFACE = {
         "--python-tracer-level",
         "--device-tracer-level",
         "--token",
+        "--max-bytes",
         "--certificate",
         "--allow-partial",
         "--format",
