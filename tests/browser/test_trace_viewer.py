@@ -62,6 +62,27 @@ def test_what_is_drawn_is_what_happened(timeline: Timeline) -> None:
     }
 
 
+def test_a_derived_span_is_filled_as_it_is_busy_and_outlined(
+    timeline: Timeline,
+) -> None:
+    timeline.open(**STEP)
+    # Six calls of 5 µs from 3,100 to 3,495 µs; the first of them is a launch.
+    assert timeline.colour("Launch Stats", 3300) == "page"
+    assert timeline.strength("Launch Stats", 3300) == pytest.approx(30 / 395, abs=0.01)
+    # A scope of two kernels of 100 µs in 220 µs, and each of them alone.
+    scopes = "Framework Name Scope"
+    assert timeline.strength(scopes, 3350) == pytest.approx(200 / 220, abs=0.01)
+    assert timeline.strength(scopes, 3350, row=1) == 1
+    # The outline reaches from the first call to the end of the last one.
+    for edge in (3100.5, 3494.5):
+        assert timeline.strength("Launch Stats", edge) > 0.3
+    timeline.click("Launch Stats", 3300)
+    assert timeline.ps("Duration") == 395 * US
+    assert timeline.ps("Busy") == 30 * US
+    timeline.click("Steps", 3350)
+    assert timeline.fact("Busy").count() == 0
+
+
 def test_colours_are_those_of_the_theme(window: Callable[..., View]) -> None:
     timeline = Timeline(window(theme="dark")).open(**STEP)
     assert timeline.colour(STREAM, 3350) == "compute"

@@ -228,17 +228,17 @@ function Chosen({ control, known }: { control: Control; known: ReturnType<typeof
 function Card({ at, width }: { at: Pointed; width: number }) {
   const { slice, x, y } = at;
   const left = x > width / 2;
+  const long = slice.end - slice.begin;
+  const busy = slice.busy < long && `, busy ${percent((100 * slice.busy) / Math.max(long, 1))}`;
   const style = { top: `${y + 14}px`, ...(left ? { right: `${width - x + 8}px` } : { left: `${x + 12}px` }) };
   return (
     <div class="card" style={style} aria-hidden="true">
       <b>{slice.name}</b>
       <br />
       {slice.count === 1 ? (
-        <>{duration(slice.end - slice.begin)} from {moment(slice.begin)}</>
+        <>{duration(long)} from {moment(slice.begin)}{busy}</>
       ) : (
-        <>
-          the longest of {number(slice.count)} here, busy {percent((100 * slice.busy) / Math.max(slice.end - slice.begin, 1))}
-        </>
+        <>the longest of {number(slice.count)} here{busy}</>
       )}
     </div>
   );

@@ -23,6 +23,8 @@ export interface Details extends Place {
   track_name: string;
   full_name: string;
   category: string;
+  /** Of a derived span: how long the work takes that it stands for. */
+  busy_ps: number | null;
   self_ps: number | null;
   parent: Place | null;
   children: Place[] | null;

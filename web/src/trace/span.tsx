@@ -29,7 +29,7 @@ export function Span({ span, control }: { span: Details; control: Control }) {
       <div class="columns-of-facts">
         <dl class="facts">
           <Time name="Duration" ps={span.dur_ps} />
-          <Time name="Self time" ps={span.self_ps} />
+          {span.busy_ps === null ? <Time name="Self time" ps={span.self_ps} /> : <Time name="Busy" ps={span.busy_ps} />}
           <Time name="Start" ps={span.start_ps} written={moment} />
           <Fact name="Category">{categoryTitle(span.category)}</Fact>
           <Fact name="Track">{span.section} · {span.track_name}</Fact>

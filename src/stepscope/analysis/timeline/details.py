@@ -90,6 +90,8 @@ class SpanDetails(msgspec.Struct, frozen=True, kw_only=True):
         category: Category of the span, one of the ten of the step breakdown.
         start_ps: Start of the span, since the start of the profile.
         dur_ps: Duration of the span.
+        busy_ps: How long the work takes that a derived span stands for; null for a
+            span that is work, or a step.
         self_ps: Duration less the time of enclosed spans; null for a derived span.
         parent: The span that encloses it; null for none, and for a derived span.
         children: Spans directly inside it, the first 100; none for a derived span.
@@ -118,6 +120,7 @@ class SpanDetails(msgspec.Struct, frozen=True, kw_only=True):
     category: str
     start_ps: int
     dur_ps: int
+    busy_ps: int | None
     self_ps: int | None
     parent: Place | None
     children: tuple[Place, ...] | None
@@ -174,6 +177,7 @@ def details(
         category=CATEGORIES[int(shown.categories(track, items)[0])],
         start_ps=place.start_ps,
         dur_ps=place.dur_ps,
+        busy_ps=shown.index(track).busy_of_item(item),
         source=origin.source,
         links=Links(
             op=origin.op,

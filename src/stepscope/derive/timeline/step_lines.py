@@ -10,6 +10,7 @@ import polars as pl
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.columns.dense_codes import combined, extremes_by, hulls_by
 from stepscope.derive.columns.distinct_runs import distinct_runs
+from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.timeline.derived_lines import DerivedLine, LineSpans
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.by_row import by_row
@@ -126,13 +127,16 @@ def launch_lines(
     for (device,), spans in totals.group_by("device", maintain_order=True):
         step = handles(spans, "step")
         begin = ints(spans, "start_ps")
+        end = ints(spans, "end_ps")
+        calls = _calls_for(int(str(device)), launches, correlation, device_activity)
         found = LineSpans(
             begin,
-            ints(spans, "end_ps") - begin,
+            end - begin,
             np.zeros(len(step), np.int32),
             code[step],
             handles(spans, "event"),
             step,
+            calls.within(begin, end),
         )
         lines.append(
             DerivedLine("launch_stats", int(str(device)), None, found.ordered())
@@ -141,6 +145,22 @@ def launch_lines(
         lines,
         totals.select(pl.col(name).cast(kind) for name, kind in _TOTALS.items()),
     )
+
+
+def _calls_for(
+    device: int,
+    launches: pl.DataFrame,
+    correlation: Correlation,
+    device_activity: pl.DataFrame,
+) -> Spans:
+    """Return when calls ran that put work on a device."""
+    launch = correlation.launch_of_activity
+    is_call = np.zeros(len(launches), np.bool_)
+    is_call[launch[(launch >= 0) & (handles(device_activity, "device") == device)]] = (
+        True
+    )
+    start_ps, dur_ps = ints(launches, "start_ps"), ints(launches, "dur_ps")
+    return Spans.from_events(start_ps[is_call], dur_ps[is_call])
 
 
 def _launch_totals(
