@@ -53,6 +53,18 @@ export function spotted(host: string, of: { track: number | null; item: number |
   return { host, sel, t0: String(start_ps - room), t1: String(start_ps + dur_ps + room) };
 }
 
+/** What of a row of kernels finds its events: all that tells it from other rows. */
+export function kernelOf(row: Record<string, unknown>): State {
+  const { kernel_name: kernel, op_name: op, grid_dim: grid, block_dim: block } = row;
+  const known = { kernel, op: op || undefined, unnamed: op === "" ? "true" : undefined, grid: grid ?? undefined, block: block ?? undefined };
+  return known as State;
+}
+
+/** What of a row of ops finds its events: its name, and the side that it ran on. */
+export function opOf(row: Record<string, unknown>): State {
+  return { op: String(row.name), side: String(row.host_or_device) };
+}
+
 /** The longest execution of an op or a kernel. */
 export interface Longest {
   found: { host: string; place: Place } | null;
