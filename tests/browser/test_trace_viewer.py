@@ -83,6 +83,23 @@ def test_a_derived_span_is_filled_as_it_is_busy_and_outlined(
     assert timeline.fact("Busy").count() == 0
 
 
+def test_arguments_say_what_they_belong_to(timeline: Timeline) -> None:
+    timeline.open(**STEP)
+    timeline.click("Launch Stats", 3300)
+    assert timeline.fact("num_launches").inner_text() == "6"
+    assert timeline.fact("avg_launch_time_us").inner_text() == "5"
+    # The id of the first call says nothing of the others.
+    assert timeline.fact("correlation_id").count() == 0
+    timeline.click("Framework Name Scope", 3350)
+    heading = timeline.details.get_by_role("heading", name="Arguments")
+    assert heading.inner_text() == "Arguments of its first event, volta_fp16_s884gemm"
+    heading.get_by_role("button").click()
+    timeline.settle()
+    assert "Stream #7" in timeline.fact("Track").inner_text()
+    heading = timeline.details.get_by_role("heading", name="Arguments")
+    assert heading.inner_text() == "Arguments"
+
+
 def test_colours_are_those_of_the_theme(window: Callable[..., View]) -> None:
     timeline = Timeline(window(theme="dark")).open(**STEP)
     assert timeline.colour(STREAM, 3350) == "compute"

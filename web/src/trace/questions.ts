@@ -31,6 +31,8 @@ export interface Details extends Place {
   children_count: number | null;
   step: number | null;
   arguments: Record<string, string | number> | null;
+  /** Of a derived span: the event that the arguments belong to. */
+  arguments_of: Place | null;
   launched_by: Place | null;
   launched: Place[] | null;
   launched_count: number | null;

@@ -46,7 +46,10 @@ export function Span({ span, control }: { span: Details; control: Control }) {
         <Relatives span={span} control={control} />
         {span.arguments && Object.keys(span.arguments).length > 0 && (
           <section>
-            <h3>Arguments</h3>
+            <h3>
+              Arguments
+              {span.arguments_of && <small> of its first event, <button class="link" onClick={() => control.go(span.arguments_of)}>{span.arguments_of.name}</button></small>}
+            </h3>
             <dl class="facts">
               {Object.entries(span.arguments).map(([name, value]) => (
                 <Fact key={name} name={name}>

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import numpy as np
+import polars as pl
 
 from stepscope.analysis.timeline.activity import (
     KERNELS,
@@ -33,6 +34,7 @@ from stepscope.derive.device.correlation import correlation
 from stepscope.derive.step_time.owners import CATEGORIES
 from stepscope.derive.steps.assignment import activity_steps
 from stepscope.derive.steps.chosen import steps
+from stepscope.derive.timeline.step_lines import launch_values
 from stepscope.unavailable import Missing, Unavailable
 
 if TYPE_CHECKING:
@@ -98,7 +100,9 @@ class SpanDetails(msgspec.Struct, frozen=True, kw_only=True):
         children_count: Number of spans directly inside it.
         step: Number of the step that the span belongs to; null for none.
         arguments: Values that the producer attached, by name; those that only connect
-            events are left out.
+            events are left out. Of a span of launch statistics these statistics.
+        arguments_of: Event that the values belong to, with which a derived span begins;
+            null where they are the span's own.
         activity: Device activity that the span shows; null where it shows none.
         launched_by: Launch call that put the activity on the device; null for none.
         launched: Device activities that this call launched, the first 100.
@@ -127,6 +131,7 @@ class SpanDetails(msgspec.Struct, frozen=True, kw_only=True):
     children_count: int | None
     step: int | None
     arguments: dict[str, Argument] | None
+    arguments_of: Place | None
     activity: Activity | None
     launched_by: Partner | None
     launched: tuple[Partner, ...] | None
@@ -198,10 +203,9 @@ def _looked_up(
     profile: ProfileData, host: str, shown: HostTimeline, *, track: int, item: int
 ) -> dict[str, Any]:
     """Return what tables say of a span; an `Unavailable` where one is absent."""
-    event = int(shown.events_of(track, np.array([item]))[0])
-    arguments = _arguments(profile, host, shown, event) if event >= 0 else {}
     line = shown.timeline.line(track)
     if line is not None:
+        values, of = _arguments_of_derived(profile, host, shown, track=track, item=item)
         row = int(line.spans.step[item - shown.lanes[track].first_item])
         return {
             "self_ps": _DERIVED_SPAN,
@@ -209,12 +213,14 @@ def _looked_up(
             "children": (),
             "children_count": 0,
             "step": _step_of_row(profile, host, row),
-            "arguments": arguments,
+            "arguments": values,
+            "arguments_of": of,
             "activity": None,
             "launched_by": None,
             "launched": (),
             "launched_count": 0,
         }
+    event = item
     nested = family(profile, host, shown, track=track, event=event)
     return {
         **(
@@ -223,10 +229,30 @@ def _looked_up(
             else nested._asdict()
         ),
         "step": _step_of_event(profile, host, shown, event),
-        "arguments": arguments,
+        "arguments": _arguments(profile, host, shown, event),
+        "arguments_of": None,
         "activity": activity_of(profile, host, event),
         **_partners(profile, host, shown, event),
     }
+
+
+def _arguments_of_derived(
+    profile: ProfileData,
+    host: str,
+    shown: HostTimeline,
+    *,
+    track: int,
+    item: int,
+) -> tuple[dict[str, Argument] | Unavailable, Place | None]:
+    """Return the values of a derived span, and the event that they belong to."""
+    stats = shown.timeline.launch_stats.filter(pl.col("slice") == item)
+    if len(stats):
+        return launch_values(stats).row(0, named=True), None
+    event = int(shown.events_of(track, np.array([item]))[0])
+    of = int(shown.track_of_events(np.array([event]))[0])
+    if event < 0 or of < 0:
+        return {}, None
+    return _arguments(profile, host, shown, event), shown.place(of, event)
 
 
 def _arguments(

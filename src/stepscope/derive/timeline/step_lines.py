@@ -15,6 +15,7 @@ from stepscope.derive.timeline.derived_lines import DerivedLine, LineSpans
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.by_row import by_row
 from stepscope.unavailable import Unavailable
+from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,7 +25,13 @@ if TYPE_CHECKING:
     from stepscope.derive.steps.chosen import Steps
     from stepscope.derive.timeline.derived_lines import Names
 
-__all__ = ["LaunchLines", "launch_lines", "step_lines", "step_names"]
+__all__ = [
+    "LaunchLines",
+    "launch_lines",
+    "launch_values",
+    "step_lines",
+    "step_names",
+]
 
 _TOTALS: Final[dict[str, pl.DataType]] = {
     "device": pl.Int32(),
@@ -144,6 +151,17 @@ def launch_lines(
     return LaunchLines(
         lines,
         totals.select(pl.col(name).cast(kind) for name, kind in _TOTALS.items()),
+    )
+
+
+def launch_values(totals: pl.DataFrame) -> pl.DataFrame:
+    """Return the statistics of launch calls under their names, times in µs."""
+    return totals.select(
+        "num_launches",
+        max_launch_time_us=pl.col("max_launch_time_ps") / PS_PER_US,
+        avg_launch_time_us=pl.col("total_launch_time_ps")
+        / pl.col("num_launches")
+        / PS_PER_US,
     )
 
 
