@@ -374,6 +374,67 @@ def test_counters_are_drawn_over_time(timeline: Timeline) -> None:
     assert timeline.colour(counter["name"], first - 1, row=1) == "page"
 
 
+def test_a_counter_says_its_value(timeline: Timeline) -> None:
+    # MiB in use: 430 from 21 µs on, 420 from 25, 620 from 30, 420 again from 40.
+    timeline.open(run="allocator")
+    counter = "Memory in use: GPU_0_bfc"
+    at = {name: box(timeline.canvas)[name] for name in ("x", "y")}
+    card = timeline.page.locator(".card")
+    for us, value in ((23, "430 MiB"), (42, "420 MiB"), (35, "620 MiB")):
+        x, y = timeline.place(counter, us, row=1)
+        timeline.page.mouse.move(at["x"] + x, at["y"] + y)
+        timeline.settle()
+        assert card.inner_text() == f"{counter}\n{value}"
+        timeline.click(counter, us, row=1)
+        assert timeline.heading.inner_text() == counter
+        assert timeline.fact("Value").inner_text() == value
+        assert timeline.said == f"{counter}: {value}"
+    assert timeline.fact("Greatest").inner_text() == "620 MiB"
+    assert timeline.ps("Set at") == 30 * US
+    # Keys go to when a value was set, to those before, and to the lanes above.
+    for since, value in ((30, "620 MiB"), (25, "420 MiB")):
+        timeline.press("ArrowLeft")
+        assert timeline.fact("Value").inner_text() == value
+        assert timeline.ps("At") == since * US
+    timeline.page.reload()
+    timeline.settle()
+    assert timeline.fact("Value").inner_text() == "420 MiB"
+    timeline.press("g")
+    assert "no gaps" in timeline.said
+    timeline.press("ArrowUp")
+    assert timeline.fact("Track").count() == 1
+    timeline.press("ArrowDown")
+    assert timeline.heading.inner_text() == counter
+    timeline.click(counter, 7, row=1)
+    assert timeline.fact("Value").inner_text() == "no value was set yet"
+
+
+def test_the_card_at_the_pointer_goes_with_the_keys(timeline: Timeline) -> None:
+    timeline.open(**STEP)
+    x, y = timeline.place(STREAM, 3350)
+    corner = box(timeline.canvas)
+    timeline.canvas.focus()
+    timeline.page.mouse.move(corner["x"] + x, corner["y"] + y)
+    timeline.settle()
+    card = timeline.page.locator(".card")
+    assert "volta_fp16_s884gemm" in card.inner_text()
+    # A fifth of 1,100 µs later the pointer is at 3,570 µs.
+    timeline.page.keyboard.press("d")
+    timeline.settle()
+    assert "ncclDevKernel_AllReduce" in card.inner_text()
+    # And another one later, at 3,790 µs, nothing runs.
+    timeline.page.keyboard.press("d")
+    timeline.settle()
+    assert card.count() == 0
+    timeline.page.keyboard.press("a")
+    timeline.settle()
+    assert "ncclDevKernel_AllReduce" in card.inner_text()
+    # Zooming is at the pointer, also where keys brought it.
+    timeline.page.keyboard.press("w")
+    timeline.settle()
+    assert "ncclDevKernel_AllReduce" in card.inner_text()
+
+
 def test_the_wheel_with_control_zooms_at_the_pointer(timeline: Timeline) -> None:
     timeline.open(**STEP)
     x, y = timeline.place(STREAM, 3350)

@@ -134,9 +134,9 @@ export function sources(all: ReadonlySet<number>, of?: Of): Sources {
       return new Map(tiles.flat());
     },
     counters: async (track, level, index, signal) => {
-      const found = samplesOf(await askFrame(about("trace/counters", { track, level, index }, of), signal));
+      const found = samplesOf(await askFrame(about("trace/counters", { track, level, index }, of), signal), 2 ** level);
       const none = new Float64Array();
-      for (const each of track) if (!found.has(each)) found.set(each, { start: none, least: none, most: none, last: none });
+      for (const each of track) if (!found.has(each)) found.set(each, { start: none, least: none, most: none, last: none, bucket: 1 });
       return found;
     },
   };
