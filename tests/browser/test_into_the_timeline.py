@@ -99,3 +99,50 @@ def test_what_is_not_on_the_timeline_is_said(view: View) -> None:
     notice = view.page.locator(".notice").inner_text()
     assert "No event of no such kernel is on the timeline." in notice
     assert "kernel" not in view.fragment
+
+
+def test_a_row_of_kernels_leads_to_an_event_of_its_op(view: View) -> None:
+    rows = view.server.show("unstepped", "kernel_stats")["data"]["rows"]
+    greatest = {
+        name: max(row["max_us"] for row in rows if row["kernel_name"] == name)
+        for name in {row["kernel_name"] for row in rows}
+    }
+    # Of a kernel that several ops launch, the row of one whose events are shorter.
+    row = next(
+        row
+        for row in rows
+        if row["op_name"] and row["max_us"] < greatest[row["kernel_name"]]
+    )
+    view.go("kernel_stats", run="unstepped")
+    view.page.get_by_label("Filter kernels").fill(row["kernel_name"])
+    view.settle()
+    shown = view.page.locator("main tbody tr").filter(
+        has=view.page.locator(f'td[data-column=op_name][title="{row["op_name"]}"]')
+    )
+    shown = shown.filter(
+        has=view.page.locator(f'td[data-column=grid_dim][title="{row["grid_dim"]}"]')
+    )
+    shown.first.locator("a.to-trace").click()
+    view.page.wait_for_selector(".trace[data-selected]")
+    view.settle()
+    timeline = Timeline(view)
+    assert timeline.ps("Duration") == round(row["max_us"] * US)
+    view.click("link", "This op in Op stats")
+    assert view.fragment["op"] == row["op_name"]
+
+
+def test_a_row_of_ops_leads_to_the_side_that_it_is_of(view: View) -> None:
+    rows = view.server.show("unstepped", "framework_op_stats")["data"]["rows"]
+    name = "aten::cumsum"
+    sides = {row["host_or_device"] for row in rows if row["name"] == name}
+    assert sides == {"Host", "Device"}
+    for side in sorted(sides):
+        view.go("framework_op_stats", run="unstepped")
+        view.page.get_by_label("Filter ops").fill(name)
+        view.settle()
+        row = view.page.locator("main tbody tr").filter(has_text=side)
+        row.locator("a.to-trace").first.click()
+        view.page.wait_for_selector(".trace[data-selected]")
+        view.settle()
+        track = Timeline(view).fact("Track").inner_text()
+        assert ("GPU" in track) == (side == "Device"), track

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from tests.support.sites.timeline import COPIES, MAIN, STEP, STREAM, US, asked
+from tests.support.sites.timeline import (
+    COPIES,
+    MAIN,
+    STEP,
+    STREAM,
+    US,
+    Timeline,
+    asked,
+    box,
+)
+from tests.support.sites.view import View
 
 if TYPE_CHECKING:
-    from tests.support.sites.timeline import Timeline
+    from tests.support.sites.browser import Server
 
 
 def test_sections_and_tracks_fold(timeline: Timeline) -> None:
@@ -73,6 +83,68 @@ def test_tracks_move_by_key_and_by_dragging(timeline: Timeline) -> None:
     timeline.label(COPIES).drag_to(timeline.label(STREAM))
     timeline.settle()
     assert timeline.names == names
+
+
+def test_the_focus_stays_with_a_track_that_goes_elsewhere(timeline: Timeline) -> None:
+    timeline.open(**STEP)
+    names = timeline.names
+    focused = "document.activeElement.getAttribute('aria-label')"
+    keyboard = timeline.page.keyboard
+    timeline.label(MAIN).locator(".name").focus()
+    for key, pinned in (("p", True), ("p", False)):
+        keyboard.press(key)
+        timeline.settle()
+        assert (timeline.names[0] == MAIN) is pinned
+        assert timeline.page.evaluate(focused) == MAIN
+    assert timeline.names == names
+    keyboard.press("Alt+ArrowUp")
+    timeline.settle()
+    assert timeline.page.evaluate(focused) == MAIN
+    keyboard.press("Alt+ArrowDown")
+    timeline.settle()
+    assert timeline.page.evaluate(focused) == MAIN
+    # Of a track that is hidden, to the one that takes its place.
+    timeline.label(COPIES).locator(".name").focus()
+    place = next(at for at, name in enumerate(names) if COPIES in name)
+    keyboard.press("h")
+    timeline.settle()
+    assert len(timeline.names) == len(names) - 1
+    reached = timeline.page.evaluate(focused)
+    assert reached.startswith((timeline.names[place], "Host Threads"))
+
+
+def test_fingers_pin_hide_and_move_tracks(chromium: Any, server: Server) -> None:
+    context = chromium.new_context(
+        has_touch=True, is_mobile=True, viewport={"width": 390, "height": 800}
+    )
+    view = View(context, server)
+    timeline = Timeline(view).open(**STEP)
+    names = timeline.names
+    place = next(at for at, name in enumerate(names) if COPIES in name)
+    timeline.label(COPIES).locator(".name").tap()
+    actions = timeline.page.get_by_role("group", name="Track Stream #8")
+
+    def touch(name: str) -> None:
+        button = actions.get_by_role("button", name=name, exact=True)
+        assert box(button)["height"] >= 40
+        button.tap()
+        timeline.settle()
+
+    touch("Move up")
+    moved = [*names]
+    moved[place - 1], moved[place] = moved[place], moved[place - 1]
+    assert timeline.names == moved
+    touch("Move down")
+    assert timeline.names == names
+    touch("Pin")
+    assert COPIES in timeline.names[0]
+    touch("Unpin")
+    assert timeline.names == names
+    touch("Hide")
+    assert len(timeline.names) == len(names) - 1
+    assert actions.count() == 0
+    assert view.close() == []
+    context.close()
 
 
 def test_marks_and_notes_are_in_the_address(timeline: Timeline) -> None:

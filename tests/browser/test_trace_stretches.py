@@ -166,6 +166,26 @@ def test_an_area_is_summed_by_owner_op_and_kernel(timeline: Timeline) -> None:
     assert "model/dense_1/MatMul" in timeline.details.inner_text()
 
 
+def test_ops_of_the_host_and_of_the_device_are_summed_apart(
+    timeline: Timeline,
+) -> None:
+    timeline.open(run="unstepped")
+    begin, end = (round(us * US) for us in timeline.window)
+    told = asked(timeline, "totals", run="unstepped", begin_ps=begin, end_ps=end)
+    both = {each["name"] for each in told["ops"]} & {
+        each["name"] for each in told["host_ops"]
+    }
+    assert both
+    timeline.open(run="unstepped", sel=f"area:{begin}:{end}")
+    for title, field in (("device", "ops"), ("host", "host_ops")):
+        table = timeline.details.locator("table", has_text=f"Ops on the {title}")
+        shown = [
+            int(cell.get_attribute("data-ps") or "")
+            for cell in table.locator("[data-ps]").all()
+        ]
+        assert shown == [each["time_ps"] for each in told[field][:12]]
+
+
 def test_a_measured_time_is_summed_by_key(timeline: Timeline) -> None:
     timeline.open(**STEP)
     timeline.click(STREAM, 3350)

@@ -62,6 +62,44 @@ def test_what_is_drawn_is_what_happened(timeline: Timeline) -> None:
     }
 
 
+def test_a_derived_span_is_filled_as_it_is_busy_and_outlined(
+    timeline: Timeline,
+) -> None:
+    timeline.open(**STEP)
+    # Six calls of 5 µs from 3,100 to 3,495 µs; the first of them is a launch.
+    assert timeline.colour("Launch Stats", 3300) == "page"
+    assert timeline.strength("Launch Stats", 3300) == pytest.approx(30 / 395, abs=0.01)
+    # A scope of two kernels of 100 µs in 220 µs, and each of them alone.
+    scopes = "Framework Name Scope"
+    assert timeline.strength(scopes, 3350) == pytest.approx(200 / 220, abs=0.01)
+    assert timeline.strength(scopes, 3350, row=1) == 1
+    # The outline reaches from the first call to the end of the last one.
+    for edge in (3100.5, 3494.5):
+        assert timeline.strength("Launch Stats", edge) > 0.3
+    timeline.click("Launch Stats", 3300)
+    assert timeline.ps("Duration") == 395 * US
+    assert timeline.ps("Busy") == 30 * US
+    timeline.click("Steps", 3350)
+    assert timeline.fact("Busy").count() == 0
+
+
+def test_arguments_say_what_they_belong_to(timeline: Timeline) -> None:
+    timeline.open(**STEP)
+    timeline.click("Launch Stats", 3300)
+    assert timeline.fact("num_launches").inner_text() == "6"
+    assert timeline.fact("avg_launch_time_us").inner_text() == "5"
+    # The id of the first call says nothing of the others.
+    assert timeline.fact("correlation_id").count() == 0
+    timeline.click("Framework Name Scope", 3350)
+    heading = timeline.details.get_by_role("heading", name="Arguments")
+    assert heading.inner_text() == "Arguments of its first event, volta_fp16_s884gemm"
+    heading.get_by_role("button").click()
+    timeline.settle()
+    assert "Stream #7" in timeline.fact("Track").inner_text()
+    heading = timeline.details.get_by_role("heading", name="Arguments")
+    assert heading.inner_text() == "Arguments"
+
+
 def test_colours_are_those_of_the_theme(window: Callable[..., View]) -> None:
     timeline = Timeline(window(theme="dark")).open(**STEP)
     assert timeline.colour(STREAM, 3350) == "compute"
@@ -334,6 +372,67 @@ def test_counters_are_drawn_over_time(timeline: Timeline) -> None:
     assert timeline.colour(counter["name"], middle / US, row=1) != "page"
     first = columns["start_ps"][0] / US
     assert timeline.colour(counter["name"], first - 1, row=1) == "page"
+
+
+def test_a_counter_says_its_value(timeline: Timeline) -> None:
+    # MiB in use: 430 from 21 µs on, 420 from 25, 620 from 30, 420 again from 40.
+    timeline.open(run="allocator")
+    counter = "Memory in use: GPU_0_bfc"
+    at = {name: box(timeline.canvas)[name] for name in ("x", "y")}
+    card = timeline.page.locator(".card")
+    for us, value in ((23, "430 MiB"), (42, "420 MiB"), (35, "620 MiB")):
+        x, y = timeline.place(counter, us, row=1)
+        timeline.page.mouse.move(at["x"] + x, at["y"] + y)
+        timeline.settle()
+        assert card.inner_text() == f"{counter}\n{value}"
+        timeline.click(counter, us, row=1)
+        assert timeline.heading.inner_text() == counter
+        assert timeline.fact("Value").inner_text() == value
+        assert timeline.said == f"{counter}: {value}"
+    assert timeline.fact("Greatest").inner_text() == "620 MiB"
+    assert timeline.ps("Set at") == 30 * US
+    # Keys go to when a value was set, to those before, and to the lanes above.
+    for since, value in ((30, "620 MiB"), (25, "420 MiB")):
+        timeline.press("ArrowLeft")
+        assert timeline.fact("Value").inner_text() == value
+        assert timeline.ps("At") == since * US
+    timeline.page.reload()
+    timeline.settle()
+    assert timeline.fact("Value").inner_text() == "420 MiB"
+    timeline.press("g")
+    assert "no gaps" in timeline.said
+    timeline.press("ArrowUp")
+    assert timeline.fact("Track").count() == 1
+    timeline.press("ArrowDown")
+    assert timeline.heading.inner_text() == counter
+    timeline.click(counter, 7, row=1)
+    assert timeline.fact("Value").inner_text() == "no value was set yet"
+
+
+def test_the_card_at_the_pointer_goes_with_the_keys(timeline: Timeline) -> None:
+    timeline.open(**STEP)
+    x, y = timeline.place(STREAM, 3350)
+    corner = box(timeline.canvas)
+    timeline.canvas.focus()
+    timeline.page.mouse.move(corner["x"] + x, corner["y"] + y)
+    timeline.settle()
+    card = timeline.page.locator(".card")
+    assert "volta_fp16_s884gemm" in card.inner_text()
+    # A fifth of 1,100 µs later the pointer is at 3,570 µs.
+    timeline.page.keyboard.press("d")
+    timeline.settle()
+    assert "ncclDevKernel_AllReduce" in card.inner_text()
+    # And another one later, at 3,790 µs, nothing runs.
+    timeline.page.keyboard.press("d")
+    timeline.settle()
+    assert card.count() == 0
+    timeline.page.keyboard.press("a")
+    timeline.settle()
+    assert "ncclDevKernel_AllReduce" in card.inner_text()
+    # Zooming is at the pointer, also where keys brought it.
+    timeline.page.keyboard.press("w")
+    timeline.settle()
+    assert "ncclDevKernel_AllReduce" in card.inner_text()
 
 
 def test_the_wheel_with_control_zooms_at_the_pointer(timeline: Timeline) -> None:

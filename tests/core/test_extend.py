@@ -41,6 +41,7 @@ class Span(NamedTuple):
     first: int
     until: int
     key: int
+    members: tuple[int, ...]
 
 
 pieces = st.lists(
@@ -58,7 +59,7 @@ pieces = st.lists(
 
 def by_the_rule(
     rows: list[Piece], *, bounded: bool
-) -> tuple[list[Span], list[int], list[tuple[int, int]]]:
+) -> tuple[list[Span], list[int], list[tuple[int, int, int]]]:
     """Spans, where the outermost level changed, and how the spans are shown."""
     inside: list[int] = []
     opens: list[bool] = []
@@ -78,7 +79,13 @@ def by_the_rule(
             for at, each in zip(inside, opens, strict=True):
                 happened[at] = int(each)
     spans.sort(key=lambda span: (span.first, span.level))
-    return spans, happened, [_shown(rows, spans, span) for span in spans]
+    shown = []
+    for span in spans:
+        start, dur = _shown(rows, spans, span)
+        times = (rows[at] for at in span.members)
+        busy = {ps for each in times for ps in range(each.start, each.start + each.dur)}
+        shown.append((start, dur, min(len(busy), dur)))
+    return spans, happened, shown
 
 
 def _level(
@@ -105,10 +112,11 @@ def _level(
             if (span.key, first.step) == (path[level], piece.step) and (
                 near or not bounded or piece.step >= 0
             ):
-                spans[-1] = span._replace(until=max(span.until, end))
+                members = (*span.members, at)
+                spans[-1] = span._replace(until=max(span.until, end), members=members)
                 continue
         opens[place] = running = True
-        spans.append(Span(level, at, end, path[level]))
+        spans.append(Span(level, at, end, path[level], (at,)))
     return spans
 
 
@@ -136,7 +144,7 @@ def run(form: ModuleType, rows: list[Piece], *, bounded: bool) -> Any:
     for code, (names, _) in enumerate(PATHS):
         path[code, : len(names)] = names
     room = len(rows) * LEVELS
-    found, times = np.empty((4, room), np.int32), np.empty((2, room), np.int64)
+    found, times = np.empty((4, room), np.int32), np.empty((3, room), np.int64)
     happened = np.zeros(len(rows), np.uint8)
     count = form.open_spans(
         column("code", np.int32),
@@ -158,7 +166,7 @@ def run(form: ModuleType, rows: list[Piece], *, bounded: bool) -> Any:
     assert step.tolist() == [rows[at].step for at in first]
     assert times[0, :count].tolist() == [rows[at].start for at in first]
     columns = (each.tolist() for each in (level, first, times[1, :count], key))
-    spans = [Span(*each) for each in zip(*columns, strict=True)]
+    spans = [Span(*each, ()) for each in zip(*columns, strict=True)]
     ordered = form.close_spans(level, times, UNIT, np.zeros((3, LEVELS), np.int64))
     shown = list(zip(*times[:, :count].tolist(), strict=True))
     return spans, happened.tolist(), shown, ordered
@@ -171,10 +179,11 @@ def test_pieces_extend_a_span_or_open_one(
     spans, happened, shown = by_the_rule(rows, bounded=bounded)
     order = [
         (start, -dur, span.level)
-        for (start, dur), span in zip(shown, spans, strict=True)
+        for (start, dur, _), span in zip(shown, spans, strict=True)
     ]
     for form in kernel_forms("sweeps").values():
-        expected = (spans, happened, shown, int(order == sorted(order)))
+        bare = [span._replace(members=()) for span in spans]
+        expected = (bare, happened, shown, int(order == sorted(order)))
         assert expected == run(form, rows, bounded=bounded)
 
 
@@ -185,10 +194,10 @@ def test_without_a_step_only_what_is_near_is_the_same_execution(
     far = [Piece(3, -1, 0, 10, 0), Piece(3, -1, 31, 5, 0)]
     in_step = [Piece(3, 4, 0, 10, 0), Piece(3, 4, 31, 5, 0)]
     for form in kernel_forms("sweeps").values():
-        assert run(form, near, bounded=True)[2] == [(0, 35)]
-        assert run(form, far, bounded=True)[2] == [(0, 10), (31, 5)]
-        assert run(form, in_step, bounded=True)[2] == [(0, 36)]
-        assert run(form, far, bounded=False)[2] == [(0, 36)]
+        assert run(form, near, bounded=True)[2] == [(0, 35, 15)]
+        assert run(form, far, bounded=True)[2] == [(0, 10, 10), (31, 5, 5)]
+        assert run(form, in_step, bounded=True)[2] == [(0, 36, 15)]
+        assert run(form, far, bounded=False)[2] == [(0, 36, 15)]
 
 
 def test_levels_of_equal_length_are_told_apart(
@@ -196,7 +205,7 @@ def test_levels_of_equal_length_are_told_apart(
 ) -> None:
     rows = [Piece(0, 0, 0, 10, 0), Piece(0, 0, 20, 1, 1)]
     for form in kernel_forms("sweeps").values():
-        shown = run(form, rows, bounded=False)[2]
+        shown = [each[:2] for each in run(form, rows, bounded=False)[2]]
         assert shown == [(0, 10), (0, 8), (0, 6), (20, 1), (20, 1), (20, 1)]
 
 
@@ -208,7 +217,7 @@ def test_arrays_that_do_not_fit_are_refused(
     for form in kernel_forms("sweeps").values():
         within, one = np.ones(1, np.uint8), narrow[:1]
         full = [narrow, narrow, narrow, wide, wide, within, one, one, marks, 0]
-        into = [room, marks, np.zeros((4, 2), np.int32), np.zeros((2, 2), np.int64)]
+        into = [room, marks, np.zeros((4, 2), np.int32), np.zeros((3, 2), np.int64)]
         assert form.open_spans(*full, *into) == 1
         short = [*into[:3], into[3][:, :1].copy()]
         assert form.open_spans(*full, *short) == form.BAD_RANGE

@@ -269,6 +269,7 @@ def _open_spans(
     row: cython.longlong
     at: cython.longlong
     here: cython.longlong
+    until: cython.longlong
     same: cython.bint
     opened: cython.bint
     pending: cython.bint = 0
@@ -297,14 +298,15 @@ def _open_spans(
             else:
                 same = here == open_[0, at] and step[row] == open_[1, at]
                 same = same and not opened
+                until = open_[3, at]
                 if same and bounded != 0 and step[row] < 0:
                     # Without a step nothing but nearness says that it is the same
                     # execution.
-                    same = start[row] - open_[3, at] <= 2 * (
-                        open_[3, at] - open_[2, at]
-                    )
+                    same = start[row] - until <= 2 * (until - open_[2, at])
                 if same:
-                    if end[row] > open_[3, at]:
+                    if end[row] > until:
+                        # What pieces have in common counts once.
+                        times[2, open_[4, at]] += end[row] - max(start[row], until)
                         open_[3, at] = end[row]
                         times[1, open_[4, at]] = end[row]
                 else:
@@ -322,6 +324,7 @@ def _open_spans(
                     spans[3, count] = step[row]
                     times[0, count] = start[row]
                     times[1, count] = end[row]
+                    times[2, count] = end[row] - start[row]
                     count += 1
             if at == 0 and opened:
                 happened[row] = 1
@@ -368,7 +371,7 @@ def open_spans(
         happened: By piece; receives 1 where the outermost level opened or closed a
             span, or an outer line did.
         spans: (4, pieces x levels), to be filled.
-        times: (2, pieces x levels), to be filled.
+        times: (3, pieces x levels), to be filled: starts, ends, time that pieces cover.
 
     Returns:
         How many spans there are, in the order of their first pieces and then of
@@ -381,7 +384,7 @@ def open_spans(
     if (
         by_piece != {count}
         or path.shape[0] != within.shape[0] * open_.shape[1]
-        or (open_.shape[0], spans.shape[0], times.shape[0]) != (5, 4, 2)
+        or (open_.shape[0], spans.shape[0], times.shape[0]) != (5, 4, 3)
         or min(spans.shape[1], times.shape[1]) < room
     ):
         return BAD_RANGE
@@ -446,6 +449,7 @@ def _close_spans(
         around[1, at] = until
         around[2, at] = shown
         times[1, row] = shown - begin
+        times[2, row] = min(times[2, row], shown - begin)
         if row > 0 and (
             begin < times[0, row - 1]
             or (
@@ -481,7 +485,7 @@ def close_spans(
         1 if the spans lie by start, then duration descending, then level; 0 if not;
         or `BAD_RANGE`.
     """
-    if times.shape[0] != 2 or times.shape[1] < level.shape[0] or around.shape[0] != 3:
+    if times.shape[0] != 3 or times.shape[1] < level.shape[0] or around.shape[0] != 3:
         return BAD_RANGE
     if not cython.compiled:
         level, times = memoryview(level), memoryview(times)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from stepscope.analysis.timeline.instances import SoughtKernel
 from stepscope.analysis.timeline.search import Direction
 from stepscope.serve.asked import JSON, Asked, Route
 from stepscope.serve.errors import Refused
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from werkzeug.wrappers import Response
 
+    from stepscope.analysis.timeline.instances import Side
     from stepscope.serve.runs.opened import Opened
 
 __all__ = [
@@ -133,12 +135,16 @@ def longest(asked: Asked) -> Response:
     """Answer with the longest execution of an op or of a kernel."""
     given = asked.given
     run, hosts = given.text("run"), given.texts("hosts")
-    op, kernel = given.text("op"), given.text("kernel")
-    if (op is None) == (kernel is None):
-        raise Refused(400, "bad_parameter", "op, kernel: give one of the two")
+    op, name, side = given.text("op"), given.text("kernel"), _side(given.text("side"))
+    if given.flag("unnamed"):
+        op = ""
+    shape = given.text("grid"), given.text("block")
+    kernel = None if name is None else SoughtKernel(name, op, *shape)
+    if op is None and kernel is None:
+        raise Refused(400, "bad_parameter", "op, kernel: give one of the two, or both")
     return asked.beside(
-        ("longest", hosts, op, kernel),
-        lambda opened: answers.longest(opened, hosts, op=op, kernel=kernel),
+        ("longest", hosts, op, kernel, side),
+        lambda opened: answers.longest(opened, hosts, op=op, kernel=kernel, side=side),
         run=run,
         lane=Lane.SEARCHING,
     )
@@ -269,6 +275,13 @@ def _span(asked: Asked) -> tuple[int, int] | None:
     if len(track) != 1 or len(item) != 1:
         raise Refused(400, "bad_parameter", "track, item: a span needs one of each")
     return track[0], item[0]
+
+
+def _side(text: str | None) -> Side | None:
+    match text:
+        case None | "Host" | "Device":
+            return text
+    raise Refused(400, "bad_parameter", "side: is neither Host nor Device")
 
 
 def _direction(text: str | None) -> Direction:

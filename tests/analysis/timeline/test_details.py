@@ -198,6 +198,29 @@ def test_a_derived_span_has_no_time_of_its_own() -> None:
     assert found.self_ps is None
     assert missing(found) == {"self_ps": "NOT_RECORDED"}
     assert found.step == 100
+    assert found.busy_ps == 100 * US
+    # Its values are those of its first kernel.
+    assert found.arguments_of is not None
+    assert found.arguments_of.name == "volta_fp16_s884gemm"
+    assert found.arguments is not None
+    assert found.arguments["correlation_id"] == 1
+
+
+def test_launch_statistics_are_of_all_calls_and_not_of_the_first() -> None:
+    profile = blueprint.profile(blueprint.a1())
+    timeline = profile.derived("vm", trace_timeline)
+    track = timeline.tracks["view"].to_list().index("launch_stats")
+    item = timeline.tracks["begin"][track]
+    found = trace_details.details(profile, "vm", track=track, item=item)
+    assert isinstance(found, SpanDetails)
+    # Six calls of 5 µs each.
+    assert found.arguments == {
+        "num_launches": 6,
+        "max_launch_time_us": 5.0,
+        "avg_launch_time_us": 5.0,
+    }
+    assert found.arguments_of is None
+    assert found.category == "kernel_launch"
 
 
 @pytest.mark.parametrize(

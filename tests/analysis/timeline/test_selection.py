@@ -156,6 +156,17 @@ def test_of_a_span_the_part_inside_counts() -> None:
     assert (names["outer"], names["inner"], names["instant"]) == (65 * US, 20 * US, 0)
 
 
+def test_an_op_on_the_host_and_on_the_device_are_sums_apart() -> None:
+    stats = {"correlation_id": 1, "tf_op": "a/MatMul:MatMul"}
+    lines: list[blueprint.Line] = [
+        ("main", "a/MatMul:MatMul", 0, 200),
+        ("gpu:0/7(Compute)", "gemm", 300, 10, stats),
+    ]
+    found = totals(recorded(lines), 0, 1000)
+    assert found.ops.rows() == [("a/MatMul", 1, 10 * US)]
+    assert found.host_ops.rows() == [("a/MatMul", 1, 200 * US)]
+
+
 def test_only_the_tracks_that_are_named_count() -> None:
     found = totals(recorded(), 0, 300, "main")
     assert (found.spans, found.kernels.height, found.ops.height) == (5, 0, 0)

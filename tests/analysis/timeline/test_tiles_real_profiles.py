@@ -100,10 +100,11 @@ def test_every_level_counts_every_span_and_all_time(profile: ProfileData) -> Non
     dur_ps = events["dur_ps"].to_numpy()
     recorded = shown.tracks["source"].is_not_null().to_numpy()
     assert shown.tracks["spans"].to_numpy()[recorded].sum() == events.height
-    for level in range(shown.coarsest_level + 1):
-        for track in range(shown.tracks.height):
-            begin, end = shown.tracks.select("begin", "end").row(track)
-            durs = dur_ps if recorded[track] else timeline.slices.dur_ps
+    for track in range(shown.tracks.height):
+        begin, end, kind = shown.tracks.select("begin", "end", "kind").row(track)
+        durs = dur_ps if recorded[track] else timeline.slices.dur_ps
+        busy = set()
+        for level in range(shown.coarsest_level + 1):
             found = trace_tiles.window(
                 profile,
                 host,
@@ -115,7 +116,11 @@ def test_every_level_counts_every_span_and_all_time(profile: ProfileData) -> Non
             )
             assert isinstance(found, TrackSlices)
             assert found.slices["count"].sum() == end - begin
-            assert found.slices["busy_ps"].sum() == durs[begin:end].sum()
+            busy.add(found.slices["busy_ps"].sum())
+        (all_levels,) = busy
+        # What stands for other work may be idle in part.
+        whole = durs[begin:end].sum()
+        assert all_levels == whole or (kind == "derived" and all_levels < whole)
 
 
 @pytest.mark.parametrize("profile", PROFILES, indirect=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 import pytest
 from tests.support.traces import blueprint
@@ -13,6 +15,11 @@ from stepscope.derive.timeline.lanes import (
     index_lanes,
     trace_lanes,
 )
+
+if TYPE_CHECKING:
+    from stepscope.trace.model import TraceData
+
+US = 1_000_000
 
 
 def index(*lanes: list[tuple[int, int]]) -> LaneIndex:
@@ -134,3 +141,71 @@ def test_spans_beyond_all_times_have_no_coarse_slices() -> None:
     none = np.array([], np.int64)
     empty = index_lanes(none, none, none.astype(np.int32), lanes=2, many_spans=0)
     assert empty.coarse is None
+
+
+def busy_of_tracks(trace: TraceData) -> dict[str, list[tuple[float, float]]]:
+    """Length and busy time in µs of each span of each track, by name of the track."""
+    profile = blueprint.profile(trace)
+    tracks = profile.derived(trace.host, trace_timeline).tracks
+    found = {}
+    for index, name in zip(
+        profile.derived(trace.host, trace_lanes), tracks["name"], strict=True
+    ):
+        lanes = range(len(index.edges) - 1)
+        shown = index.slices(lanes, begin_ps=0, end_ps=10**10, bucket_ps=0)
+        long = (shown.end_ps - shown.start_ps) / 1e6
+        found[name] = list(
+            zip(long.tolist(), (shown.busy_ps / 1e6).tolist(), strict=True)
+        )
+    return found
+
+
+def scattered(*stored: tuple[str, str, int, int]) -> TraceData:
+    """One op of three kernels: 108 µs of work in 1.9 ms, two of them overlap."""
+    kernels = [(100, 40), (120, 40), (1952, 48)]
+    lines: list[Any] = [
+        ("main", "train", 0, 2100, {"_r": 1, "step_num": 1}),
+        *(
+            ("main", "cuLaunchKernel", 10 * k, 4, {"correlation_id": k})
+            for k in range(len(kernels))
+        ),
+        *(
+            (
+                "gpu:0/7(Compute)",
+                "sgemm",
+                start,
+                dur,
+                {"correlation_id": k, "tf_op": "model/dense/MatMul:MatMul"},
+            )
+            for k, (start, dur) in enumerate(kernels)
+        ),
+        *stored,
+    ]
+    return blueprint.trace(lines, devices={0: blueprint.A100})
+
+
+def test_a_derived_span_is_busy_only_while_its_kernels_run() -> None:
+    found = busy_of_tracks(scattered())
+    # From 100 to 2,000 µs; 100 to 160 and 1,952 to 2,000 are work.
+    assert found["Framework Ops"] == [(1900, 108)]
+    # The inner scope ends a nanosecond before the outer one.
+    assert found["Framework Name Scope"] == [(1900, 108), (1899.999, 108)]
+    # Three calls of 4 µs from 0 to 24.
+    assert found["Launch Stats"] == [(24, 12)]
+    assert found["Step windows"] == [(2100, 2100)]
+
+
+def test_spans_that_the_producer_derived_are_busy_while_the_device_computes() -> None:
+    # The module from 50 to 150 µs holds kernels from 100 on.
+    module = ("gpu:0/XLA Modules", "jit_train", 50, 100)
+    assert busy_of_tracks(scattered(module))["XLA Modules"] == [(100, 50)]
+
+
+def test_folded_derived_spans_are_as_busy_as_their_work() -> None:
+    trace = blueprint.a1()
+    profile = blueprint.profile(trace)
+    names = profile.derived(trace.host, trace_timeline).tracks["name"].to_list()
+    index = profile.derived(trace.host, trace_lanes)[names.index("Launch Stats")]
+    # Eight steps, each with six calls of 5 µs in 395 µs.
+    folded = index.slices(range(1), begin_ps=0, end_ps=1 << 34, bucket_ps=1 << 34)
+    assert listed(folded) == [(0, 8, 8, 100 * US, 7495 * US, 8 * 30 * US)]

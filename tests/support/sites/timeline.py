@@ -43,9 +43,9 @@ _COLOUR = """([x, y]) => {
   return tokens.reduce((best, each) => far(each) < far(best) ? each : best);
 }"""
 
-#: Red, green, blue and opacity of a place of the canvas over the spans.
-_OVERLAID = """([x, y]) => {
-  const canvas = document.querySelector('.overlay');
+#: Red, green, blue and opacity of a place of a canvas.
+_PAINTED = """([x, y, name]) => {
+  const canvas = document.querySelector(name);
   const ratio = canvas.width / canvas.clientWidth;
   const spot = document.createElement('canvas');
   const pen = spot.getContext('2d', { willReadFrequently: true });
@@ -137,8 +137,15 @@ class Timeline:
     def overlaid(self, track: str, us: float) -> list[int]:
         """What lies over the spans at a time of a track, below its row's middle."""
         x, y = self.place(track, us)
-        found: list[int] = self.page.evaluate(_OVERLAID, [x, y + 4])
+        found: list[int] = self.page.evaluate(_PAINTED, [x, y + 4, ".overlay"])
         return found
+
+    def strength(self, track: str, us: float, row: int = 0) -> float:
+        """How opaque a time of a track is, above its text: 0 where nothing is."""
+        x, y = self.place(track, us, row)
+        lanes = ".sheet canvas:not(.overlay)"
+        found: list[int] = self.page.evaluate(_PAINTED, [x, y - 6, lanes])
+        return found[3] / 255
 
     def click(self, track: str, us: float, row: int = 0) -> None:
         x, y = self.place(track, us, row)

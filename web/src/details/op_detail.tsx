@@ -1,10 +1,11 @@
 // One op or scope looked at closely: its share of the step, its cause, its kernels and calls.
 import { DataTable } from "../charts/table";
-import type { Cell, OpDetailResult } from "../data/made/types";
+import type { OpDetailResult } from "../data/made/types";
 import { counted, lasting } from "../format";
 import { ToolPage } from "../parts/tool";
 import { Card, Line } from "../parts/value";
 import { change, link, state } from "../state/url";
+import { kernelOf } from "../trace/questions";
 
 const DOMINANT: Record<string, string> = {
   transfer: "Transfer dominates: copies and collectives take most of its device time.",
@@ -22,8 +23,6 @@ const PARTS = [
   ["unknown_us", "Kernels whose fill is not known"],
   ["untested_us", "Not tested"],
 ] as const;
-
-const kernelOf = (row: Record<string, Cell>) => ({ kernel: String(row.kernel_name) });
 
 const TABLES = ["kernels", "copies", "launches", "shapes", "calls"] as const;
 

@@ -6,6 +6,7 @@ import { lasting } from "../format";
 import { ToolPage, useAround } from "../parts/tool";
 import { reasonFor, Value } from "../parts/value";
 import { change, state } from "../state/url";
+import { opOf } from "../trace/questions";
 import { OpDetail } from "../details/op_detail";
 
 const COLUMNS: Columns = [
@@ -70,7 +71,7 @@ export function FrameworkOpStats() {
               caption="ops"
               options={{ include_idle: idle || undefined }}
               columns={data.device_idle_us === null ? ON_THE_HOST : COLUMNS}
-              inTrace={(row) => ({ op: String(row.name) })}
+              inTrace={opOf}
               onChoose={(row) => change({ op: String(row.name), scope: "" }, { push: true })}
             />
           </>
@@ -96,7 +97,7 @@ function Shares(props: { title: string; field: string; pie: Pie | null; idle: bo
     <LargestPie
       title={props.title}
       unit="Self time (µs)"
-      inTrace={props.field.endsWith("by_op") ? (op) => ({ op }) : undefined}
+      inTrace={props.field.endsWith("by_op") ? (name) => opOf({ name, host_or_device: props.field.includes("host") ? "Host" : "Device" }) : undefined}
       slices={slicesOf(slices, "self_time_us")}
     />
   );

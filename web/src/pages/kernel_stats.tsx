@@ -6,6 +6,7 @@ import { Pick } from "../parts/pick";
 import { ToolPage } from "../parts/tool";
 import { Value } from "../parts/value";
 import { change, link, state } from "../state/url";
+import { kernelOf } from "../trace/questions";
 
 const COLUMNS: Columns = [
   "rank", { name: "total_us", bar: true }, "device_time_percent", "kernel_name", "op_name: Op that launched it",
@@ -65,7 +66,7 @@ export function KernelStats() {
               table={table}
               caption={table === "nvidia_rules" ? "rules" : "kernels"}
               columns={columnsOf(table, measured)}
-              inTrace={(row) => ({ kernel: String(row.kernel_name) })}
+              inTrace={kernelOf}
               onChoose={(row) => {
                 if (row.op_name) location.hash = link({ page: "framework_op_stats", op: String(row.op_name) });
               }}

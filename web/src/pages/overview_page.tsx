@@ -15,6 +15,7 @@ import { ToolPage, useAround } from "../parts/tool";
 import { Show } from "../parts/unavailable";
 import { Card, Line, reasonFor, Value } from "../parts/value";
 import { join, link } from "../state/url";
+import { opOf } from "../trace/questions";
 import { Checklist } from "./findings";
 import { Headline } from "./headline";
 
@@ -177,7 +178,7 @@ function TopOps({ data }: { data: OverviewPageResult }) {
         tool="overview_page"
         table="top_ops"
         caption="operations"
-        inTrace={(row) => ({ op: String(row.name) })}
+        inTrace={opOf}
         columns={[
           "rank", { name: "self_time_us", bar: true }, "self_time_percent", "name: Operation",
           ...(data.top_ops?.every((each) => each.category === each.name) ? [] : ["category"]), "cumulative_percent: Added up (%)", "occurrences: Runs", "tensor_core_eligible: Fits Tensor Cores", "tensor_core_used: On Tensor Cores",

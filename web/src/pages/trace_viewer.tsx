@@ -11,8 +11,8 @@ import { Pane } from "../trace/pane";
 import { about, spotted, type Longest } from "../trace/questions";
 
 export function TraceViewer() {
-  const { op, kernel } = state.value;
-  return op || kernel ? <Arriving op={op} kernel={kernel} /> : <Timeline />;
+  const { op, kernel, side, grid, block, unnamed } = state.value;
+  return op || kernel ? <Arriving of={{ op, kernel, side, grid, block, unnamed }} /> : <Timeline />;
 }
 
 function Timeline() {
@@ -31,16 +31,13 @@ function Timeline() {
 }
 
 /** Goes on to the longest event of an op or a kernel as soon as it is known where that is. */
-function Arriving({ op, kernel }: { op: string | undefined; kernel: string | undefined }) {
-  const answer = useAnswer<Longest>(address("trace/longest", { op, kernel }));
+function Arriving({ of }: { of: Record<string, string | undefined> }) {
+  const answer = useAnswer<Longest>(address("trace/longest", of));
   useEffect(() => {
     if (answer.state !== "ready") return;
     const { found } = answer.value;
-    if (found) change({ ...spotted(found.host, found.place), op: "", kernel: "" });
-    else {
-      notice.value = `No event of ${op ?? kernel} is on the timeline.`;
-      change({ op: "", kernel: "" });
-    }
+    if (!found) notice.value = `No event of ${of.kernel ?? of.op} is on the timeline.`;
+    change({ ...(found && spotted(found.host, found.place)), ...Object.fromEntries(Object.keys(of).map((name) => [name, ""])) });
   }, [answer]);
   return <Show answer={answer}>{() => null}</Show>;
 }

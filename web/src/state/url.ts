@@ -5,7 +5,7 @@ import { SHORT_NAMES } from "../data/made/tools";
 
 /** What a fragment may hold; any other name is ignored. */
 const NAMES = [
-  "page", "run", "base", "hosts", "op", "kernel", "scope", "view", "sort", "descending", "q", "idle", "mem",
+  "page", "run", "base", "hosts", "op", "kernel", "side", "grid", "block", "unnamed", "scope", "view", "sort", "descending", "q", "idle", "mem",
   "dev", "step", "pipe", "rank", "host", "by", "find", "preset", "table", "at", "rule", "tables",
   "t0", "t1", "sel", "tool", "marks", "folded", "pinned", "hidden", "order", "beside", "file", "same_work",
 ] as const;

@@ -18,10 +18,38 @@ export interface Samples {
   least: Float64Array;
   most: Float64Array;
   last: Float64Array;
+  /** Width of a bucket, in picoseconds. */
+  bucket: number;
+}
+
+/** What a counter read at a time: one value, or the least and the greatest of a bucket. */
+export interface Reading {
+  least: number;
+  most: number;
+  /** When the first of them was set. */
+  since: number;
+}
+
+/** The value at a time, which holds until the next one; null before the first. */
+export function readingAt(pieces: Piece<Samples>[], ps: number): Reading | null {
+  let found: Reading | null = null;
+  for (const { tile } of pieces) {
+    for (let k = 0; k < tile.start.length && tile.start[k]! <= ps; k++) {
+      const since = tile.start[k]!;
+      const inside = Math.floor(ps / tile.bucket) === Math.floor(since / tile.bucket);
+      const [least, most] = inside ? [tile.least[k]!, tile.most[k]!] : [tile.last[k]!, tile.last[k]!];
+      found = { least, most, since };
+    }
+  }
+  return found;
+}
+
+export function readingText({ least, most }: Reading, unit: string): string {
+  return least === most ? amount(least, unit) : `${amount(least, unit)} to ${amount(most, unit)}`;
 }
 
 /** Samples of one tile by track. */
-export function samplesOf(frame: Frame): Map<number, Samples> {
+export function samplesOf(frame: Frame, bucket: number): Map<number, Samples> {
   const track = numbers<Int32Array>(frame, "track");
   const found = new Map<number, Samples>();
   for (let from = 0; from < frame.length; ) {
@@ -33,6 +61,7 @@ export function samplesOf(frame: Frame): Map<number, Samples> {
       least: cut("min"),
       most: cut("max"),
       last: cut("last"),
+      bucket,
     });
     from = to;
   }

@@ -7,6 +7,8 @@ import { SHADES } from "./tiles";
 export interface Colours {
   /** By category and shade, for the raster. */
   fills: Palette;
+  /** By category, for outlines. */
+  edges: string[];
   /** Colour of a text on a category. */
   texts: string[];
   /** Categories whose spans are hatched. */
@@ -36,6 +38,7 @@ export function colours(categories: string[]): Colours {
   });
   return {
     fills,
+    edges: tokens.map(colour),
     texts: tokens.map((token) => colour(`on-${token}`)),
     hatched: known.map((each) => each?.hatched ?? false),
     page: colour("page"),

@@ -20,7 +20,7 @@ export interface Found {
   names: ReadonlySet<string>;
 }
 
-/** Takes a span that stands alone and is wide enough for a text. */
+/** Takes a span that stands alone and is wide enough for a text, or for its outline if it is hollow. */
 export type Label = (tile: Tile, slice: number, x0: number, x1: number) => void;
 
 export class Strip {
@@ -105,6 +105,11 @@ export function firstAfter(tile: Tile, row: number, ps: number): number {
   return low;
 }
 
+/** Whether a single span stands for work that takes less time than it does. */
+export function isHollow(tile: Tile, k: number): boolean {
+  return tile.count[k] === 1 && tile.busy[k]! < tile.stop[k]! - tile.start[k]!;
+}
+
 /** Paint a row of a track; `ratio` pixels of the strip are one of the screen. */
 export function paint(
   strip: Strip, pieces: Piece[], row: number, view: Viewport, ratio: number,
@@ -125,15 +130,19 @@ export function paint(
       const x1 = toX(view, Math.min(ended, end)) * ratio;
       const share = ended > start ? tile.busy[k]! / (ended - start) : 0;
       const sought = !found || found.names.has(tile.names[tile.name[k]!]!);
+      const wide = (toX(view, ended) - toX(view, start)) * ratio >= WIDE;
+      const hollow = isHollow(tile, k) && wide;
+      // The outline of a hollow span is seen, so that the rest may be as faint as it is idle.
+      const faint = hollow ? Math.min(share / FAINTEST, 1) : 1;
       strip.add(x0, x1, share, hueOf(tile.category[k]!, tile.shade[tile.name[k]!]!), {
-        faint: sought ? 1 : UNSOUGHT,
-        parted: start >= begin && (toX(view, ended) - toX(view, start)) * ratio >= WIDE,
+        faint: faint * (sought ? 1 : UNSOUGHT),
+        parted: start >= begin && wide,
       });
       const isFirst = start >= begin || piece === 0;
       if (isFirst && tile.count[k] === 1) {
         const left = toX(view, start);
         const right = toX(view, ended);
-        if (right - Math.max(left, 0) >= roomy) label(tile, k, left, right);
+        if (hollow || right - Math.max(left, 0) >= roomy) label(tile, k, left, right);
       }
     }
   });

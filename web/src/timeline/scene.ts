@@ -6,7 +6,7 @@ import { rowY, ROW, visible, type Catalogue, type Lane, type Layout, type Step }
 import { drawGrid, drawOverlay, type Drawn } from "./overlay";
 import { colours, type Colours } from "./palette";
 import { colour } from "../state/theme";
-import { paint, Strip, type Found } from "./raster";
+import { isHollow, paint, Strip, type Found } from "./raster";
 import { drawRuler, rulerHeight } from "./ruler";
 import { Tiles, type Piece, type Source, type Tile } from "./tiles";
 import { around, levelOf, whole, within, type Extent, type Viewport } from "./viewport";
@@ -28,6 +28,8 @@ const STILL_MS = 140;
 /** Room that a text needs; fewer spans get one while the window moves. */
 const ROOMY = 26;
 const ROOMY_MOVING = 60;
+/** A text on a hollow span that is less busy than this needs the colour of the page around it. */
+const NEARLY_FULL = 0.9;
 
 interface Text {
   tile: Tile;
@@ -221,7 +223,7 @@ export class Scene {
         target.drawImage(this.buffer, 0, at++, across, 1, 0, this.screenY(lane, row) + 1, width, ROW - 2);
       }
     });
-    this.drawTexts(target, texts);
+    this.drawTexts(target, texts, moving ? ROOMY_MOVING : ROOMY);
   }
 
   /** The bands of the sections' headings go on from the names at the left. */
@@ -259,16 +261,21 @@ export class Scene {
     const [low, high] = [Math.min(least ?? 0, 0), Math.max(greatest ?? 0, 0)];
     drawCounter(target, pieces, this.view, { low, high, y, height: lane.height - 8 }, this.colours.accent);
     target.font = FONT;
-    target.fillStyle = this.colours.muted;
     target.textBaseline = "top";
+    this.drawText(target, amount(high, unit ?? ""), 4, y, this.colours.muted, true);
+  }
+
+  /** A text, in a border of the page's colour where what is below it is not even. */
+  private drawText(target: CanvasRenderingContext2D, text: string, x: number, y: number, ink: string, bordered: boolean): void {
+    target.fillStyle = ink;
     target.strokeStyle = this.colours.page;
     target.lineWidth = 3;
-    target.strokeText(amount(high, unit ?? ""), 4, y);
-    target.fillText(amount(high, unit ?? ""), 4, y);
+    if (bordered) target.strokeText(text, x, y);
+    target.fillText(text, x, y);
     target.lineWidth = 1;
   }
 
-  private drawTexts(target: CanvasRenderingContext2D, texts: Text[]): void {
+  private drawTexts(target: CanvasRenderingContext2D, texts: Text[], roomy: number): void {
     target.font = FONT;
     target.textBaseline = "middle";
     const stripes = hatch(target, this.colours.stripe);
@@ -278,16 +285,22 @@ export class Scene {
       const name = tile.names[tile.name[slice]!]!;
       const left = Math.max(x0, 0);
       const room = Math.min(x1, this.view.width) - left - 8;
-      const text = this.labels.fitted(name, room);
-      if (this.colours.hatched[category] && stripes) {
+      const text = x1 - left >= roomy ? this.labels.fitted(name, room) : "";
+      const hollow = isHollow(tile, slice);
+      if (hollow) {
+        target.globalAlpha = this.found && !this.found.names.has(name) ? 0.3 : 1;
+        target.strokeStyle = this.colours.edges[category]!;
+        target.strokeRect(Math.max(x0, -2) + 0.5, y + 1.5, Math.min(x1, this.view.width + 2) - Math.max(x0, -2) - 1, ROW - 3);
+        target.globalAlpha = 1;
+      } else if (this.colours.hatched[category] && stripes) {
         // Below the text the plain colour stays, so that it can be read.
         const from = left + (text ? this.labels.width(text) + 8 : 0);
         target.fillStyle = stripes;
         target.fillRect(from, y + 1, Math.max(Math.min(x1, this.view.width) - from, 0), ROW - 2);
       }
       if (this.found && !this.found.names.has(name)) continue;
-      target.fillStyle = this.colours.texts[category]!;
-      if (text) target.fillText(text, left + 4, y + ROW / 2 + 0.5);
+      const isPale = hollow && tile.busy[slice]! < NEARLY_FULL * (tile.stop[slice]! - tile.start[slice]!);
+      if (text) this.drawText(target, text, left + 4, y + ROW / 2 + 0.5, isPale ? this.colours.ink : this.colours.texts[category]!, isPale);
     }
   }
 

@@ -11,6 +11,7 @@ export type Choice =
   | { kind: "span"; track: number; item: number }
   | { kind: "folded"; track: number; row: number; at: number }
   | { kind: "gap"; track: number; row: number; at: number }
+  | { kind: "counter"; track: number; at: number }
   | { kind: "area"; begin: number; end: number; tracks: number[] | null };
 
 export const TOOLS = ["select", "pan", "zoom", "timing"] as const;
@@ -35,6 +36,7 @@ export function parseChoice(text: string | undefined): Choice | null {
   }
   if (part.some((each) => !Number.isSafeInteger(each))) return null;
   if ((kind === "gap" || kind === "folded") && part.length === 3) return { kind, track: part[0]!, row: part[1]!, at: part[2]! };
+  if (kind === "counter" && part.length === 2) return { kind, track: part[0]!, at: part[1]! };
   const track = Number(kind);
   return kind && part.length === 1 && Number.isSafeInteger(track) ? { kind: "span", track, item: part[0]! } : null;
 }
@@ -43,6 +45,7 @@ export function choiceText(of: Choice | null): string {
   if (!of) return "";
   if (of.kind === "span") return `${of.track}:${of.item}`;
   if (of.kind === "area") return `area:${Math.round(of.begin)}:${Math.round(of.end)}${of.tracks ? `:${of.tracks.join(".")}` : ""}`;
+  if (of.kind === "counter") return `counter:${of.track}:${Math.round(of.at)}`;
   return `${of.kind}:${of.track}:${of.row}:${Math.round(of.at)}`;
 }
 

@@ -2,6 +2,7 @@
 import { duration } from "../format";
 import { change, state } from "../state/url";
 import type { Lane } from "../timeline/model";
+import { readingAt, type Reading } from "../timeline/counters";
 import { beside, gapAt, gapBeside, laneAt, sliceAt, type Slice } from "../timeline/pick";
 import type { Scene } from "../timeline/scene";
 import { around, panned, tileWidth, toPs, whole, zoomed, type Extent } from "../timeline/viewport";
@@ -63,8 +64,8 @@ export class Control {
     return spot ?? area ?? measured;
   }
 
-  /** What lies at a place of the canvas. */
-  at(x: number, y: number): { lane: Lane; row: number; ps: number; slice: Slice | null } | null {
+  /** What lies at a place of the canvas: a span, or the value of a counter, as it is drawn. */
+  at(x: number, y: number): { lane: Lane; row: number; ps: number; slice: Slice | null; reading: Reading | null } | null {
     const found = laneAt(this.scene.layout, y, this.scene.scrolled);
     if (!found?.lane.track) return null;
     const { view } = this.scene;
@@ -72,14 +73,37 @@ export class Control {
     const slack = (SLACK * (view.end - view.begin)) / view.width;
     const { track, counter } = found.lane.track;
     const slice = counter ? null : sliceAt(this.scene.pieces(track), track, found.row, ps, slack);
-    return { ...found, ps, slice };
+    const reading = counter ? readingAt(this.values(track), ps) : null;
+    return { ...found, ps, slice, reading };
   }
 
   pick(x: number, y: number): void {
     const found = this.at(x, y);
     if (!found) choose(null);
+    else if (found.lane.track!.counter) choose({ kind: "counter", track: found.lane.track!.track, at: found.ps });
     else if (found.slice) this.pickSlice(found.slice);
     else this.pickGap(found.lane, found.row, found.ps);
+  }
+
+  private values(track: number) {
+    return this.scene.counters.pieces(track, this.scene.view, this.scene.level);
+  }
+
+  /** What a counter was at a time, exactly. */
+  async reading(track: number, at: number, signal: AbortSignal): Promise<Reading | null> {
+    const width = tileWidth(0);
+    const index = Math.floor(at / width);
+    const tile = (await this.scene.sources.counters([track], 0, index, signal)).get(track)!;
+    return readingAt([{ tile, begin: index * width, end: (index + 1) * width }], at);
+  }
+
+  /** The next or previous value of a counter that is in view. */
+  private value(track: number, at: number, forward: boolean): void {
+    const { begin, end } = this.scene.view;
+    const times = this.values(track).flatMap(({ tile }) => [...tile.start]).filter((each) => each >= begin && each < end);
+    const others = times.filter((each) => (forward ? each > at : each < at));
+    if (others.length > 0) choose({ kind: "counter", track, at: forward ? Math.min(...others) : Math.max(...others) });
+    else said.value = `That was the ${forward ? "last" : "first"} value in view.`;
   }
 
   /** Choose the only span of a slice, or all that one pixel holds. */
@@ -146,6 +170,10 @@ export class Control {
   async beside(forward: boolean): Promise<void> {
     const at = this.standing();
     if (!at) return;
+    if (choice.value?.kind === "counter") {
+      this.value(at.track, choice.value.at, forward);
+      return;
+    }
     const pieces = this.scene.pieces(at.track);
     const { details } = this;
     if (!details || choice.value?.kind !== "span") {
@@ -168,15 +196,19 @@ export class Control {
     const at = this.standing();
     if (!at) return;
     const rows = this.scene.layout.lanes.flatMap((lane) =>
-      lane.track && !lane.track.counter ? Array.from({ length: lane.rows }, (_, row) => ({ lane, row })) : [],
+      lane.track ? Array.from({ length: lane.rows }, (_, row) => ({ lane, row })) : [],
     );
     const here = rows.findIndex((each) => each.lane.track!.track === at.track && each.row === at.row);
     const { view } = this.scene;
     for (let k = here + (down ? 1 : -1); k >= 0 && k < rows.length; k += down ? 1 : -1) {
       const { lane, row } = rows[k]!;
       const track = lane.track!.track;
-      const slice = sliceAt(this.scene.pieces(track), track, row, at.ps, view.end - view.begin);
       this.scroll(lane);
+      if (lane.track!.counter) {
+        choose({ kind: "counter", track, at: at.ps });
+        return;
+      }
+      const slice = sliceAt(this.scene.pieces(track), track, row, at.ps, view.end - view.begin);
       if (!slice) continue;
       await this.firstOf(slice, true);
       return;
@@ -187,7 +219,7 @@ export class Control {
   /** The next or previous empty stretch of the lane that is wide enough to be seen. */
   gap(forward: boolean): void {
     const at = this.standing();
-    if (!at) return;
+    if (!at || this.isCounter(at.track)) return;
     const { view } = this.scene;
     const least = (LEAST_GAP * (view.end - view.begin)) / view.width;
     const edge = this.scene.drawn.spot?.[forward ? "end" : "begin"] ?? at.ps;
@@ -222,6 +254,7 @@ export class Control {
 
   explain(): void {
     const at = this.standing();
+    if (at && this.isCounter(at.track)) return;
     if (!choice.value && at) choose({ kind: "gap", track: at.track, row: at.row, at: at.ps });
     explained.value = true;
   }
@@ -309,6 +342,13 @@ export class Control {
     return found.spans;
   }
 
+  /** Whether a track is a counter, which has no gap; then that is said. */
+  private isCounter(track: number): boolean {
+    const { counter } = this.scene.catalogue.tracks[track] ?? { counter: false };
+    if (counter) said.value = "A counter has no gaps: it keeps each value until the next one.";
+    return counter;
+  }
+
   /** Track, row and time that keys start from: the choice, else the first lane and the pointer. */
   private standing(): { track: number; row: number; ps: number } | null {
     const now = choice.value;
@@ -316,6 +356,7 @@ export class Control {
     const middle = this.pointer ?? (scene.view.begin + scene.view.end) / 2;
     if (now?.kind === "span" && details) return { track: details.track, row: details.row, ps: details.start_ps };
     if (now?.kind === "gap" || now?.kind === "folded") return { track: now.track, row: now.row, ps: now.at };
+    if (now?.kind === "counter") return { track: now.track, row: 0, ps: now.at };
     const first = scene.layout.lanes.find((lane) => lane.track && !lane.track.counter && lane.y + lane.height > scene.scrolled);
     return first ? { track: first.track!.track, row: 0, ps: middle } : null;
   }

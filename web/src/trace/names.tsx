@@ -1,12 +1,13 @@
 // Names of sections and tracks at the left, with triangles; tracks can be pinned, hidden, moved.
 import type { TargetedKeyboardEvent } from "preact";
-import { useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 
 import { counted } from "../format";
 import { numbered } from "../parts/name";
 import { moveTo } from "../parts/stops";
 import { letters } from "../state/letters";
-import { ordered, rowsOf, type Arrangement, type Catalogue, type Lane, type Layout } from "../timeline/model";
+import { touch } from "../state/screen";
+import { ordered, rowsOf, type Arrangement, type Catalogue, type Lane, type Layout, type Track } from "../timeline/model";
 import { reorder, said, toggleFold, toggleHidden, togglePin } from "./chosen";
 
 interface Props {
@@ -20,24 +21,83 @@ interface Props {
 export function Names({ catalogue, layout, as, axis }: Props) {
   const [dragged, drag] = useState<number | null>(null);
   const [reached, reach] = useState("");
+  const root = useRef<HTMLDivElement>(null);
+  const keeps = useKeptFocus(root, layout);
   // All names are one stop of the Tab key, or the way to the canvas would be long.
-  const stop = (layout.lanes.find(({ key }) => key === reached) ?? layout.lanes[0])?.key;
+  const stop = (layout.lanes.find((lane) => nameOf(lane) === reached) ?? layout.lanes[0])?.key;
+  const chosen = touch.value && layout.lanes.find((lane) => lane.track && nameOf(lane) === reached);
   const name = (lane: Lane) => {
-    const stops = { tabIndex: lane.key === stop ? 0 : -1, onFocus: () => reach(lane.key) };
+    const stops = { tabIndex: lane.key === stop ? 0 : -1, onFocus: () => reach(nameOf(lane)), onPointerUp: () => reach(nameOf(lane)) };
     return lane.track ? (
-      <TrackName key={lane.key} {...{ catalogue, lane, as, dragged, drag, stops }} />
+      <TrackName key={lane.key} {...{ catalogue, lane, as, dragged, drag, stops, keeps }} />
     ) : (
       <SectionName key={lane.key} {...{ catalogue, lane, stops }} />
     );
   };
   return (
-    <div class="names" style={{ height: `${layout.height}px` }} onKeyDown={toName}>
+    <div class="names" ref={root} style={{ height: `${layout.height}px` }} onKeyDown={toName}>
       <div class="pinned" style={{ height: `${layout.pinned}px`, top: `${axis}px` }}>
         {layout.lanes.filter((lane) => lane.pinned).map(name)}
       </div>
       {layout.lanes.filter((lane) => !lane.pinned).map(name)}
+      {chosen && <TouchActions {...{ catalogue, lane: chosen, as }} onDone={() => reach("")} />}
     </div>
   );
+}
+
+/** A change is drawn before this. */
+const UNCHANGED_MS = 200;
+
+/** What a name stands for, wherever it is: a track has another key while it is pinned. */
+const nameOf = (lane: Lane) => (lane.track ? `t${lane.track.track}` : lane.key);
+
+/** Fingers have no keys and do not drag: buttons for the track whose name was touched. */
+function TouchActions({ catalogue, lane, as, onDone }: { catalogue: Catalogue; lane: Lane; as: Arrangement; onDone: () => void }) {
+  const track = lane.track!;
+  return (
+    <div class="touched" role="group" aria-label={`Track ${track.name}`}>
+      <b>{track.name}</b>
+      <button onClick={() => togglePin(track.track)}>{lane.pinned ? "Unpin" : "Pin"}</button>
+      <button onClick={() => toggleHidden([track.track])}>Hide</button>
+      <button disabled={lane.pinned} onClick={() => move(catalogue, as, track, -1)}>Move up</button>
+      <button disabled={lane.pinned} onClick={() => move(catalogue, as, track, 1)}>Move down</button>
+      <button onClick={onDone}>Done</button>
+    </div>
+  );
+}
+
+/**
+ * A name that is pinned or moved is another element then, and one that is hidden is gone: the
+ * focus goes on to the name, or to the one that takes its place. Call what it returns before.
+ */
+function useKeptFocus(root: { current: HTMLElement | null }, layout: Layout): () => void {
+  const kept = useRef<{ track: string; place: number; act: number } | null>(null);
+  useLayoutEffect(() => {
+    if (!kept.current || !root.current) return;
+    const { track, place, act } = kept.current;
+    kept.current = null;
+    const names = [...root.current.querySelectorAll<HTMLElement>(NAMES)];
+    const own = root.current.querySelector<HTMLElement>(`[data-track="${track}"]`);
+    (own?.querySelectorAll<HTMLElement>("button")[act] ?? names[Math.min(place, names.length - 1)])?.focus();
+  }, [layout]);
+  return () => {
+    const focused = document.activeElement as HTMLElement | null;
+    const track = focused?.closest<HTMLElement>(".track");
+    if (!track || !root.current) return;
+    const place = [...root.current.querySelectorAll(".section, .track")].indexOf(track);
+    kept.current = { track: track.dataset.track!, place, act: [...track.querySelectorAll("button")].indexOf(focused as HTMLButtonElement) };
+    // What changes nothing moves no focus later.
+    setTimeout(() => (kept.current = null), UNCHANGED_MS);
+  };
+}
+
+/** Move a track up or down in its section, by so many places. */
+function move(catalogue: Catalogue, as: Arrangement, { track, section, name }: Track, by: number): void {
+  const all = ordered(catalogue.sections[section]!, section, as);
+  const others = all.filter((each) => each !== track);
+  const at = Math.min(Math.max(all.indexOf(track) + by, 0), others.length);
+  reorder(catalogue, section, [...others.slice(0, at), track, ...others.slice(at)]);
+  said.value = `${name} moved ${by < 0 ? "up" : "down"}.`;
 }
 
 const place = (lane: Lane) => ({ top: `${lane.y}px`, height: `${lane.height}px` });
@@ -54,6 +114,8 @@ const NAMES = ".section, .track > .name";
 interface Stops {
   tabIndex: number;
   onFocus: () => void;
+  /** Not every browser gives a button the focus that is touched. */
+  onPointerUp: () => void;
 }
 
 function SectionName({ catalogue, lane, stops }: { catalogue: Catalogue; lane: Lane; stops: Stops }) {
@@ -89,16 +151,20 @@ interface TrackProps {
   dragged: number | null;
   drag: (track: number | null) => void;
   stops: Stops;
+  /** To be called before a name goes elsewhere. */
+  keeps: () => void;
 }
 
-function TrackName({ catalogue, lane, as, dragged, drag, stops }: TrackProps) {
+function TrackName({ catalogue, lane, as, dragged, drag, stops, keeps }: TrackProps) {
   const track = lane.track!;
   const foldable = rowsOf(track) > 1;
-  const move = (to: number) => {
-    const all = ordered(catalogue.sections[lane.section]!, lane.section, as);
-    const others = all.filter((each) => each !== track.track);
-    const at = Math.min(Math.max(to, 0), others.length);
-    reorder(catalogue, lane.section, [...others.slice(0, at), track.track, ...others.slice(at)]);
+  const pin = () => {
+    keeps();
+    togglePin(track.track);
+  };
+  const hide = () => {
+    keeps();
+    toggleHidden([track.track]);
   };
   const placeOf = (one: number) => ordered(catalogue.sections[lane.section]!, lane.section, as).indexOf(one);
   const drop = () => {
@@ -110,10 +176,10 @@ function TrackName({ catalogue, lane, as, dragged, drag, stops }: TrackProps) {
   const pressed = (event: KeyboardEvent) => {
     const step = event.altKey && { ArrowUp: -1, ArrowDown: 1 }[event.key];
     if (step) {
-      move(placeOf(track.track) + step);
-      said.value = `${track.name} moved ${step < 0 ? "up" : "down"}.`;
-    } else if (event.key === "p" && letters.value) togglePin(track.track);
-    else if (event.key === "h" && letters.value) toggleHidden([track.track]);
+      keeps();
+      move(catalogue, as, track, step);
+    } else if (event.key === "p" && letters.value) pin();
+    else if (event.key === "h" && letters.value) hide();
     else return;
     event.preventDefault();
   };
@@ -139,10 +205,10 @@ function TrackName({ catalogue, lane, as, dragged, drag, stops }: TrackProps) {
       >
         <span aria-hidden="true">{foldable ? (lane.open ? "▾" : "▸") : " "}</span> <Ended name={track.name} />
       </button>
-      <button class="act" aria-pressed={lane.pinned} aria-label={`${lane.pinned ? "Unpin" : "Pin"} ${track.name}`} onClick={() => togglePin(track.track)}>
+      <button class="act" aria-pressed={lane.pinned} aria-label={`${lane.pinned ? "Unpin" : "Pin"} ${track.name}`} onClick={pin}>
         <span aria-hidden="true">{lane.pinned ? "◆" : "◇"}</span>
       </button>
-      <button class="act" aria-label={`Hide ${track.name}`} onClick={() => toggleHidden([track.track])}>
+      <button class="act" aria-label={`Hide ${track.name}`} onClick={hide}>
         <span aria-hidden="true">×</span>
       </button>
     </div>

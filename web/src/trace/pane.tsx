@@ -10,6 +10,8 @@ import { touch } from "../state/screen";
 import { painted } from "../state/theme";
 import { change, state } from "../state/url";
 import { hiddenAtFirst, layout as laidOut, visible, type Catalogue, type Lane, type Layout } from "../timeline/model";
+import { readingText } from "../timeline/counters";
+import type { Slice } from "../timeline/pick";
 import type { Arrow, Spot } from "../timeline/overlay";
 import { rulerHeight } from "../timeline/ruler";
 import { Scene } from "../timeline/scene";
@@ -23,6 +25,7 @@ import { Names } from "./names";
 import { onRuler, Pointer, type Pointed } from "./pointer";
 import { about, shown, sources, type Details, type Place } from "./questions";
 import { Span } from "./span";
+import { CounterValue } from "./value";
 import { Area, Folded, Gap } from "./stretch";
 import { Toolbar } from "./toolbar";
 
@@ -159,7 +162,8 @@ function useSelection(control: Control | null) {
     if (!control) return;
     const { scene } = control;
     control.details = span;
-    const spot = span ? spotOf(span) : gap && now?.kind === "gap" ? { track: now.track, row: now.row, ...gap } : null;
+    const value = now?.kind === "counter" ? { track: now.track, row: 0, begin: now.at, end: now.at } : null;
+    const spot = value ?? (span ? spotOf(span) : gap && now?.kind === "gap" ? { track: now.track, row: now.row, ...gap } : null);
     const area = now?.kind === "area" ? now : null;
     scene.drawn = { ...scene.drawn, spot, area, measured: measured.value, marks: marks.value, arrows: span ? arrowsOf(span) : [] };
     scene.redraw();
@@ -219,6 +223,7 @@ function Chosen({ control, known }: { control: Control; known: ReturnType<typeof
   }
   if (now.kind === "area") return <Area of={now} control={control} />;
   if (now.kind === "gap") return gap && <Gap of={now} gap={gap} control={control} />;
+  if (now.kind === "counter") return <CounterValue of={now} control={control} />;
   if (now.kind === "folded") return <Folded of={now} control={control} />;
   if (answer.state === "refused") return <Refused error={answer.error} />;
   return answer.state === "ready" ? <Span span={answer.value} control={control} /> : null;
@@ -226,20 +231,20 @@ function Chosen({ control, known }: { control: Control; known: ReturnType<typeof
 
 /** The card beside the pointer. */
 function Card({ at, width }: { at: Pointed; width: number }) {
-  const { slice, x, y } = at;
+  const { track, slice, reading, x, y } = at;
   const left = x > width / 2;
   const style = { top: `${y + 14}px`, ...(left ? { right: `${width - x + 8}px` } : { left: `${x + 12}px` }) };
   return (
     <div class="card" style={style} aria-hidden="true">
-      <b>{slice.name}</b>
+      <b>{slice?.name ?? track.name}</b>
       <br />
-      {slice.count === 1 ? (
-        <>{duration(slice.end - slice.begin)} from {moment(slice.begin)}</>
-      ) : (
-        <>
-          the longest of {number(slice.count)} here, busy {percent((100 * slice.busy) / Math.max(slice.end - slice.begin, 1))}
-        </>
-      )}
+      {slice ? saidOf(slice) : reading && readingText(reading, track.unit ?? "")}
     </div>
   );
+}
+
+function saidOf({ begin, end, busy, count }: Slice): string {
+  const long = end - begin;
+  const share = busy < long ? `, busy ${percent((100 * busy) / Math.max(long, 1))}` : "";
+  return (count === 1 ? `${duration(long)} from ${moment(begin)}` : `the longest of ${number(count)} here`) + share;
 }

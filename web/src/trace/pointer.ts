@@ -1,4 +1,6 @@
 // Mouse, pen and fingers on the timeline.
+import type { Reading } from "../timeline/counters";
+import type { Track } from "../timeline/model";
 import type { Slice } from "../timeline/pick";
 import { markAt, stepAt } from "../timeline/ruler";
 import { around, panned, toPs, within, zoomed, type Extent, type Viewport } from "../timeline/viewport";
@@ -9,7 +11,10 @@ import type { Control } from "./control";
 export interface Pointed {
   x: number;
   y: number;
-  slice: Slice;
+  track: Track;
+  slice: Slice | null;
+  /** Of a counter. */
+  reading: Reading | null;
 }
 interface Down {
   x: number;
@@ -29,6 +34,9 @@ export class Pointer {
   private readonly fingers = new Map<number, { x: number; y: number }>();
   private pinch: { far: number; middle: number; view: Viewport } | null = null;
   private down: Down | null = null;
+  /** Where a pointer rests over the canvas, and what it was told to point at. */
+  private rests: { x: number; y: number } | null = null;
+  private pointed: Pointed | null = null;
 
   constructor(
     private readonly control: Control,
@@ -48,6 +56,10 @@ export class Pointer {
     on("pointerleave", () => this.leave());
     on("dblclick", (event) => this.fill(event));
     on("wheel", (event) => this.wheel(event));
+    // Keys move what is below a pointer that rests.
+    const renew = () => this.renew();
+    this.scene.followers.add(renew);
+    signal.addEventListener("abort", () => this.scene.followers.delete(renew));
   }
 
   private place(event: MouseEvent): { x: number; y: number } {
@@ -84,7 +96,7 @@ export class Pointer {
     const down = this.down!;
     if (!down.moved && Math.hypot(x - down.x, y - down.y) < STILL) return;
     down.moved = true;
-    this.point(null);
+    this.show(null);
     const { scene } = this;
     if (down.does === "pan") {
       const by = toPs(down.view, down.x) - toPs(down.view, x);
@@ -134,14 +146,36 @@ export class Pointer {
 
   private leave(): void {
     this.control.pointer = null;
-    this.point(null);
+    this.show(null);
     this.outline(null);
   }
 
   private hover({ x, y }: { x: number; y: number }): void {
-    const slice = this.control.at(x, y)?.slice ?? null;
-    this.point(slice && { x, y, slice });
+    const at = this.control.at(x, y);
+    const slice = at?.slice ?? null;
+    this.show(at && (slice ?? at.reading) ? { x, y, track: at.lane.track!, slice, reading: at.reading } : null);
+    this.rests = { x, y };
     this.outline(slice);
+  }
+
+  private show(pointed: Pointed | null): void {
+    this.rests = null;
+    this.pointed = pointed;
+    this.point(pointed);
+  }
+
+  /** Point at what is now below the pointer. */
+  private renew(): void {
+    if (!this.rests) return;
+    const { x, y } = this.rests;
+    this.control.pointer = toPs(this.scene.view, x);
+    const now = this.control.at(x, y);
+    const { track, slice, reading } = this.pointed ?? {};
+    const same = [
+      [now?.slice?.begin, slice?.begin], [now?.slice?.end, slice?.end], [now?.slice?.item, slice?.item],
+      [now?.reading?.least, reading?.least], [now?.reading?.most, reading?.most], [(now?.slice ?? now?.reading) && now?.lane.track, track],
+    ].every(([is, was]) => (is ?? null) === (was ?? null));
+    if (!same) this.hover(this.rests);
   }
 
   private outline(slice: Slice | null): void {

@@ -23,12 +23,16 @@ export interface Details extends Place {
   track_name: string;
   full_name: string;
   category: string;
+  /** Of a derived span: how long the work takes that it stands for. */
+  busy_ps: number | null;
   self_ps: number | null;
   parent: Place | null;
   children: Place[] | null;
   children_count: number | null;
   step: number | null;
   arguments: Record<string, string | number> | null;
+  /** Of a derived span: the event that the arguments belong to. */
+  arguments_of: Place | null;
   launched_by: Place | null;
   launched: Place[] | null;
   launched_count: number | null;
@@ -49,6 +53,18 @@ export function spotted(host: string, of: { track: number | null; item: number |
   const room = Math.round(dur_ps / 4);
   const sel = track === null || item === null ? `area:${start_ps}:${start_ps + dur_ps}` : `${track}:${item}`;
   return { host, sel, t0: String(start_ps - room), t1: String(start_ps + dur_ps + room) };
+}
+
+/** What of a row of kernels finds its events: all that tells it from other rows. */
+export function kernelOf(row: Record<string, unknown>): State {
+  const { kernel_name: kernel, op_name: op, grid_dim: grid, block_dim: block } = row;
+  const known = { kernel, op: op || undefined, unnamed: op === "" ? "true" : undefined, grid: grid ?? undefined, block: block ?? undefined };
+  return known as State;
+}
+
+/** What of a row of ops finds its events: its name, and the side that it ran on. */
+export function opOf(row: Record<string, unknown>): State {
+  return { op: String(row.name), side: String(row.host_or_device) };
 }
 
 /** The longest execution of an op or a kernel. */
@@ -118,9 +134,9 @@ export function sources(all: ReadonlySet<number>, of?: Of): Sources {
       return new Map(tiles.flat());
     },
     counters: async (track, level, index, signal) => {
-      const found = samplesOf(await askFrame(about("trace/counters", { track, level, index }, of), signal));
+      const found = samplesOf(await askFrame(about("trace/counters", { track, level, index }, of), signal), 2 ** level);
       const none = new Float64Array();
-      for (const each of track) if (!found.has(each)) found.set(each, { start: none, least: none, most: none, last: none });
+      for (const each of track) if (!found.has(each)) found.set(each, { start: none, least: none, most: none, last: none, bucket: 1 });
       return found;
     },
   };

@@ -29,7 +29,7 @@ export function Span({ span, control }: { span: Details; control: Control }) {
       <div class="columns-of-facts">
         <dl class="facts">
           <Time name="Duration" ps={span.dur_ps} />
-          <Time name="Self time" ps={span.self_ps} />
+          {span.busy_ps === null ? <Time name="Self time" ps={span.self_ps} /> : <Time name="Busy" ps={span.busy_ps} />}
           <Time name="Start" ps={span.start_ps} written={moment} />
           <Fact name="Category">{categoryTitle(span.category)}</Fact>
           <Fact name="Track">{span.section} · {span.track_name}</Fact>
@@ -46,7 +46,10 @@ export function Span({ span, control }: { span: Details; control: Control }) {
         <Relatives span={span} control={control} />
         {span.arguments && Object.keys(span.arguments).length > 0 && (
           <section>
-            <h3>Arguments</h3>
+            <h3>
+              Arguments
+              {span.arguments_of && <small> of its first event, <button class="link" onClick={() => control.go(span.arguments_of)}>{span.arguments_of.name}</button></small>}
+            </h3>
             <dl class="facts">
               {Object.entries(span.arguments).map(([name, value]) => (
                 <Fact key={name} name={name}>

@@ -33,6 +33,7 @@ interface Totals {
   owners: { device: number | null; owner: string; category: string; time_ps: number | null }[];
   spans: number;
   ops: Sum[];
+  host_ops: Sum[];
   kernels: Sum[];
   names: Sum[];
   missing: Missing[];
@@ -132,7 +133,7 @@ export function Area({ of, control }: { of: Extract<Choice, { kind: "area" }>; c
 function Sums({ answer, control }: { answer: Answer<Totals>; control: Control }) {
   if (answer.state === "waiting") return <Waiting />;
   if (answer.state === "refused") return <Refusal text={answer.error.message} code={answer.error.code} what="The sums of this time" />;
-  const { spans, account_ps, owners, ops, kernels, names, missing, unavailable } = answer.value;
+  const { spans, account_ps, owners, ops, host_ops, kernels, names, missing, unavailable } = answer.value;
   if (unavailable) return <p role="status">{unavailable.reason} {unavailable.remedy}</p>;
   const devices = [...new Set(owners.map((each) => each.device))];
   return (
@@ -152,9 +153,10 @@ function Sums({ answer, control }: { answer: Answer<Totals>; control: Control })
             }))}
           />
         ))}
-        <SumTable title="Ops" rows={summed(ops)} />
+        <SumTable title="Ops on the device" rows={summed(ops)} />
+        <SumTable title="Ops on the host" rows={summed(host_ops)} />
         <SumTable title="Kernels" rows={summed(kernels)} />
-        {ops.length + kernels.length === 0 && <SumTable title="Events by name, nested ones included" rows={summed(names)} />}
+        {ops.length + host_ops.length + kernels.length === 0 && <SumTable title="Events by name, nested ones included" rows={summed(names)} />}
       </div>
       <MissingFields missing={missing} />
     </>

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import numpy as np
+import polars as pl
 
 from stepscope.analysis.timeline.activity import (
     KERNELS,
@@ -33,6 +34,7 @@ from stepscope.derive.device.correlation import correlation
 from stepscope.derive.step_time.owners import CATEGORIES
 from stepscope.derive.steps.assignment import activity_steps
 from stepscope.derive.steps.chosen import steps
+from stepscope.derive.timeline.step_lines import launch_values
 from stepscope.unavailable import Missing, Unavailable
 
 if TYPE_CHECKING:
@@ -90,13 +92,17 @@ class SpanDetails(msgspec.Struct, frozen=True, kw_only=True):
         category: Category of the span, one of the ten of the step breakdown.
         start_ps: Start of the span, since the start of the profile.
         dur_ps: Duration of the span.
+        busy_ps: How long the work takes that a derived span stands for; null for a
+            span that is work, or a step.
         self_ps: Duration less the time of enclosed spans; null for a derived span.
         parent: The span that encloses it; null for none, and for a derived span.
         children: Spans directly inside it, the first 100; none for a derived span.
         children_count: Number of spans directly inside it.
         step: Number of the step that the span belongs to; null for none.
         arguments: Values that the producer attached, by name; those that only connect
-            events are left out.
+            events are left out. Of a span of launch statistics these statistics.
+        arguments_of: Event that the values belong to, with which a derived span begins;
+            null where they are the span's own.
         activity: Device activity that the span shows; null where it shows none.
         launched_by: Launch call that put the activity on the device; null for none.
         launched: Device activities that this call launched, the first 100.
@@ -118,12 +124,14 @@ class SpanDetails(msgspec.Struct, frozen=True, kw_only=True):
     category: str
     start_ps: int
     dur_ps: int
+    busy_ps: int | None
     self_ps: int | None
     parent: Place | None
     children: tuple[Place, ...] | None
     children_count: int | None
     step: int | None
     arguments: dict[str, Argument] | None
+    arguments_of: Place | None
     activity: Activity | None
     launched_by: Partner | None
     launched: tuple[Partner, ...] | None
@@ -174,6 +182,7 @@ def details(
         category=CATEGORIES[int(shown.categories(track, items)[0])],
         start_ps=place.start_ps,
         dur_ps=place.dur_ps,
+        busy_ps=shown.index(track).busy_of_item(item),
         source=origin.source,
         links=Links(
             op=origin.op,
@@ -194,10 +203,9 @@ def _looked_up(
     profile: ProfileData, host: str, shown: HostTimeline, *, track: int, item: int
 ) -> dict[str, Any]:
     """Return what tables say of a span; an `Unavailable` where one is absent."""
-    event = int(shown.events_of(track, np.array([item]))[0])
-    arguments = _arguments(profile, host, shown, event) if event >= 0 else {}
     line = shown.timeline.line(track)
     if line is not None:
+        values, of = _arguments_of_derived(profile, host, shown, track=track, item=item)
         row = int(line.spans.step[item - shown.lanes[track].first_item])
         return {
             "self_ps": _DERIVED_SPAN,
@@ -205,12 +213,14 @@ def _looked_up(
             "children": (),
             "children_count": 0,
             "step": _step_of_row(profile, host, row),
-            "arguments": arguments,
+            "arguments": values,
+            "arguments_of": of,
             "activity": None,
             "launched_by": None,
             "launched": (),
             "launched_count": 0,
         }
+    event = item
     nested = family(profile, host, shown, track=track, event=event)
     return {
         **(
@@ -219,10 +229,30 @@ def _looked_up(
             else nested._asdict()
         ),
         "step": _step_of_event(profile, host, shown, event),
-        "arguments": arguments,
+        "arguments": _arguments(profile, host, shown, event),
+        "arguments_of": None,
         "activity": activity_of(profile, host, event),
         **_partners(profile, host, shown, event),
     }
+
+
+def _arguments_of_derived(
+    profile: ProfileData,
+    host: str,
+    shown: HostTimeline,
+    *,
+    track: int,
+    item: int,
+) -> tuple[dict[str, Argument] | Unavailable, Place | None]:
+    """Return the values of a derived span, and the event that they belong to."""
+    stats = shown.timeline.launch_stats.filter(pl.col("slice") == item)
+    if len(stats):
+        return launch_values(stats).row(0, named=True), None
+    event = int(shown.events_of(track, np.array([item]))[0])
+    of = int(shown.track_of_events(np.array([event]))[0])
+    if event < 0 or of < 0:
+        return {}, None
+    return _arguments(profile, host, shown, event), shown.place(of, event)
 
 
 def _arguments(

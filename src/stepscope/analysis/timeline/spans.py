@@ -14,6 +14,7 @@ import polars as pl
 
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.step_time.event_categories import OTHER, event_categories
+from stepscope.derive.step_time.owners import CATEGORIES
 from stepscope.derive.timeline.drawn_rows import trace_timeline
 from stepscope.derive.timeline.lanes import trace_lanes
 from stepscope.errors import BadUsage
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 __all__ = ["FARTHEST_PS", "HostTimeline", "Place", "host_timeline"]
 
+#: The category of all calls of a step, of which the first may be a copy.
+_LAUNCHES: Final = CATEGORIES.index("kernel_launch")
 #: No time of a trace lies farther from its start.
 FARTHEST_PS: Final = 1 << 62
 
@@ -149,6 +152,8 @@ class HostTimeline(Frozen, frozen=True):
 
     def categories(self, track: int, items: NDArray[np.int64]) -> NDArray[np.uint8]:
         """Return the place in `CATEGORIES` of each item."""
+        if self.timeline.tracks["view"][track] == "launch_stats":
+            return np.full(len(items), _LAUNCHES, np.uint8)
         event = self.events_of(track, items)
         found = np.full(len(items), OTHER, np.uint8)
         known = event >= 0

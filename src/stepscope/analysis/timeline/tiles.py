@@ -283,6 +283,7 @@ def unfold(
     start, dur = index.start_ps[at], index.dur_ps[at]
     one, item = np.ones(len(at), np.int64), at + index.first_item
     slices = LaneSlices(one * row, position, one, item, start, start + dur, dur)
+    slices = slices._replace(busy_ps=index.busy_of(slices))
     window = int(start[0]), int(slices.end_ps[-1])
     return _answer(shown, slices, host=host, track=track, window=window, bucket_ps=0)
 

@@ -67,9 +67,9 @@ class WindowTotals(msgspec.Struct, frozen=True, kw_only=True):
         owners: Columns `OWNER_TOTALS`: the account of the devices that the tracks
             belong to; of all where none of the tracks belongs to one.
         spans: Number of spans that begin in the window or run into it.
-        ops: Sums by op, columns `SUMS`: of device activity, and of ops on host threads
-            with what runs inside them. Of spans that reach beyond the window only the
-            part inside counts.
+        ops: Sums of device activity by op, columns `SUMS`. Of spans that reach beyond
+            the window only the part inside counts.
+        host_ops: Likewise of ops on host threads, with what runs inside them.
         kernels: Sums by kernel, columns `SUMS`.
         names: Sums by displayed name over all spans, nested and derived ones included.
         missing: What could not be looked at.
@@ -82,6 +82,7 @@ class WindowTotals(msgspec.Struct, frozen=True, kw_only=True):
     owners: pl.DataFrame
     spans: int
     ops: pl.DataFrame
+    host_ops: pl.DataFrame
     kernels: pl.DataFrame
     names: pl.DataFrame
     missing: tuple[Missing, ...]
@@ -131,7 +132,8 @@ def window_totals(
         account_ps=owned[0],
         owners=owned[1],
         spans=spans,
-        ops=_ops(profile, host, inside),
+        ops=_device_ops(profile, host, inside),
+        host_ops=_host_ops(profile, host, inside),
         kernels=_kernels(profile, host, shown, inside),
         names=_most(names),
         missing=missing,
@@ -191,22 +193,28 @@ def _owners(
     return covered, pl.DataFrame(rows, OWNER_TOTALS, orient="row")
 
 
-def _ops(profile: ProfileData, host: str, inside: NDArray[np.int64]) -> pl.DataFrame:
-    parts = []
+def _device_ops(
+    profile: ProfileData, host: str, inside: NDArray[np.int64]
+) -> pl.DataFrame:
     activity = profile.table(host, "device_activity")
     ops = profile.derived(host, activity_ops)
-    if not isinstance(activity, Unavailable) and not isinstance(ops, Unavailable):
-        named = ops.ops.select(
-            pl.when(~pl.col("evidence").is_in(_NO_OP)).then("name")
-        ).to_series()
-        parts.append((handles(activity, "event"), ops.op, named))
+    if isinstance(activity, Unavailable) or isinstance(ops, Unavailable):
+        return _most(())
+    named = ops.ops.select(
+        pl.when(~pl.col("evidence").is_in(_NO_OP)).then("name")
+    ).to_series()
+    return _most([_by_code(handles(activity, "event"), ops.op, named, inside)])
+
+
+def _host_ops(
+    profile: ProfileData, host: str, inside: NDArray[np.int64]
+) -> pl.DataFrame:
     on_host = profile.derived(host, host_op_events)
-    if not isinstance(on_host, Unavailable):
-        # An op that calls itself again is counted once.
-        outer = np.where(on_host.outermost, on_host.event, np.int32(-1))
-        parts.append((outer, on_host.op, on_host.ops["name"]))
-    sums = [_by_code(event, op, names, inside) for event, op, names in parts]
-    return _most(sums)
+    if isinstance(on_host, Unavailable):
+        return _most(())
+    # An op that calls itself again is counted once.
+    outer = np.where(on_host.outermost, on_host.event, np.int32(-1))
+    return _most([_by_code(outer, on_host.op, on_host.ops["name"], inside)])
 
 
 def _kernels(

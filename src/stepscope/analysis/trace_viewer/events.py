@@ -19,10 +19,9 @@ from stepscope.derive.step_time.event_categories import event_categories
 from stepscope.derive.step_time.owners import CATEGORIES
 from stepscope.derive.steps.assignment import activity_steps
 from stepscope.derive.steps.chosen import steps
-from stepscope.derive.timeline.step_lines import step_names
+from stepscope.derive.timeline.step_lines import launch_values, step_names
 from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.unavailable import Unavailable
-from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -301,14 +300,8 @@ class _Host:
         if not len(stats):
             return []
         span = ints(stats, "slice") - begin
-        count = ints(stats, "num_launches")
-        greatest = ints(stats, "max_launch_time_ps") / PS_PER_US
-        mean = ints(stats, "total_launch_time_ps") / count / PS_PER_US
-        return [
-            Told("num_launches", span, count),
-            Told("max_launch_time_us", span, greatest),
-            Told("avg_launch_time_us", span, mean),
-        ]
+        values = launch_values(stats)
+        return [Told(each.name, span, each.to_numpy()) for each in values]
 
 
 def _touched(

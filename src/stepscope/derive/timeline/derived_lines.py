@@ -61,6 +61,8 @@ class LineSpans(NamedTuple):
         name: Codes of names.
         event: Row of events with which the span begins, -1 for none.
         step: Row of steps, -1 for none.
+        busy_ps: How much of the duration the work takes that a span stands for; None
+            for the spans of steps, which are all of their time.
     """
 
     start_ps: NDArray[np.int64]
@@ -69,6 +71,7 @@ class LineSpans(NamedTuple):
     name: NDArray[np.int32]
     event: NDArray[np.int32]
     step: NDArray[np.int32]
+    busy_ps: NDArray[np.int64] | None = None
 
     def ordered(self) -> LineSpans:
         """Return the spans by start, then duration descending, then level."""
@@ -89,6 +92,7 @@ class LineSpans(NamedTuple):
             self.name[order],
             self.event[order],
             self.step[order],
+            None if self.busy_ps is None else self.busy_ps[order],
         )
 
     def is_ordered(self) -> bool:

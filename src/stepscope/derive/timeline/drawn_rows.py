@@ -188,7 +188,8 @@ class TraceTimeline(Frozen, frozen=True, dict=True):
         lengths = [len(line.row) for line in self.lines]
         spans = [no_spans(), *(line.spans for line in self.lines)]
         start_ps, dur_ps, _, name, event, step = (
-            np.concatenate(each) for each in zip(*spans, strict=True)
+            np.concatenate(column)
+            for column in zip(*(each[:-1] for each in spans), strict=True)
         )
         rows = [np.empty(0, np.int32), *(line.row for line in self.lines)]
         return Slices(

@@ -13,15 +13,19 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 import numpy as np
+import polars as pl
 
 from stepscope._core import coarse
 from stepscope._core import tiles as kernels
-from stepscope.derive.columns.arrays import ints
+from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.engine.schedule import worth_threads
+from stepscope.derive.intervals.spans import Spans
+from stepscope.derive.timeline.op_lines import computing_rows
+from stepscope.derive.timeline.op_spans import OP_VIEWS
 from stepscope.frozen import Frozen
+from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    import polars as pl
     from numpy.typing import NDArray
 
     from stepscope.derive.timeline.drawn_rows import TraceTimeline
@@ -49,7 +53,8 @@ class LaneSlices(NamedTuple):
         item: Number of the longest span, the first of equals.
         start_ps: Start of the first span.
         end_ps: End of the last span.
-        busy_ps: Sum of the durations of the slice's spans.
+        busy_ps: Sum of the durations of the slice's spans; of spans that stand for
+            work, how much of them that work takes.
     """
 
     lane: NDArray[np.int64]
@@ -99,6 +104,8 @@ class LaneIndex(Frozen, frozen=True):
         blocks: int64; lane `k` has the blocks from `blocks[k]` to `blocks[k + 1]`.
         first_item: Number of the span in row 0; the others follow.
         coarse: What windows with wide buckets are drawn from; None for few spans.
+        busy_before: int64 by position, and for the end: how much of all earlier spans
+            is work. None where spans are work themselves, all of their time.
     """
 
     start_ps: NDArray[np.int64]
@@ -110,6 +117,7 @@ class LaneIndex(Frozen, frozen=True):
     blocks: NDArray[np.int64]
     first_item: int
     coarse: CoarseSlices | None = None
+    busy_before: NDArray[np.int64] | None = None
 
     def slices(
         self, lanes: range, *, begin_ps: int, end_ps: int, bucket_ps: int
@@ -147,7 +155,23 @@ class LaneIndex(Frozen, frozen=True):
         if found < 0:
             raise ValueError(f"the kernel refused its arrays ({found})")
         slices = LaneSlices(*(column[:found].copy() for column in out))
-        return slices._replace(item=slices.item + self.first_item)
+        slices = slices._replace(item=slices.item + self.first_item)
+        return slices._replace(busy_ps=self.busy_of(slices))
+
+    def busy_of_item(self, item: int) -> int | None:
+        """Return how much of a span is work; None for a span that is work itself."""
+        if self.busy_before is None:
+            return None
+        at = int(np.flatnonzero(self.rows == item - self.first_item)[0])
+        return int(self.busy_before[at + 1] - self.busy_before[at])
+
+    def busy_of(self, slices: LaneSlices) -> NDArray[np.int64]:
+        """Return how much of the spans of each slice is work."""
+        if self.busy_before is None:
+            return slices.busy_ps
+        first, end = slices.first, slices.first + slices.spans
+        busy: NDArray[np.int64] = self.busy_before[end] - self.busy_before[first]
+        return busy
 
     def extent(self) -> tuple[int, int] | None:
         """Return the first start and last end of all lanes; None without any span."""
@@ -161,20 +185,36 @@ class LaneIndex(Frozen, frozen=True):
 
 
 def trace_lanes(
-    *, events: pl.DataFrame, trace_timeline: TraceTimeline
+    *,
+    events: pl.DataFrame,
+    trace_timeline: TraceTimeline,
+    device_activity: pl.DataFrame | Unavailable,
 ) -> tuple[LaneIndex, ...]:
-    """Index every track of the timeline; the items are those of its tracks."""
+    """Index every track of the timeline; the items are those of its tracks.
+
+    Spans of derived lines are busy for as long as the work that they stand for takes.
+    For lines that the producer derived that is all computation of the device.
+    """
     tracks = trace_timeline.tracks.select("begin", "end", "rows").rows()
     start_ps, dur_ps = ints(events, "start_ps"), ints(events, "dur_ps")
+    stand_for = _stored_lines(trace_timeline, device_activity)
 
     def indexed(track: int) -> LaneIndex:
         begin, end, rows = tracks[track]
         line, part = trace_timeline.line(track), slice(begin, end)
-        if line is None:
-            spans = start_ps[part], dur_ps[part], trace_timeline.row[part]
-        else:
-            spans = line.spans.start_ps, line.spans.dur_ps, line.row
-        return index_lanes(*spans, lanes=rows, first_item=begin)
+        if line is not None:
+            spans, row = line.spans, line.row
+            times = spans.start_ps, spans.dur_ps, row, spans.busy_ps
+            return index_lanes(*times, lanes=rows, first_item=begin)
+        start, dur, work = start_ps[part], dur_ps[part], stand_for.get(track)
+        return index_lanes(
+            start,
+            dur,
+            trace_timeline.row[part],
+            None if work is None else work.within(start, start + np.maximum(dur, 0)),
+            lanes=rows,
+            first_item=begin,
+        )
 
     threads = worth_threads(len(events) + trace_timeline.slice_count)
     if threads == 1:
@@ -183,10 +223,42 @@ def trace_lanes(
         return tuple(pool.map(indexed, range(len(tracks))))
 
 
+def _stored_lines(
+    timeline: TraceTimeline, device_activity: pl.DataFrame | Unavailable
+) -> dict[int, Spans]:
+    """Return what the lines of ops that a producer derived stand for, by track."""
+    if isinstance(device_activity, Unavailable):
+        return {}
+    tracks = timeline.tracks.with_row_index("track").with_columns(
+        device=timeline.sections["device"].gather(timeline.tracks["section"])
+    )
+    stored = tracks.filter(
+        (pl.col("kind") == "derived") & pl.col("source").is_not_null(),
+        pl.col("view").is_in(OP_VIEWS) & pl.col("device").is_not_null(),
+    )
+    if stored.is_empty():
+        return {}
+    device = handles(device_activity, "device")
+    computes = computing_rows(device_activity)
+    start_ps, dur_ps = (
+        ints(device_activity, "start_ps"),
+        ints(device_activity, "dur_ps"),
+    )
+    work = {}
+    for ordinal in stored["device"].unique().to_list():
+        rows = np.flatnonzero(computes & (device == ordinal))
+        work[ordinal] = Spans.from_events(start_ps[rows], dur_ps[rows])
+    return {
+        track: work[ordinal]
+        for track, ordinal in stored.select("track", "device").iter_rows()
+    }
+
+
 def index_lanes(
     start_ps: NDArray[np.int64],
     dur_ps: NDArray[np.int64],
     lane: NDArray[np.int32],
+    busy_ps: NDArray[np.int64] | None = None,
     *,
     lanes: int,
     first_item: int = 0,
@@ -198,6 +270,7 @@ def index_lanes(
         start_ps: By span.
         dur_ps: By span.
         lane: By span; -1 for a span without a lane.
+        busy_ps: By span: how much of it is work; None where all of it is.
         lanes: Number of lanes.
         first_item: The number of the first span.
         many_spans: Number of spans from which on coarse slices are made as well.
@@ -228,7 +301,8 @@ def index_lanes(
     if answer < 0:
         raise ValueError(f"spans of one lane overlap, or do not ascend ({answer})")
     index = LaneIndex(
-        *(starts, durs, rows, timing_ps, longest, edges, blocks, first_item)
+        *(starts, durs, rows, timing_ps, longest, edges, blocks, first_item),
+        busy_before=None if busy_ps is None else _sums(busy_ps[rows]),
     )
     if placed < many_spans:
         return index

@@ -32,7 +32,12 @@ if TYPE_CHECKING:
     from stepscope.derive.steps.chosen import Steps
     from stepscope.derive.timeline.derived_lines import DerivedLine, Names
 
-__all__ = ["DeviceLines", "op_lines_of_devices", "op_lines_of_threads"]
+__all__ = [
+    "DeviceLines",
+    "computing_rows",
+    "op_lines_of_devices",
+    "op_lines_of_threads",
+]
 
 _CORE: Final = TRACK_KINDS.categories.to_list().index("core")
 _COMPUTE: Final = [
@@ -72,7 +77,7 @@ def op_lines_of_devices(
 
     Definition: docs/tools/trace_viewer.md#op-lines.
     """
-    chosen = _computes(device_activity)
+    chosen = computing_rows(device_activity)
     places = _places(device_activity, chosen)
     track, device = (handles(device_activity, name) for name in ("track", "device"))
     instruction, texts = dense_texts(
@@ -171,7 +176,8 @@ def _stretches(track: NDArray[np.int32]) -> list[tuple[int, slice]]:
     ]
 
 
-def _computes(device_activity: pl.DataFrame) -> NDArray[np.bool_]:
+def computing_rows(device_activity: pl.DataFrame) -> NDArray[np.bool_]:
+    """Return which activities lines of ops are made of: all but copies and memsets."""
     of_code = np.zeros(256, np.bool_)
     of_code[_COMPUTE] = True
     found: NDArray[np.bool_] = by_row(of_code, codes(device_activity, "kind"))

@@ -212,7 +212,7 @@ def _spans(
         return no_spans(), happened
     room = len(code) * depth
     # Pages of these arrays that no span reaches are never allocated.
-    spans, times = np.empty((4, room), np.int32), np.empty((2, room), np.int64)
+    spans, times = np.empty((4, room), np.int32), np.empty((3, room), np.int64)
     count: int = kernels.open_spans(
         code,
         pieces.event,
@@ -237,8 +237,8 @@ def _spans(
     )
     if ordered < 0:
         raise ValueError(f"the kernel refused its arrays ({ordered})")
-    start_ps, dur_ps = times[:, :count]
-    found = LineSpans(start_ps, dur_ps, level, name, event, step)
+    start_ps, dur_ps, busy_ps = times[:, :count]
+    found = LineSpans(start_ps, dur_ps, level, name, event, step, busy_ps)
     return found if ordered else found.ordered(), happened
 
 

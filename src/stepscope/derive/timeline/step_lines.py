@@ -10,10 +10,12 @@ import polars as pl
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.columns.dense_codes import combined, extremes_by, hulls_by
 from stepscope.derive.columns.distinct_runs import distinct_runs
+from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.timeline.derived_lines import DerivedLine, LineSpans
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.by_row import by_row
 from stepscope.unavailable import Unavailable
+from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,7 +25,13 @@ if TYPE_CHECKING:
     from stepscope.derive.steps.chosen import Steps
     from stepscope.derive.timeline.derived_lines import Names
 
-__all__ = ["LaunchLines", "launch_lines", "step_lines", "step_names"]
+__all__ = [
+    "LaunchLines",
+    "launch_lines",
+    "launch_values",
+    "step_lines",
+    "step_names",
+]
 
 _TOTALS: Final[dict[str, pl.DataType]] = {
     "device": pl.Int32(),
@@ -126,13 +134,16 @@ def launch_lines(
     for (device,), spans in totals.group_by("device", maintain_order=True):
         step = handles(spans, "step")
         begin = ints(spans, "start_ps")
+        end = ints(spans, "end_ps")
+        calls = _calls_for(int(str(device)), launches, correlation, device_activity)
         found = LineSpans(
             begin,
-            ints(spans, "end_ps") - begin,
+            end - begin,
             np.zeros(len(step), np.int32),
             code[step],
             handles(spans, "event"),
             step,
+            calls.within(begin, end),
         )
         lines.append(
             DerivedLine("launch_stats", int(str(device)), None, found.ordered())
@@ -141,6 +152,33 @@ def launch_lines(
         lines,
         totals.select(pl.col(name).cast(kind) for name, kind in _TOTALS.items()),
     )
+
+
+def launch_values(totals: pl.DataFrame) -> pl.DataFrame:
+    """Return the statistics of launch calls under their names, times in µs."""
+    return totals.select(
+        "num_launches",
+        max_launch_time_us=pl.col("max_launch_time_ps") / PS_PER_US,
+        avg_launch_time_us=pl.col("total_launch_time_ps")
+        / pl.col("num_launches")
+        / PS_PER_US,
+    )
+
+
+def _calls_for(
+    device: int,
+    launches: pl.DataFrame,
+    correlation: Correlation,
+    device_activity: pl.DataFrame,
+) -> Spans:
+    """Return when calls ran that put work on a device."""
+    launch = correlation.launch_of_activity
+    is_call = np.zeros(len(launches), np.bool_)
+    is_call[launch[(launch >= 0) & (handles(device_activity, "device") == device)]] = (
+        True
+    )
+    start_ps, dur_ps = ints(launches, "start_ps"), ints(launches, "dur_ps")
+    return Spans.from_events(start_ps[is_call], dur_ps[is_call])
 
 
 def _launch_totals(

@@ -29,6 +29,7 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from stepscope.analysis.profile import ProfileWithTools
     from stepscope.analysis.timeline.catalogue import TrackCatalogue
+    from stepscope.analysis.timeline.instances import Side, SoughtKernel
     from stepscope.analysis.timeline.search import Direction
     from stepscope.report.plain import Plain
     from stepscope.report.trace_frames import TraceFrame
@@ -255,9 +256,14 @@ def find(opened: Opened, host: str | None, asked: Sought) -> bytes:
 
 
 def longest(
-    opened: Opened, hosts: tuple[str, ...], *, op: str | None, kernel: str | None
+    opened: Opened,
+    hosts: tuple[str, ...],
+    *,
+    op: str | None,
+    kernel: SoughtKernel | None,
+    side: Side | None,
 ) -> bytes:
-    """Write the longest execution of an op or of a kernel, on any of some hosts.
+    """Write the longest execution of a kernel or of an op, on any of some hosts.
 
     Raises:
         Refused: There is no such host.
@@ -266,10 +272,10 @@ def longest(
     for host in hosts:
         _host(opened, host)
     some = hosts or profile.hosts
-    if op is not None:
-        found = instances.longest_of_op(profile, some, op)
+    if kernel is not None:
+        found = instances.longest_of_kernel(profile, some, kernel)
     else:
-        found = instances.longest_of_kernel(profile, some, kernel or "")
+        found = instances.longest_of_op(profile, some, op or "", side=side)
     return _json({"schema": SCHEMA, "found": plain(found)})
 
 
