@@ -12,10 +12,9 @@ import msgspec
 
 from stepscope.advice.headline import ABOUT
 from stepscope.advice.judging.shared_time import shared_time
+from stepscope.advice.limited import limited
 from stepscope.advice.registry import RULES
 from stepscope.advice.replayed import replayed
-from stepscope.advice.rest_of_step import READS as OF_THE_REST
-from stepscope.advice.rest_of_step import with_rest_of_step
 from stepscope.advice.signals.replay import replay_signals
 from stepscope.advice.signals.shares import account_signals
 from stepscope.advice.signals.signal import Signals
@@ -48,7 +47,7 @@ _SIGNALS: Final = tuple(
     dict.fromkeys(
         (
             *(it for rule in RULES for it in rule.reads),
-            *OF_THE_REST,
+            account_signals,
             replay_signals,
         )
     )
@@ -103,13 +102,12 @@ def evaluate(
     found = {
         rule.item.id: rule.item.not_applicable(_NO_FRAMEWORK)
         if plain and rule.item.of_frameworks
-        else rule.evaluate(signals, thresholds)
+        else limited(rule.evaluate(signals, thresholds), signals)
         for rule in RULES
     }
     shared = shared_time(accounted)
     marked = explained(found, thresholds, shared=shared).values()
-    promised = (replayed(one, signals, thresholds) for one in marked)
-    return staged(with_rest_of_step(one, signals) for one in promised)
+    return staged(replayed(one, signals, thresholds) for one in marked)
 
 
 _NO_FRAMEWORK: Final = Unavailable(
