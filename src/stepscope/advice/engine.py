@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from stepscope.advice.headline import ABOUT
+from stepscope.advice.headline import ABOUT, are_slow_steps
 from stepscope.advice.judging.shared_time import shared_time
 from stepscope.advice.limited import limited
 from stepscope.advice.registry import RULES
@@ -150,7 +150,7 @@ def explained(
         for name in rule.item.explains
         if (broad := findings.get(name)) is not None
         and _fails_gravely(narrow)
-        and _fails_gravely(broad)
+        and (_fails_gravely(broad) or are_slow_steps(broad))
     ]
     part = thresholds.explained_share.value / 100
     narrower: dict[str, list[Finding]] = defaultdict(list)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from stepscope.advice.finding import Evidence, Part
+from stepscope.advice.finding import Evidence, Fact, Part
 from stepscope.advice.signals.ranges import SHOWN
 from stepscope.advice.signals.shares import BUSY_OWNERS, IDLE_OWNERS
 from stepscope.advice.signals.step_series import StepSeries
@@ -22,6 +22,7 @@ __all__ = [
     "Period",
     "evidence",
     "excess",
+    "held_time",
     "longest_period",
     "named",
     "period",
@@ -124,6 +125,13 @@ def excess(shares: StepShares, slow: NDArray[np.bool_]) -> StepSeries:
             for owner, times in parts.items()
         },
     )
+
+
+def held_time(shares: StepShares, slow: NDArray[np.bool_]) -> Fact:
+    """Return the share of all steps' time that the slow steps hold."""
+    length = np.array(shares.window_ps, np.float64)
+    share = 100 * float(length[slow].sum() / length.sum()) if slow.any() else None
+    return Fact(name="held", value=share, unit="percent")
 
 
 def rare_function(

@@ -218,6 +218,7 @@ def _known(finding: Finding, words: Words) -> dict[str, _Told]:
         if finding.pattern is not None and finding.pattern.kind == "bursts"
         else None,
         "named": part_words(finding.parts[0]) if finding.parts else None,
+        "cause": words.causes.get(finding.causes[0].cause) if finding.causes else None,
         "subject": _subject(finding.parts[0]) if finding.parts else None,
         "detail": finding.parts[0].detail if finding.parts else None,
         "function": _function(finding.parts),
