@@ -16,6 +16,7 @@ from stepscope.advice.signals.shares import (
     IDLE_OWNERS,
     account_signals,
 )
+from stepscope.advice.signals.slow_steps import HELD_BY_SLOW
 from stepscope.advice.signals.vocabulary import PLAIN, frameworks_used
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
@@ -199,7 +200,7 @@ def _gain(finding: Finding) -> float:
 
 def are_slow_steps(finding: Finding) -> bool:
     """Return whether a finding is about a few steps that hold most of the time."""
-    held = (one.value or 0.0 for one in finding.facts if one.name == "held")
+    held = (one.value or 0.0 for one in finding.facts if one.name == HELD_BY_SLOW)
     return max(held, default=0.0) >= _MOST_OF_TIME and finding.note != "once"
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from stepscope.thresholds import Thresholds
 
 __all__ = [
+    "HELD_BY_SLOW",
     "Period",
     "evidence",
     "excess",
@@ -30,6 +31,8 @@ __all__ = [
     "slow_steps",
 ]
 
+#: Name of the fact how much of the time slow steps hold.
+HELD_BY_SLOW: Final = "held_by_slow_steps"
 #: A step this many median absolute deviations above the median is slow.
 _DEVIATIONS: Final = 5
 #: Longest period that is looked for, in steps.
@@ -131,7 +134,7 @@ def held_time(shares: StepShares, slow: NDArray[np.bool_]) -> Fact:
     """Return the share of all steps' time that the slow steps hold."""
     length = np.array(shares.window_ps, np.float64)
     share = 100 * float(length[slow].sum() / length.sum()) if slow.any() else None
-    return Fact(name="held", value=share, unit="percent")
+    return Fact(name=HELD_BY_SLOW, value=share, unit="percent")
 
 
 def rare_function(

@@ -85,8 +85,8 @@ _WORDS: Final = Words(
             "that costs {share_percent} of the time."
         ),
         (
-            "{slow} of {steps} steps hold {held} of the time: against a usual step "
-            "they lose {share_percent} of it, most of it {cause}."
+            "{slow} of {steps} steps hold {held_by_slow_steps} of the time: against a "
+            "usual step they lose {share_percent} of it, most of it {cause}."
         ),
     ),
     texts={
