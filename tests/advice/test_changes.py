@@ -90,7 +90,7 @@ def test_a_number_that_nobody_waits_for_costs_no_idle_time() -> None:
     assert found.saving_ms.basis == "replay"
     assert found.ms_per_step is not None
     assert found.saving_ms.low > 0.8 * found.ms_per_step
-    assert found.saving_ms.high <= 1.2 * found.ms_per_step
+    assert found.saving_ms.high <= found.ms_per_step
 
 
 def test_an_exchange_gains_what_its_link_lets_it() -> None:

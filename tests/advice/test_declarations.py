@@ -47,6 +47,7 @@ ROOT = Path(__file__).resolve().parents[2]
 #: Names that stand for something in the texts of every rule.
 NAMES = {
     "passed",
+    "cause",
     "named",
     "subject",
     "detail",

@@ -80,8 +80,9 @@ def test_what_a_debug_callback_calls_is_said_once(judged: Any) -> None:
     # Its share is that of the ops, which are part of the whole.
     named = next(it for it in one.parts if it.name == "debug_callback.1")
     assert one.parts[0].share_percent == named.share_percent <= one.share_percent
-    # The step without it takes 3.4 ms (docs/findings.md).
-    assert one.saving_ms.low <= took - 3.4 <= one.saving_ms.high
+    # The step without it takes 3.4 ms (docs/findings.md): the rest of the step runs
+    # faster as well, which no recording of this step shows.
+    assert one.saving_ms.high == one.ms_per_step < took - 3.4
 
 
 def fetching(*, inside: bool, ahead: bool) -> list[Any]:

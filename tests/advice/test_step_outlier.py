@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
+from tests.support.traces import blueprint
 from tests.support.traces.training import Recorder, findings, together
 
 import stepscope as ss
+from stepscope.advice.engine import evaluate as evaluate_all
 from stepscope.advice.engine import signals_of as signals_of_profile
+from stepscope.advice.headline import lead
 from stepscope.advice.rules.running.step_outlier import evaluate
 from stepscope.advice.signals.running.processors import Processors, processor_signals
 from stepscope.advice.signals.shares import NamedTime
@@ -18,6 +21,8 @@ from stepscope.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from stepscope.advice.signals.signal import Signals
 
 MS = 1_000_000_000
 
@@ -125,6 +130,58 @@ def slow_once(extra_us: float) -> list[Any]:
     fetch = min(line[2] for line in made.lines if line[2] >= begin + extra_us)
     made.host("IteratorGetNext", fetch - extra_us + 1.0, extra_us - 2.0)
     return made.lines
+
+
+def uneven(*, slow_us: float, waits: bool = False) -> Signals:
+    """Of 39 steps of 10 ms each waits 2 ms for its batch, and five take longer.
+
+    No step begins after the fortieth, which is not judged.
+
+    Args:
+        slow_us: By how much these take longer.
+        waits: Whether they wait for their batches; else they compute.
+    """
+    made = Recorder()
+    begin = 0.0
+    for number in range(40):
+        more = slow_us if number in {4, 11, 17, 26, 33} else 0.0
+        waiting = 2_000.0 + more * waits
+        made.mark(number, begin, 9_990.0 + more)
+        made.host("IteratorGetNext", begin + 5.0, waiting)
+        op = ("main", "model/layer/MatMul:MatMul", begin + waiting + 10.0)
+        made.lines.append((*op, 9_970.0 + more - waiting, {"is_eager": 0}))
+        begin += 10_000.0 + more
+    trace = blueprint.trace(made.lines, devices={})
+    return signals_of_profile(blueprint.profile(trace))
+
+
+def test_what_few_steps_lose_that_hold_most_of_the_time_is_said_first() -> None:
+    """By hand: 5 of 98 ms and 34 of 10: they hold 490 of 830 ms, 440 beyond the median.
+
+    The report began with the 9.4 % in which all steps wait for their batches.
+    """
+    signals = uneven(slow_us=88_000.0)
+    found = {one.id: one for one in evaluate_all(signals)}
+    assert found["input.bound"].status == "fail"
+    said = lead(tuple(found.values()), signals, THRESHOLDS)
+    assert said.finding == "step.outlier"
+    assert lead_sentence(found["step.outlier"]) == (
+        "5 of 39 steps hold 59.0 % of the time: against a usual step they lose 53.0 % "
+        "of it, most of it host compute."
+    )
+
+
+def test_a_finding_about_what_few_steps_lose_is_said_instead_of_them() -> None:
+    signals = uneven(slow_us=88_000.0, waits=True)
+    found = {one.id: one for one in evaluate_all(signals)}
+    assert found["step.outlier"].explained_by == ("input.bound",)
+    assert lead(tuple(found.values()), signals, THRESHOLDS).finding == "input.bound"
+
+
+def test_what_few_steps_lose_that_hold_less_than_half_of_the_time_is_not() -> None:
+    """Of 20 ms: they hold 100 of 440 ms, and lose 50 of these."""
+    signals = uneven(slow_us=10_000.0)
+    assert lead(evaluate_all(signals), signals, THRESHOLDS).finding == "input.bound"
 
 
 def test_one_slow_fetch_is_a_note_that_names_it() -> None:

@@ -70,8 +70,7 @@ def test_a_line_of_the_loop_is_found() -> None:
         "which no op of a model runs."
     )
     assert found.saving_ms is not None
-    # What the replay gains, with a fifth for the rest.
-    assert found.saving_ms.high == pytest.approx(1.2 * 6.0)
+    assert found.saving_ms.high == pytest.approx(6.0)
 
 
 def test_lines_that_follow_each_other_are_one_piece_of_work() -> None:

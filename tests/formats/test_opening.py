@@ -339,6 +339,105 @@ def test_memory_files_are_runs_of_a_log_directory_after_all_others(
     assert open_hosts(tmp_path)[0] == "2020_01_01_00_00_00"
 
 
+def session(path: Path, *, start_s: int, duration_s: int) -> Path:
+    """A database that was recorded from a time on, in seconds since 2023-11-14."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return nsight.write(
+        path,
+        {
+            **KERNELS,
+            "TARGET_INFO_SESSION_START_TIME": [
+                {"utcEpochNs": (1_700_000_000 + start_s) * 10**9}
+            ],
+            "ANALYSIS_DETAILS": [{"duration": duration_s * 10**9}],
+        },
+    )
+
+
+def test_databases_of_a_directory_are_one_run_where_they_were_recorded_together(
+    tmp_path: Path,
+) -> None:
+    """Two that overlap are one run; one an hour later, and a packed one, are not."""
+    session(tmp_path / "a.sqlite", start_s=0, duration_s=20)
+    session(tmp_path / "b.sqlite", start_s=10, duration_s=20)
+    later = session(tmp_path / "c.sqlite", start_s=3_600, duration_s=20)
+    put(tmp_path / "d.sqlite.gz", gzip.compress(later.read_bytes()))
+    assert {run.name: len(run.hosts) for run in find(tmp_path).runs} == {
+        "a.sqlite + b.sqlite": 2,
+        "c.sqlite": 1,
+        "d.sqlite.gz": 1,
+    }
+
+
+def test_databases_that_say_no_time_are_one_run_where_their_names_say_the_rank(
+    tmp_path: Path,
+) -> None:
+    for name in ("train.rank0", "train.rank1", "try", "other"):
+        database(tmp_path / f"{name}.sqlite")
+    assert {run.name: len(run.hosts) for run in find(tmp_path).runs} == {
+        "train.rank0.sqlite + train.rank1.sqlite": 2,
+        "try.sqlite": 1,
+        "other.sqlite": 1,
+    }
+
+
+def test_traces_of_a_directory_are_one_run_where_they_say_their_rank(
+    tmp_path: Path,
+) -> None:
+    for rank in (0, 1):
+        info = b'"distributedInfo": {"rank": %d}, "traceEvents"' % rank
+        put(tmp_path / f"{rank}.json", KINETO.replace(b'"traceEvents"', info))
+    put(tmp_path / "alone.json", KINETO)
+    assert {run.name: len(run.hosts) for run in find(tmp_path).runs} == {
+        "0.json + 1.json": 2,
+        "alone.json": 1,
+    }
+
+
+def test_several_paths_say_what_speaks_against_one_run(tmp_path: Path) -> None:
+    paths = [
+        session(tmp_path / "a.sqlite", start_s=0, duration_s=20),
+        session(tmp_path / "b.sqlite", start_s=10, duration_s=20),
+        session(tmp_path / "c.sqlite", start_s=3_600, duration_s=20),
+    ]
+    _, traces = open_hosts(*paths)
+    (note,) = (it for it in traces["a"].quality_notes() if it.kind == "not_one_run")
+    assert note.severity == "warning"
+    assert (
+        "recorded at 2 times: a from 2023-11-14 22:13:20 UTC and c from "
+        "2023-11-14 23:13:20 UTC on" in note.message
+    )
+    # Nothing speaks against hosts that say nothing of time or rank.
+    _, traces = open_hosts(*(database(tmp_path / "x" / it) for it in ("1.s", "2.s")))
+    assert "not_one_run" not in kinds(traces, "1")
+
+
+def test_two_files_of_one_rank_are_not_one_run(tmp_path: Path) -> None:
+    for name, size in (("a", 2), ("b", 4)):
+        info = b'"distributedInfo": {"rank": 0, "world_size": %d}, "traceEvents"' % size
+        put(tmp_path / f"{name}.json", KINETO.replace(b'"traceEvents"', info))
+    _, traces = open_hosts(tmp_path / "a.json", tmp_path / "b.json")
+    notes = next(iter(traces.values())).quality_notes()
+    (note,) = (it for it in notes if it.kind == "not_one_run")
+    assert "2 of them are rank 0" in note.message
+    assert "runs of 2 and of 4 processes" in note.message
+
+
+def test_many_equal_files_are_counted_in_one_sentence(tmp_path: Path) -> None:
+    """Sixty-four of them have 2,016 pairs."""
+    for rank in range(64):
+        put(tmp_path / f"{rank:02}.xplane.pb", recorded("work"))
+    _, traces = open_hosts(tmp_path)
+    (note,) = (
+        it for it in traces["00"].quality_notes() if it.kind == "duplicate_hosts"
+    )
+    assert note.count == 64
+    assert note.message == (
+        "The files of 00, 01, 02 and 61 more are equal byte by byte: sums over hosts "
+        "count their work 64 times."
+    )
+
+
 def test_databases_of_other_programs_are_passed_over(tmp_path: Path) -> None:
     # What it holds speaks of Nsight's tables, and it has none of them.
     with closing(sqlite3.connect(tmp_path / "studies.sqlite")) as base:

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from stepscope.advice.headline import ABOUT
+from stepscope.advice.headline import ABOUT, are_slow_steps
 from stepscope.advice.judging.shared_time import shared_time
+from stepscope.advice.limited import limited
 from stepscope.advice.registry import RULES
 from stepscope.advice.replayed import replayed
-from stepscope.advice.rest_of_step import READS as OF_THE_REST
-from stepscope.advice.rest_of_step import with_rest_of_step
 from stepscope.advice.signals.replay import replay_signals
 from stepscope.advice.signals.shares import account_signals
 from stepscope.advice.signals.signal import Signals
@@ -48,7 +47,7 @@ _SIGNALS: Final = tuple(
     dict.fromkeys(
         (
             *(it for rule in RULES for it in rule.reads),
-            *OF_THE_REST,
+            account_signals,
             replay_signals,
         )
     )
@@ -103,13 +102,12 @@ def evaluate(
     found = {
         rule.item.id: rule.item.not_applicable(_NO_FRAMEWORK)
         if plain and rule.item.of_frameworks
-        else rule.evaluate(signals, thresholds)
+        else limited(rule.evaluate(signals, thresholds), signals)
         for rule in RULES
     }
     shared = shared_time(accounted)
     marked = explained(found, thresholds, shared=shared).values()
-    promised = (replayed(one, signals, thresholds) for one in marked)
-    return staged(with_rest_of_step(one, signals) for one in promised)
+    return staged(replayed(one, signals, thresholds) for one in marked)
 
 
 _NO_FRAMEWORK: Final = Unavailable(
@@ -152,7 +150,7 @@ def explained(
         for name in rule.item.explains
         if (broad := findings.get(name)) is not None
         and _fails_gravely(narrow)
-        and _fails_gravely(broad)
+        and (_fails_gravely(broad) or are_slow_steps(broad))
     ]
     part = thresholds.explained_share.value / 100
     narrower: dict[str, list[Finding]] = defaultdict(list)

@@ -8,10 +8,12 @@ Definition: docs/definitions/judging.md#the-record-of-a-finding.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
+from stepscope.frozen import Frozen
 from stepscope.thresholds import Threshold
 from stepscope.unavailable import Unavailable
 
@@ -25,6 +27,7 @@ __all__ = [
     "Evidence",
     "Fact",
     "Finding",
+    "Limits",
     "Part",
     "Pattern",
     "PatternKind",
@@ -82,6 +85,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 class Saving(msgspec.Struct, frozen=True, kw_only=True):
     """The time that a change would save per step, from `low` to `high`.
 
+    Of a finding neither is more than its `Limits` allow.
+
     Attributes:
         low: Milliseconds per step at least.
         high: Milliseconds per step at most.
@@ -98,6 +103,34 @@ class Saving(msgspec.Struct, frozen=True, kw_only=True):
     basis: Literal["replay", "bound"] = "bound"
     identity_error_percent: float | None = None
     open_above: bool = False
+
+    def within(self, limits: Limits) -> Saving:
+        """Return it with both ends from 0 to the most that the limits allow."""
+        high = min(max(self.high, 0.0), limits.most_ms)
+        low = min(max(self.low, 0.0), high)
+        return msgspec.structs.replace(self, low=low, high=high)
+
+
+class Limits(Frozen, frozen=True, eq=True):
+    """What limits the saving of a change, in milliseconds per step.
+
+    Attributes:
+        effect_ms: Mean time that the change is about; None where it is not known.
+        step_ms: Mean step; None where it is not known.
+        floor_ms: What a step takes at least after the change.
+    """
+
+    effect_ms: float | None
+    step_ms: float | None
+    floor_ms: float = 0.0
+
+    @property
+    def most_ms(self) -> float:
+        """Return the most that can be saved: the effect, and no more than the step."""
+        known = [] if self.effect_ms is None else [self.effect_ms]
+        if self.step_ms is not None:
+            known.append(self.step_ms - self.floor_ms)
+        return max(min(known, default=math.inf), 0.0)
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
@@ -170,17 +203,16 @@ class Pattern(msgspec.Struct, frozen=True, kw_only=True):
     mean_ms: tuple[float, float] | None = None
 
     def promise(self, effect_ms: float) -> Saving:
-        """Return what a step gains if the effect goes: half of the most at least.
+        """Return what a step gains if the effect goes: half of it at least.
 
-        Removing a wait may bring out another one. The mean of the steps to come is not
-        known better than the steps tell.
+        Removing a wait may bring out another one, and the mean of the steps to come may
+        be lower than that of these.
 
         Args:
             effect_ms: The mean effect.
         """
-        low, high = self.mean_ms or (effect_ms, effect_ms)
-        most = max(effect_ms, high)
-        return Saving(low=min(most / 2, low), high=most)
+        low, _ = self.mean_ms or (effect_ms, effect_ms)
+        return Saving(low=min(effect_ms / 2, low), high=effect_ms)
 
 
 class Action(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,6 +16,7 @@ from stepscope.advice.signals.shares import (
     IDLE_OWNERS,
     account_signals,
 )
+from stepscope.advice.signals.slow_steps import HELD_BY_SLOW
 from stepscope.advice.signals.vocabulary import PLAIN, frameworks_used
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
@@ -28,7 +29,15 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
 
-__all__ = ["ABOUT", "Lead", "LeadKind", "by_cost", "costliest", "lead"]
+__all__ = [
+    "ABOUT",
+    "Lead",
+    "LeadKind",
+    "are_slow_steps",
+    "by_cost",
+    "costliest",
+    "lead",
+]
 
 #: What the first sentence is about: a failing finding; idle time that no rule finds;
 #: a step that its device bounds; the work of a host without devices; the largest owner
@@ -50,6 +59,8 @@ _OF_WORK: Final = 1 / 3
 ABOUT: Final = 0.9
 #: What costs less of the recording, in percent, is nothing to begin with.
 _LEAST: Final = 1.0
+#: From this share of the time on, in percent, slow steps hold most of it.
+_MOST_OF_TIME: Final = 50.0
 #: Waiting for other workers, and the findings that say for which.
 _PEER: Final = "peer"
 _LATE: Final = ("allreduce.arrival", "multi.stagger", "multi.input")
@@ -134,14 +145,19 @@ def by_cost(findings: Iterable[Finding]) -> list[Finding]:
 
     Those that a narrower finding explains are left out. Time that is lost in some
     steps, or in one of two, and named counts from the share on from which idle time is
-    said first, also where it is not sure that other steps would lose as much.
+    said first, also where it is not sure that other steps would lose as much; so does
+    what a few steps lose that hold most of the time.
     """
     failing = (
         one
         for one in findings
         if one.status == "fail" and not one.explained_by and not _is_nothing(one)
     )
-    grave = [one for one in failing if one.severity != "info" or _is_large_burst(one)]
+    grave = [
+        one
+        for one in failing
+        if one.severity != "info" or _is_large_burst(one) or are_slow_steps(one)
+    ]
     # Time that nobody explains is a grave flaw of a recording that explains less.
     known = max((one.share_percent or 0.0 for one in grave if _waits(one)), default=0.0)
     return sorted(grave, key=lambda one: _cost(one, known), reverse=True)
@@ -176,7 +192,16 @@ def _cost(finding: Finding, known_percent: float) -> tuple[bool, float, float]:
 
 
 def _gain(finding: Finding) -> float:
-    return 0.0 if finding.saving_ms is None else finding.saving_ms.high
+    """Return what a finding may gain; of slow steps what they lose, in ms per step."""
+    if finding.saving_ms is not None:
+        return finding.saving_ms.high
+    return (finding.ms_per_step or 0.0) if are_slow_steps(finding) else 0.0
+
+
+def are_slow_steps(finding: Finding) -> bool:
+    """Return whether a finding is about a few steps that hold most of the time."""
+    held = (one.value or 0.0 for one in finding.facts if one.name == HELD_BY_SLOW)
+    return max(held, default=0.0) >= _MOST_OF_TIME and finding.note != "once"
 
 
 def _is_work(finding: Finding) -> bool:
@@ -265,9 +290,10 @@ def _costs_more(finding: Finding | None, idle_ms: float) -> bool:
     """Return whether a finding promises more than an idle time that none explains."""
     if finding is None:
         return False
-    if finding.saving_ms is None:
-        return False
-    return finding.saving_ms.high >= idle_ms
+    if are_slow_steps(finding):
+        # Their loss is part of the idle time, and says when it comes.
+        return True
+    return finding.saving_ms is not None and finding.saving_ms.high >= idle_ms
 
 
 def _of_finding(finding: Finding, found: AccountSignals | None = None) -> Lead:
@@ -358,6 +384,8 @@ def _gain_percent(finding: Finding, shares: StepShares) -> float | None:
     Without steps no gain is promised: it is idle time at most.
     """
     if finding.saving_ms is None:
+        if are_slow_steps(finding):
+            return finding.share_percent
         if _is_work(finding):
             share = finding.share_percent
             return None if share is None or finding.owners else _OF_WORK * share

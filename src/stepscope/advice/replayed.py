@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from stepscope.advice.finding import Saving
+from stepscope.advice.finding import Limits, Saving
 from stepscope.advice.headline import by_cost
+from stepscope.advice.limited import limits_of
 from stepscope.advice.registry import RULES
 from stepscope.advice.signals.replay import replay_signals
 from stepscope.advice.signals.replaying.change import Gone
@@ -110,12 +111,13 @@ def replayed(finding: Finding, signals: Signals, thresholds: Thresholds) -> Find
     if bound is None and finding.id not in _CHANGES:
         return finding
     changes = _changes(finding, signals, thresholds)
-    if not changes or (isinstance(changes[0], Gone) and not _whole(finding)):
+    limits = limits_of(finding, signals)
+    if not changes or (isinstance(changes[0], Gone) and not _whole(finding, limits)):
         return finding
     saving = signals.of(replay_signals).saving(
         changes,
         finding.devices[0],
-        effect_ms=finding.ms_per_step,
+        limits=limits,
         bound=bound,
     )
     if saving is None or (bound is None and saving.high < _NOTHING):
@@ -126,11 +128,12 @@ def replayed(finding: Finding, signals: Signals, thresholds: Thresholds) -> Find
     return msgspec.structs.replace(finding, saving_ms=saving)
 
 
-def _whole(finding: Finding) -> bool:
+def _whole(finding: Finding, limits: Limits) -> bool:
     """Return whether the limit is all of the time that the finding is about."""
     if finding.pattern is None or finding.ms_per_step is None:
         return False
-    return finding.saving_ms == finding.pattern.promise(finding.ms_per_step)
+    whole = finding.pattern.promise(finding.ms_per_step).within(limits)
+    return finding.saving_ms == whole
 
 
 def why_not_replayed(finding: Finding, signals: Signals) -> Unavailable | None:
@@ -184,7 +187,8 @@ def together(
         findings=ids,
         left_out=tuple(one.id for one in ranked if one.id not in ids),
         saving_ms=replays.together(
-            [(changes, one.devices[0], saving) for one, changes, saving in mine]
+            [(changes, one.devices[0], saving) for one, changes, saving in mine],
+            Limits(None, limits_of(foremost, signals).step_ms),
         )
         if len(mine) > 1
         else None,

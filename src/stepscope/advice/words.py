@@ -7,6 +7,7 @@ title, the threshold, any fact by its name, and
 - `{named}`: the largest part by name, with file and line;
 - `{function}`: the same, known where it is a function that the steps call;
 - `{worker_function}`: the function that worker processes of the program are in;
+- `{cause}`: the largest cause, in words;
 - `{subject}`: the largest part, where a verb follows;
 - `{sleeper}`: that the largest part waits, and in what it calls;
 - `{elsewhere}`: what another thread of the program is in while the steps wait;

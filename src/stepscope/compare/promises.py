@@ -92,8 +92,8 @@ def promises_of(
         Promise(
             finding=one.id,
             title=one.title,
-            low_ms=max(one.saving_ms.low, 0.0) / batches,
-            high_ms=max(one.saving_ms.high, 0.0) / batches,
+            low_ms=one.saving_ms.low / batches,
+            high_ms=one.saving_ms.high / batches,
             basis=one.saving_ms.basis,
             effect_ms=None if one.ms_per_step is None else one.ms_per_step / batches,
             open_above=one.saving_ms.open_above,
@@ -172,11 +172,14 @@ def _tried(
 def _kept(promises: Sequence[Promise], time: StepTimeChange) -> Outcome:
     """Compare what some changes gained with what they promised together.
 
-    Together they gain at least what the best of them does, and at most the sum, unless
-    one of them is open above.
+    Together they gain at least what the best of them does, and at most the sum, and no
+    more than the step, unless one of them is open above.
     """
     low = max(one.low_ms for one in promises)
-    high = sum(one.high_ms for one in promises)
+    high = max(
+        min(sum(one.high_ms for one in promises), time.base_ms),
+        *(one.high_ms for one in promises),
+    )
     gained, least, most = -time.change_ms, -time.high_ms, -time.low_ms
     verdict: Verdict = "inside"
     reason = None

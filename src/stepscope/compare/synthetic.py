@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
-from stepscope.advice.finding import Saving, Severity
+from stepscope.advice.finding import Limits, Saving, Severity
 from stepscope.thresholds import Threshold
 from stepscope.unavailable import Unavailable
 
@@ -37,7 +37,8 @@ class SyntheticInput(msgspec.Struct, frozen=True, kw_only=True):
         share_percent: What a step takes less on synthetic data, as a share of the step
             on real data; null where it cannot be told.
         threshold: The share that it is compared with; null likewise.
-        saving_ms: What that is a step; null where it is no more than chance.
+        saving_ms: What that is a step, at most as measured; null where it is no more
+            than chance.
         copies_ms: Copies to the device that are left of a step on synthetic data and
             that nothing hides; null where they are not known.
         unavailable: Why it cannot be told; null where it can.
@@ -78,7 +79,9 @@ def synthetic_input(
         else "info",
         share_percent=share,
         threshold=warn,
-        saving_ms=Saving(low=-time.high_ms, high=-time.low_ms)
+        saving_ms=Saving(low=-time.high_ms, high=-time.change_ms).within(
+            Limits(-time.change_ms, time.base_ms)
+        )
         if time.verdict == "faster"
         else None,
         copies_ms=None if left is None else left.new_ms,

@@ -8,7 +8,6 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import lru_cache
-from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -19,7 +18,12 @@ from stepscope.formats import sniff
 from stepscope.formats.file_systems import is_url
 from stepscope.formats.registry import READERS
 from stepscope.formats.worker_traces import named_after_files, with_worker_runs
-from stepscope.formats.workers import distinct_hosts, name_of_all
+from stepscope.formats.workers import (
+    against_one_run,
+    distinct_hosts,
+    joined_names,
+    name_of_all,
+)
 from stepscope.rundir import (
     HostFiles,
     Run,
@@ -41,7 +45,7 @@ if TYPE_CHECKING:
     from stepscope.formats.remote import RemoteDirectory
     from stepscope.trace.model import TraceData
 
-__all__ = ["find", "loose_run", "newest_run", "open_hosts", "open_run", "read"]
+__all__ = ["find", "loose_runs", "newest_run", "open_hosts", "open_run", "read"]
 
 #: Bytes below which threads would only wait for each other: one file after the other
 #: is read in less time, and in the memory that the first one needed.
@@ -50,6 +54,8 @@ _SMALL: Final = 2**20
 _MOST_FILES: Final = 1024
 #: And so many kinds of them are named in the one line.
 _MOST_KINDS: Final = 3
+#: So many hosts are named in a sentence.
+_MOST_HOSTS_NAMED: Final = 3
 #: Ending of a database that is not packed, and the format of Nsight's.
 _DATABASE: Final = ".sqlite"
 _NSIGHT_SYSTEMS: Final = "nsight_systems"
@@ -101,8 +107,8 @@ def open_run(run: Run) -> tuple[str, dict[str, TraceData]]:
 def find(path: Path) -> Scan:
     """Look for every run that a path names.
 
-    A log directory may hold many; a run directory, a directory of trace files under
-    names of their own, or a file holds one.
+    A log directory may hold many, and so may a directory of trace files under names
+    of their own; a run directory or a file holds one.
 
     Raises:
         BadInput: The directory cannot be listed.
@@ -120,9 +126,7 @@ def find(path: Path) -> Scan:
         hosts_of=_hosts_of_workers,
     )
     if not runs:
-        formats = _formats_of_files(path)
-        readable = _readable(formats)
-        runs = (_loose_run(path, formats, readable),) if readable else ()
+        runs = _loose_runs(path, _formats_of_files(path))
     taken = {file for run in runs for host in run.hosts for file in host.paths}
     files = (*found.json_files[:_MOST_FILES], *found.databases[:_MOST_FILES])
     loose, refused = _runs_of_files([it for it in files if it not in taken], path)
@@ -187,16 +191,14 @@ def _format_of(file: Path, size: int, changed_ns: int) -> str:
     return _formats_of([file]).get(file, "")
 
 
-def loose_run(remote: RemoteDirectory) -> Run | None:
-    """Return the trace files that lie in a directory, under names of their own.
+def loose_runs(remote: RemoteDirectory) -> tuple[Run, ...]:
+    """Return runs of the trace files that lie in a directory, under names of their own.
 
     Raises:
         BadInput: A file cannot be fetched.
     """
-    formats = _formats_of(remote.loose_files())
-    readable = _readable(formats)
     name = Path(remote.url.rstrip("/"))
-    return _loose_run(name, formats, readable) if readable else None
+    return newest_first(_loose_runs(name, _formats_of(remote.loose_files())))
 
 
 def _open(runs: Sequence[Run]) -> tuple[str, dict[str, TraceData]]:
@@ -205,8 +207,12 @@ def _open(runs: Sequence[Run]) -> tuple[str, dict[str, TraceData]]:
     failures = [outcome for outcome in outcomes if isinstance(outcome, BadInput)]
     if len(failures) == len(outcomes):
         raise failures[0]
-    notes = [*_duplicates(hosts), *(_unread(failure) for failure in failures)]
     traces = [outcome for outcome in outcomes if not isinstance(outcome, BadInput)]
+    notes = [
+        *(against_one_run(traces) if len(runs) > 1 else ()),
+        *_duplicates(hosts),
+        *(_unread(failure) for failure in failures),
+    ]
     traces = _with_host_notes(traces)
     return name_of_all(runs), {
         trace.host: trace.with_notes(notes) if notes else trace for trace in traces
@@ -227,15 +233,15 @@ def _newest_of(remote: RemoteDirectory) -> Run:
     runs = remote.runs()
     if runs:
         return remote.fetched(runs[0])
-    found = loose_run(remote)
-    if found is None:
+    loose = loose_runs(remote)
+    if not loose:
         raise BadInput.at(
             remote.url,
             "holds no profile",
             "Give a URL with plugins/profile/<run>/<host>.xplane.pb or "
             "<worker>.pt.trace.json below it, or that of one such file.",
         )
-    return found
+    return loose[0]
 
 
 def newest_run(given: str | os.PathLike[str]) -> Run:
@@ -276,19 +282,47 @@ def _most_frequent(formats: Mapping[Path, str], readable: set[str]) -> str:
     return max(sorted(counts), key=counts.__getitem__)
 
 
-def _loose_run(path: Path, formats: dict[Path, str], readable: set[str]) -> Run:
-    """Return the trace files that lie in a directory under names of their own.
+def _loose_runs(path: Path, formats: dict[Path, str]) -> tuple[Run, ...]:
+    """Return runs of the trace files that lie in a directory under names of their own.
 
-    Sources of different kinds are never merged: the most frequent one is the run.
+    Sources of different kinds are never merged: the most frequent one is the runs. Its
+    files are hosts of one run where something shows that they were recorded together.
     """
+    readable = _readable(formats)
+    if not readable:
+        return ()
     chosen = _most_frequent(formats, readable)
     files = sorted(file for file, found in formats.items() if found == chosen)
-    return Run(
-        name=path.absolute().name,
-        directory=path,
-        hosts=_hosts_of(files, chosen),
-        unix_s=max(file.stat().st_mtime for file in files),
+    stamps = [(it.stat().st_size, it.stat().st_mtime_ns) for it in files]
+    groups = _recorded_together(tuple(files), tuple(stamps), chosen)
+    if len(groups) == 1:
+        return (_run_of_group(files, chosen, path.absolute().name),)
+    return tuple(
+        _run_of_group(group, chosen, joined_names([it.name for it in group]))
+        for group in groups
     )
+
+
+def _run_of_group(files: Sequence[Path], format_: str, name: str) -> Run:
+    return Run(
+        name=shown_name(name),
+        directory=files[0].parent,
+        hosts=_hosts_of(files, format_),
+        unix_s=max(changed_unix_s(file) for file in files),
+    )
+
+
+# A server looks at its log directory again and again.
+@lru_cache(maxsize=64)
+def _recorded_together(
+    files: tuple[Path, ...], stamps: tuple[tuple[int, int], ...], format_: str
+) -> list[tuple[Path, ...]]:
+    """Group files of one format by the runs that they are of."""
+    del stamps  # part of the question: a file that changed is looked at again
+    for reader in READERS:
+        if reader.format == format_ and reader.together is not None and len(files) > 1:
+            return reader.together(files)
+    return [files]
 
 
 def _hosts_of(files: Sequence[Path], found: str) -> tuple[HostFiles, ...]:
@@ -409,29 +443,37 @@ def _unread(failure: BadInput) -> QualityNote:
 
 
 def _duplicates(hosts: Sequence[HostFiles]) -> list[QualityNote]:
-    """Return files of one run with equal bytes, which sums over hosts count twice."""
-    of_size: dict[tuple[int, ...], list[HostFiles]] = {}
+    """Return files of one run with equal bytes, which sums over hosts count again."""
+    of_size: dict[tuple[int, ...], list[list[HostFiles]]] = {}
     for host in hosts:
         sizes = tuple(path.stat().st_size for path in host.paths)
-        of_size.setdefault(sizes, []).append(host)
-    equal = [
-        (one, other)
-        for candidates in of_size.values()
-        for one, other in combinations(candidates, 2)
-        if _same_bytes(one, other)
-    ]
+        alike = of_size.setdefault(sizes, [])
+        mine = next((one for one in alike if _same_bytes(one[0], host)), None)
+        if mine is None:
+            alike.append([host])
+        else:
+            mine.append(host)
+    equal = (one for alike in of_size.values() for one in alike if len(one) > 1)
     return [
         QualityNote(
             kind="duplicate_hosts",
             severity="warning",
             scope="run",
-            message=f"The files of {one.host} and {other.host} are equal byte by byte: "
-            "sums over hosts count their work twice.",
-            count=2,
+            message=f"The files of {_named_hosts([it.host for it in one])} are equal "
+            f"byte by byte: sums over hosts count their work {len(one):,} times.",
+            count=len(one),
             remedy="Look at one of them, or copy the right file of the other host.",
         )
-        for one, other in equal
+        for one in equal
     ]
+
+
+def _named_hosts(names: Sequence[str]) -> str:
+    """Return hosts for a sentence: the first ones by name, the others counted."""
+    shown = names[:_MOST_HOSTS_NAMED]
+    others = len(names) - len(shown)
+    last = f"{others:,} more" if others else shown[-1]
+    return f"{', '.join(shown if others else shown[:-1])} and {last}"
 
 
 def _same_bytes(one: HostFiles, other: HostFiles) -> bool:

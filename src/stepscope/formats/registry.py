@@ -26,12 +26,15 @@ class Reader(Frozen, frozen=True, eq=True):
             read, and notes in `quality` what could not.
         hosts_of: Names the hosts of files that are opened together; None where the
             names of the files do.
+        together: Groups files of a directory that were recorded together; None where
+            all of them are one run.
         beside: Whether its files stand beside a recording and are none themselves.
     """
 
     format: str
     read: Callable[[HostFiles], TraceData]
     hosts_of: Callable[[Sequence[Path]], tuple[HostFiles, ...]] | None = None
+    together: Callable[[Sequence[Path]], list[tuple[Path, ...]]] | None = None
     beside: bool = False
 
 
@@ -56,8 +59,17 @@ _MEMORY: Final = "stepscope.formats.memory"
 READERS: Final = (
     Reader("xspace", _later(_XPLANE, "read")),
     Reader("xla_trace", _later(_XPLANE, "read_timeline")),
-    Reader("kineto", _later(_KINETO, "read"), _later(_KINETO, "hosts_of")),
-    Reader("nsight_systems", _later(_NSIGHT_SYSTEMS, "read")),
+    Reader(
+        "kineto",
+        _later(_KINETO, "read"),
+        hosts_of=_later(_KINETO, "hosts_of"),
+        together=_later(_KINETO, "recorded_together"),
+    ),
+    Reader(
+        "nsight_systems",
+        _later(_NSIGHT_SYSTEMS, "read"),
+        together=_later(_NSIGHT_SYSTEMS, "recorded_together"),
+    ),
     # Of a report with its database beside it, the database is read.
     Reader("nsys_rep", _later(_NSIGHT_SYSTEMS, "read_report"), beside=True),
     Reader("nsight_compute_csv", _later(_NSIGHT_COMPUTE, "read"), beside=True),

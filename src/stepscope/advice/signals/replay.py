@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stepscope.advice.bootstrap import mean_interval_ms
-from stepscope.advice.finding import Saving
+from stepscope.advice.finding import Limits, Saving
 from stepscope.advice.signals.replaying.edits import Recorded, edits_of
 from stepscope.advice.signals.signal import signal
 from stepscope.derive.account.host_states import host_states
@@ -130,36 +130,35 @@ class HostReplay(Frozen, frozen=True):
     def promise(
         self,
         edits: Sequence[Edits],
-        effect_ms: float | None,
+        limits: Limits | None,
         bound: Saving | None,
     ) -> Saving | None:
         """Return what changes gain as a promise about the mean step.
 
         Args:
             edits: What they do to the graph.
-            effect_ms: The time in the mean of all steps that they are about; None
-                takes the replayed steps for all.
+            limits: The time in the mean of all steps that they are about, and that
+                step; None takes the replayed steps for all.
             bound: What the account lets them gain; None for no limit.
 
         Returns:
             None where the replay cannot tell.
         """
         gains = self.gains(edits)
-        scale = _scale(edits, effect_ms, bound)
+        scale = _scale(edits, None if limits is None else limits.effect_ms, bound)
         if scale is None or not self._can_tell(edits, gains):
             return None
-        most = gains[0].period_ps / PS_PER_MS
-        if bound is not None and all(one.bounded for one in edits):
-            most = bound.high
-        low, high = (min(one * scale, most) for one in self.spread_ms(gains))
-        if bound is not None and any(one.partly for one in edits):
-            low = min(low, bound.low)
+        low, high = (one * scale for one in self.spread_ms(gains))
+        if bound is not None:
+            high = min(high, bound.high)
+            if any(one.partly for one in edits):
+                low = min(low, bound.low)
         return Saving(
             low=low,
             high=high,
             basis="replay",
             identity_error_percent=self.identity.median_error_percent,
-        )
+        ).within(_with_floor(limits, gains[1]))
 
 
 class ReplaySignals(Frozen, frozen=True):
@@ -185,7 +184,7 @@ class ReplaySignals(Frozen, frozen=True):
         changes: Sequence[Change],
         label: str,
         *,
-        effect_ms: float | None = None,
+        limits: Limits | None = None,
         bound: Saving | None = None,
     ) -> Saving | None:
         """Return what a step gains if some changes are made together.
@@ -193,10 +192,10 @@ class ReplaySignals(Frozen, frozen=True):
         Args:
             changes: The changes.
             label: Device or host whose account is meant, as findings name it.
-            effect_ms: The time in a mean step that they are about. The replayed steps
-                are a sample, which may hold more or less of it: what is gained of the
-                time in the sample is gained of this. None takes the sample for the
-                whole.
+            limits: The time in a mean step that they are about, and that step. The
+                replayed steps are a sample, which may hold more or less of that time:
+                what is gained of the time in the sample is gained of this. None takes
+                the sample for the whole.
             bound: What the account lets them gain; None for no limit.
 
         Returns:
@@ -206,10 +205,10 @@ class ReplaySignals(Frozen, frozen=True):
         if found is None or not changes:
             return None
         edits = found.edits(changes, self.device_of(label))
-        return found.promise(edits, effect_ms, bound)
+        return found.promise(edits, limits, bound)
 
     def together(
-        self, findings: Sequence[tuple[Sequence[Change], str, Saving]]
+        self, findings: Sequence[tuple[Sequence[Change], str, Saving]], limits: Limits
     ) -> Saving | None:
         """Return what a step gains if several findings on one host are mended.
 
@@ -218,6 +217,7 @@ class ReplaySignals(Frozen, frozen=True):
 
         Args:
             findings: For each its changes, its device or host, and its promise.
+            limits: The mean step.
 
         Returns:
             None where the replay cannot tell.
@@ -249,16 +249,13 @@ class ReplaySignals(Frozen, frozen=True):
                 ),
             )
         )
-        low = max(low, *(one.low for one in promised))
-        # No step gains its whole length and more.
-        high = min(high, whole[1].period_ps / PS_PER_MS)
         return Saving(
-            low=low,
-            high=max(high, low, *(one.high for one in promised)),
+            low=max(low, *(one.low for one in promised)),
+            high=max(high, *(one.high for one in promised)),
             basis="replay",
             identity_error_percent=found.identity.median_error_percent,
             open_above=any(one.open_above for one in promised),
-        )
+        ).within(_with_floor(limits, whole[1]))
 
     def next_bottleneck(
         self, changes: Sequence[Change], label: str
@@ -319,6 +316,23 @@ def _scale(
     return scales[0] if scales else 1.0
 
 
+def _with_floor(limits: Limits | None, gain: Gain) -> Limits:
+    """Return limits with the work that the busiest track has left after a change.
+
+    Where the mean step is shorter than the replayed ones, so is that work.
+    """
+    period_ms = gain.period_ps / PS_PER_MS
+    effect_ms, step_ms, floor_ms = (
+        (None, None, 0.0)
+        if limits is None
+        else (limits.effect_ms, limits.step_ms, limits.floor_ms)
+    )
+    step_ms = period_ms if step_ms is None else step_ms
+    part = min(step_ms / period_ms, 1.0) if period_ms else 0.0
+    left_ms = gain.floor_ps / PS_PER_MS * part
+    return Limits(effect_ms, step_ms, max(left_ms, floor_ms))
+
+
 def _part(together: float, alone: Sequence[float]) -> float:
     whole = sum(alone)
     return min(together / whole, 1.0) if whole > 0 else 0.0
@@ -327,22 +341,20 @@ def _part(together: float, alone: Sequence[float]) -> float:
 def _spread(gain: Gain) -> tuple[float, float]:
     """Return the range of a gain in ms per step, as far as the windows support it.
 
-    To the range of the replay comes that of the sample: the 95 % interval of the mean,
-    by the resampling that verdicts rest on.
+    Other steps may gain less: the low end is that of the 95 % interval of the mean, by
+    the resampling that verdicts rest on. Its high end is no gain.
     """
-    low, high = gain.low_ps, gain.high_ps
+    low = gain.low_ps
     if len(gain.by_window_ps[0]) >= _FEW:
         # Relative to the mean of each way, for limits may have cut it.
         ends = [
-            end * PS_PER_MS / mean
+            mean_interval_ms(it.tolist())[0] * PS_PER_MS / mean
             for it in gain.by_window_ps
             for mean in [float(it.mean())]
             if mean > 0
-            for end in mean_interval_ms(it.tolist())
         ]
         low = min([low, *(low * end for end in ends)])
-        high = max([high, *(high * end for end in ends)])
-    return max(low, 0.0) / PS_PER_MS, high / PS_PER_MS
+    return max(low, 0.0) / PS_PER_MS, gain.high_ps / PS_PER_MS
 
 
 @signal(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from stepscope.advice.finding import Evidence, Part
+from stepscope.advice.finding import Evidence, Fact, Part
 from stepscope.advice.signals.ranges import SHOWN
 from stepscope.advice.signals.shares import BUSY_OWNERS, IDLE_OWNERS
 from stepscope.advice.signals.step_series import StepSeries
@@ -19,9 +19,11 @@ if TYPE_CHECKING:
     from stepscope.thresholds import Thresholds
 
 __all__ = [
+    "HELD_BY_SLOW",
     "Period",
     "evidence",
     "excess",
+    "held_time",
     "longest_period",
     "named",
     "period",
@@ -29,6 +31,8 @@ __all__ = [
     "slow_steps",
 ]
 
+#: Name of the fact how much of the time slow steps hold.
+HELD_BY_SLOW: Final = "held_by_slow_steps"
 #: A step this many median absolute deviations above the median is slow.
 _DEVIATIONS: Final = 5
 #: Longest period that is looked for, in steps.
@@ -124,6 +128,13 @@ def excess(shares: StepShares, slow: NDArray[np.bool_]) -> StepSeries:
             for owner, times in parts.items()
         },
     )
+
+
+def held_time(shares: StepShares, slow: NDArray[np.bool_]) -> Fact:
+    """Return the share of all steps' time that the slow steps hold."""
+    length = np.array(shares.window_ps, np.float64)
+    share = 100 * float(length[slow].sum() / length.sum()) if slow.any() else None
+    return Fact(name=HELD_BY_SLOW, value=share, unit="percent")
 
 
 def rare_function(

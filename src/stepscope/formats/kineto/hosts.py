@@ -12,6 +12,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from stepscope.formats.sniff import head_of
+from stepscope.formats.workers import RANK_IN_NAME, grouped_by_name
 from stepscope.patterns import Pattern
 from stepscope.rundir import HostFiles
 from stepscope.xspace.reading.input_file import open_input
@@ -20,11 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-__all__ = ["hosts_of"]
+__all__ = ["hosts_of", "recorded_together"]
 
 #: Other numbers may come between the two, but no closing bracket of the object.
 _RANK: Final = Pattern(rb'"distributedInfo"\s*:\s*\{[^}]*?"rank"\s*:\s*"?(\d{1,9})')
-_NAMED: Final = Pattern(r"(rank|worker)[-_]?(\d{1,9})", re.IGNORECASE)
 #: The part of a file after its events is short.
 _TAIL_BYTES: Final = 2**16
 
@@ -50,11 +50,22 @@ def hosts_of(paths: Sequence[Path]) -> tuple[HostFiles, ...]:
     return tuple(sorted(hosts, key=lambda it: _natural(it.host)))
 
 
+def recorded_together(paths: Sequence[Path]) -> list[tuple[Path, ...]]:
+    """Group traces of different ranks or workers; of equal ones by their files' names.
+
+    A trace that says neither is a run of its own.
+    """
+    hosts = hosts_of(paths)
+    ranks = tuple(it.paths[0] for it in hosts if RANK_IN_NAME.fullmatch(it.host))
+    others = [it.paths[0] for it in hosts if it.paths[0] not in ranks]
+    return [*([ranks] if ranks else []), *grouped_by_name(others)]
+
+
 def _name(path: Path) -> str:
     found = _RANK.search(head_of(path)) or _RANK.search(_tail(path))
     if found is not None:
         return f"rank{int(found[1])}"
-    named = _NAMED.search(path.name)
+    named = RANK_IN_NAME.search(path.name)
     return f"{named[1].lower()}{int(named[2])}" if named else _stem(path)
 
 

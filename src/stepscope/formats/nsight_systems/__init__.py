@@ -1,5 +1,6 @@
 """Nsight Systems databases (the SQLite export of a report): plain or gzip."""
 
+from stepscope.formats.nsight_systems.sessions import recorded_together
 from stepscope.formats.nsight_systems.trace import read, read_report
 
-__all__ = ["read", "read_report"]
+__all__ = ["read", "read_report", "recorded_together"]

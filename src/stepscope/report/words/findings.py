@@ -218,6 +218,7 @@ def _known(finding: Finding, words: Words) -> dict[str, _Told]:
         if finding.pattern is not None and finding.pattern.kind == "bursts"
         else None,
         "named": part_words(finding.parts[0]) if finding.parts else None,
+        "cause": words.causes.get(finding.causes[0].cause) if finding.causes else None,
         "subject": _subject(finding.parts[0]) if finding.parts else None,
         "detail": finding.parts[0].detail if finding.parts else None,
         "function": _function(finding.parts),
@@ -315,8 +316,6 @@ def names(finding: Finding) -> str | None:
 
 #: Below this part of its own time a finding has left the gain to another one.
 _REST: Final = 0.02
-#: From this multiple of its own time on, a gain is more than that time.
-_MORE: Final = 1.05
 
 
 def gain(finding: Finding) -> str | None:
@@ -331,21 +330,7 @@ def gain(finding: Finding) -> str | None:
         return f"counted with that of {listed(finding.explained_by)}"
     if finding.saving_ms.high <= 0:
         return "none by itself: other work holds the step up meanwhile"
-    told = saving_words(finding.saving_ms)
-    # Fewer kernels are fewer launches, too.
-    if 0 < _MORE * effect < finding.saving_ms.low:
-        told += ", since what waits for that work goes with it"
-    elif _speeds_up_the_rest(finding):
-        told += ", as the rest of the step may run faster, too"
-    return told
-
-
-def _speeds_up_the_rest(finding: Finding) -> bool:
-    """Return whether more is promised than the time that the finding is about."""
-    if finding.saving_ms is None or finding.pattern is None:
-        return False
-    own = max(finding.ms_per_step or 0.0, *(finding.pattern.mean_ms or (0.0,)))
-    return finding.saving_ms.high > own
+    return saving_words(finding.saving_ms)
 
 
 def saving_words(saving: Saving) -> str:

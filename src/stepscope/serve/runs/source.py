@@ -10,7 +10,7 @@ import msgspec
 
 from stepscope.errors import BadInput
 from stepscope.formats.file_systems import is_url
-from stepscope.formats.opening import find, loose_run
+from stepscope.formats.opening import find, loose_runs
 from stepscope.formats.remote import RemoteDirectory
 from stepscope.rundir import LIMIT_BYTES, Run, shown_name
 from stepscope.xspace.reading.input_file import existing_path
@@ -163,9 +163,9 @@ class RemoteSource:
     def look(self) -> Found:
         """List the runs; raises `BadInput` where that cannot be done."""
         runs = self._remote.runs()
-        found = None if runs else loose_run(self._remote)
-        self._is_loose = found is not None
-        return Found(runs=runs if found is None else (found,), refused=())
+        loose = () if runs else loose_runs(self._remote)
+        self._is_loose = bool(loose)
+        return Found(runs=runs or loose, refused=())
 
     def stamp(self, run: Run) -> Stamp:
         """Return what the file system reported of each file in its last listing."""

@@ -172,7 +172,8 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     )
     if found.saving_ms is None:
         return found
-    saving = promise_of(times[FIRST_STEPS:], shares.window_ps[FIRST_STEPS:])
+    again = (*[0] * FIRST_STEPS, *times[FIRST_STEPS:])
+    saving = promise_of(again, shares.window_ps)
     by = ("host.work",) if _is_predicting(signals, shares, thresholds) else ()
     return msgspec.structs.replace(found, saving_ms=saving, explained_by=by)
 

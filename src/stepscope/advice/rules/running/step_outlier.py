@@ -21,6 +21,7 @@ from stepscope.advice.signals.shares import account_signals
 from stepscope.advice.signals.slow_steps import (
     evidence,
     excess,
+    held_time,
     named,
     rare_function,
     slow_steps,
@@ -84,8 +85,8 @@ _WORDS: Final = Words(
             "that costs {share_percent} of the time."
         ),
         (
-            "Of {steps} steps, {slow} took much longer than the others: that costs "
-            "{share_percent} of the time."
+            "{slow} of {steps} steps hold {held_by_slow_steps} of the time: against a "
+            "usual step they lose {share_percent} of it, most of it {cause}."
         ),
     ),
     texts={
@@ -145,6 +146,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         facts=(
             Fact(name="slow", value=int(slow.sum()), unit="count"),
             Fact(name="steps", value=steps, unit="count"),
+            held_time(shares, slow),
             Fact(
                 name="slowest",
                 value=round(float(length.max() / np.median(length)), 1),

@@ -19,6 +19,7 @@ from stepscope.advice.signals.shares import account_signals
 from stepscope.advice.signals.slow_steps import (
     evidence,
     excess,
+    held_time,
     longest_period,
     named,
     period,
@@ -52,7 +53,7 @@ _ACTIONS: Final = (
 )
 _FOUND: Final = tuple(
     "Every {every} steps one takes {longer} longer: {share_percent} of the time" + named
-    for named in ("; most of it {named}.", ".")
+    for named in ("; most of it {named}.", "; most of it {cause}.", ".")
 )
 _WORDS: Final = Words(
     passed="no step is slow in a fixed rhythm",
@@ -125,6 +126,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
             Fact(name="longer", value=longer and longer / PS_PER_US, unit="us"),
             Fact(name="longest_period", value=longest_period(steps), unit="count"),
             Fact(name="steps", value=steps, unit="count"),
+            held_time(shares, slow),
         ),
         # The time is that of other findings too, which promise it.
         saving_ms=None,

@@ -12,6 +12,7 @@ import msgspec
 from stepscope.advice.finding import (
     Fact,
     Finding,
+    Limits,
     Part,
     Saving,
 )
@@ -334,7 +335,7 @@ def _of_one_function(
     saving = Saving(low=whole / 2, high=whole)
     times = work.times_ps()
     if sum(times) and len(times) == len(shares.window_ps):
-        saving = promise_of(times, shares.window_ps)
+        saving = promise_of(times, shares.window_ps).within(Limits(whole, None))
     # What most steps do without, such as a validation, is not to be made faster first.
     rare = len(times) >= thresholds.outlier_steps.value and 2 * times.count(0) > len(
         times

@@ -100,7 +100,6 @@ class Edits(Frozen, frozen=True, eq=True):
             most that its limit ("bound") lets it gain, or nothing that is measured.
         effect_ms: That time in a mean step, where it is not the finding's own.
         partly: Whether the change seldom removes all of that time.
-        bounded: Whether it gains at most what the finding is about.
         device: Whether it is about work of a device, or waiting for it: a thread's
             silence may have been waiting for that too.
     """
@@ -111,7 +110,6 @@ class Edits(Frozen, frozen=True, eq=True):
     compared: Literal["effect", "bound", "nothing"] = "nothing"
     effect_ms: float | None = None
     partly: bool = False
-    bounded: bool = True
     device: bool = True
 
 
@@ -287,7 +285,6 @@ def _scaled(
         joint(graph, [most, *joined]),
         claimed_ms=_per_step_ms(graph, removed),
         compared="bound" if removed else "nothing",
-        bounded=not joined,
     )
 
 

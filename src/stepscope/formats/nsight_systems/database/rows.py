@@ -22,13 +22,13 @@ from stepscope.formats.nsight_systems.database.pages import regular_columns
 from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
     from pathlib import Path
 
     from stepscope.formats.nsight_systems.database.connection import Database
     from stepscope.formats.nsight_systems.database.declared import Wanted
 
-__all__ = ["Export", "read_export"]
+__all__ = ["Export", "read_export", "read_tables"]
 
 #: Rows that are held as Python objects at a time.
 _ROWS: Final = 2**16
@@ -91,12 +91,7 @@ def read_export(path: Path, limit_bytes: int) -> Export:
     with opened(path, limit_bytes) as database:
         connection = database.connection
         tables = _tables(connection, path)
-        frames = {
-            table: frame
-            for table, wanted in WANTED.items()
-            if table in tables
-            and (frame := _frame(database, table, wanted, damaged)) is not None
-        }
+        frames = _frames(database, WANTED.keys() & tables, damaged)
         whole = frames.keys() - damaged.keys()
         if not any(
             it in whole or frames[it].height for it in _TIMELINE if it in frames
@@ -107,6 +102,28 @@ def read_export(path: Path, limit_bytes: int) -> Export:
     return Export(
         path=path, frames=frames, strings=strings, tables=tables, damaged=damaged
     )
+
+
+def read_tables(path: Path, names: Iterable[str]) -> dict[str, pl.DataFrame]:
+    """Read some declared tables of a database that is not packed, those that it has.
+
+    Raises:
+        BadInput: It is no database.
+    """
+    with opened(path, 0) as database:
+        tables = _tables(database.connection, path)
+        return _frames(database, tables.intersection(names), {})
+
+
+def _frames(
+    database: Database, names: Collection[str], damaged: dict[str, str]
+) -> dict[str, pl.DataFrame]:
+    found = {
+        table: _frame(database, table, wanted, damaged)
+        for table, wanted in WANTED.items()
+        if table in names
+    }
+    return {table: frame for table, frame in found.items() if frame is not None}
 
 
 def _without_timeline(path: Path, damaged: dict[str, str]) -> BadInput:
