@@ -318,6 +318,21 @@ def test_a_launcher_is_left_out_and_a_program_of_short_tools_is_not(
     assert [path.name for path in tmp_path.iterdir()] == [kept]
 
 
+def test_the_longest_wait_of_the_run_is_said_once(tmp_path: Path) -> None:
+    worker = note(tmp_path / "worker", process=1, how="steps", steps=20)
+    plan = RunPlan(logdir="d", run="r", notes="n")
+
+    def said(*waits_s: float) -> list[str]:
+        notes = [worker._replace(stop_s=wait_s) for wait_s in waits_s]
+        told = describe(notes, [], plan, anything=True, status=0)
+        return [it for it in told if "waited" in it]
+
+    assert said(0.5, 1.9) == []
+    assert said(8.81, 2.5) == [
+        "the program waited 8.8 s while the recording was stored"
+    ]
+
+
 def test_what_several_processes_have_in_common_is_said_once(tmp_path: Path) -> None:
     notes = [
         note(tmp_path / "child", process=at, how="none")._replace(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+import threading
+import time
 import types
 from typing import TYPE_CHECKING
 
@@ -14,6 +16,9 @@ from stepscope.capture.collectors.contract import Collected
 from stepscope.capture.collectors.registry import COLLECTORS, make_collector
 from stepscope.capture.collectors.torch import activities as kineto_activities
 from stepscope.capture.collectors.torch.activities import exported_activities
+from stepscope.capture.ground import run as ended
+from stepscope.capture.launching.plan import RunPlan
+from stepscope.capture.launching.window import Window
 from stepscope.capture.recording import session
 
 if TYPE_CHECKING:
@@ -53,6 +58,9 @@ class Framework:
         self._calls.append(f"{self.name} hands over")
         return Collected(b"")
 
+    def drop(self) -> None:
+        self._calls.append(f"{self.name} is dropped")
+
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> list[str]:
@@ -90,6 +98,50 @@ def test_who_notes_python_calls_halts_first_and_all_before_one_hands_over(
         "second hands over",
         "first hands over",
     ]
+
+
+@pytest.mark.parametrize("calls", ["none"], indirect=True)
+def test_a_recording_that_steps_replace_is_dropped_without_being_read(
+    tmp_path: Path, calls: list[str]
+) -> None:
+    """Reading one of five seconds kept a program from its first steps for 29 s."""
+    plan = RunPlan(logdir=str(tmp_path), run="r", notes=str(tmp_path), skip_steps=0)
+    window = Window(plan, begun=lambda: None, left=lambda: None, over=lambda: None)
+    window.open_by_time()
+    window.step_begins(1)
+    assert calls == [
+        "second halts",
+        "first halts",
+        "second is dropped",
+        "first is dropped",
+    ]
+    window.close()
+    assert calls[-2:] == ["second hands over", "first hands over"]
+
+
+@pytest.mark.parametrize("calls", ["none"], indirect=True)
+def test_how_long_the_program_waited_is_kept_and_said_where_it_is_long(
+    tmp_path: Path,
+    calls: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    pause_s = 0.2
+    monkeypatch.setattr(Framework, "halt", lambda _: time.sleep(pause_s))
+    began_s = time.monotonic()
+    recording = session.Session.start(tmp_path)
+    # Another thread reads and stores what was recorded: nobody waits for that.
+    recording.halt()
+    stopping = threading.Thread(target=recording.stop)
+    stopping.start()
+    stopping.join()
+    assert calls == ["second hands over", "first hands over"]
+    waited_s = recording.stop().waited_s
+    assert 2 * pause_s <= waited_s < time.monotonic() - began_s
+    assert "waited" not in caplog.text
+    monkeypatch.setattr(ended, "LONG_WAIT_S", 2 * pause_s)
+    session.Session.start(tmp_path).stop()
+    assert "the program waited 0." in caplog.text
 
 
 @pytest.mark.parametrize("calls", ["none"], indirect=True)

@@ -7,12 +7,14 @@ import subprocess
 import sys
 import threading
 import time
+import types
 from typing import TYPE_CHECKING, Any
 
 import grpc
 import pytest
 
 import stepscope as ss
+from stepscope.capture.collectors.host import HostCollector
 from stepscope.capture.recording.session import current
 from stepscope.errors import BadUsage
 from stepscope.remote import captures, server
@@ -219,6 +221,32 @@ def test_a_recording_is_ended_by_its_name(calls: Callable[..., bytes]) -> None:
     calls("Terminate", encode(TerminateRequest(session_id="long")))
     until(lambda: came)
     assert came[0].tool_data
+
+
+@pytest.mark.parametrize("uses_torch", [False, True])
+def test_the_main_thread_does_only_what_pytorch_needs_it_for(
+    calls: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch, *, uses_torch: bool
+) -> None:
+    """PyTorch's profiler is ended by the thread that began it; the program goes on."""
+    threads: dict[str, threading.Thread] = {}
+    for name in ("halt", "stop"):
+        original = getattr(HostCollector, name)
+
+        def call(
+            self: HostCollector, name: str = name, original: Any = original
+        ) -> Any:
+            threads.setdefault(name, threading.current_thread())
+            return original(self)
+
+        monkeypatch.setattr(HostCollector, name, call)
+    if uses_torch:
+        monkeypatch.setitem(sys.modules, "torch", types.ModuleType("torch"))
+    came = begun(calls, SHORT)
+    until(lambda: came)
+    assert came[0].xspace
+    main = threading.main_thread()
+    assert (threads["halt"] is main) == uses_torch
+    assert threads["stop"] is not main
 
 
 @pytest.mark.slow

@@ -286,7 +286,7 @@ class Profiler:
         session, self._session = self._session, None
         if session is not None:
             if self._run is not None and self._empty:
-                session.stop(save=False)
+                session.drop()
             else:
                 self._run, self._opened = session.stop(), None
         if self._run is None:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from stepscope.capture.ground.spool import Fragment
     from stepscope.unavailable import Unavailable
 
-__all__ = ["Collected", "Collector", "Halting", "Streaming", "TracesPython"]
+__all__ = ["Collected", "Collector", "Dropping", "Halting", "Streaming", "TracesPython"]
 
 
 class Collected(NamedTuple):
@@ -71,6 +71,14 @@ class Halting(Protocol):
 
         Where it raises, what was recorded is lost, and `stop` is not called.
         """
+
+
+@runtime_checkable
+class Dropping(Protocol):
+    """A collector whose recording can be ended without the cost of reading it."""
+
+    def drop(self) -> None:
+        """End, and hand nothing over; called in place of `stop`, after `halt`."""
 
 
 @runtime_checkable

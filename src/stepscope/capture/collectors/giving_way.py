@@ -118,6 +118,17 @@ class GivesWay(abc.ABC):
             kept, self._kept = self._kept, None
             return self._end() if kept is None else kept
 
+    def drop(self) -> None:
+        """End the recording, and read nothing of it.
+
+        Raises:
+            Exception: The framework refuses.
+        """
+        with self._own_calls:
+            self._unguard()
+            if self._kept is None:
+                self._drop()
+
     @abc.abstractmethod
     def _begin(self, options: ProfilerOptions, clock: ClockPair) -> None:
         """Begin to record."""
@@ -129,6 +140,10 @@ class GivesWay(abc.ABC):
     @abc.abstractmethod
     def _end(self) -> Collected:
         """Halt, and hand over; nothing was collected where nothing had begun."""
+
+    def _drop(self) -> None:
+        """Halt, and forget what was recorded."""
+        self._halt()
 
     @abc.abstractmethod
     def _entrances(self) -> Iterable[Entrance]:

@@ -59,6 +59,9 @@ class ModelCollector:
     def start(self, options: ProfilerOptions, clock: ClockPair) -> None:
         """Nothing happens while the program runs."""
 
+    def drop(self) -> None:
+        """Search for nothing."""
+
     def stop(self) -> Collected:
         """Describe what was announced, else what is found."""
         try:

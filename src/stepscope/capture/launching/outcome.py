@@ -6,6 +6,8 @@ import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from stepscope.capture.ground.run import long_wait
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -73,6 +75,9 @@ def describe(
         if note.how != "none":
             # Other reasons were said by the process itself.
             yield from note.warnings
+    longest_wait = long_wait(max((note.stop_s for note in kept), default=0.0))
+    if longest_wait is not None:
+        yield longest_wait
     waited = [note for note in left_out if note.how == "waited"]
     others = [note for note in left_out if note.how != "waited"]
     if others:

@@ -378,8 +378,8 @@ class Window:
         if self.phase is Phase.TIME:
             say("steps begin: they are recorded instead of what time had opened")
         with self._alone():
-            self._drop()
             before_s = self._now_s()
+            self._drop()
             self._begin(options)
             self._start_s = self._now_s() - before_s
             self.phase = Phase.STEPS
@@ -486,7 +486,7 @@ class Window:
         if session is not None:
             self._stop_keeping()
             with silence():
-                run = session.stop(save=False)
+                run = session.drop()
             # At the end of the process it may have been saved before we are asked.
             if run.path is not None:
                 run.path.unlink(missing_ok=True)

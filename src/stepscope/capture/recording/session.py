@@ -7,7 +7,7 @@ and options that do not exist are errors, raised before anything begins.
 
 from __future__ import annotations
 
-import dataclasses
+import contextlib
 import functools
 import logging
 import mmap
@@ -15,6 +15,7 @@ import os
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -27,12 +28,12 @@ from stepscope.capture.ground.clock import ClockPair
 from stepscope.capture.ground.leaving import leaving
 from stepscope.capture.ground.main_thread import MAIN_THREAD_S, at_safe_point
 from stepscope.capture.ground.options import ProfilerOptions
-from stepscope.capture.ground.run import Run
+from stepscope.capture.ground.run import Run, long_wait
 from stepscope.capture.recording.under_way import UnderWay
 from stepscope.errors import AlreadyRecording, BadUsage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from stepscope.capture.collectors.contract import Collector
 
@@ -111,6 +112,7 @@ class Session:
         )
         self._lock = threading.RLock()
         self._left: Run | None = None
+        self._waited_s = 0.0
         self._leave: Callable[[], object] = self.stop
 
     @classmethod
@@ -170,19 +172,54 @@ class Session:
         Collectors are stopped in reverse order. Whatever goes wrong, the process is
         free for the next recording afterwards.
         """
-        with leaving.undisturbed(), self._lock:
-            if self._left is None:
-                try:
-                    self._left = self._end(to_file=save)
-                finally:
-                    self._free_slot()
-                for warning in self._left.warnings:
-                    _log.warning("stepscope: %s", warning)
-            left = self._left
+        end = functools.partial(UnderWay.end, to_file=save)
+        left = self._ended_once(end)
         # Out of the lock, for which the one that would have begun may be waiting.
         if self._delay not in (None, threading.current_thread()):
             self._delay.join(_ENDS_WITHIN_S)
         return left
+
+    def drop(self) -> Run:
+        """End without reading what was recorded, because nobody wants it.
+
+        Returns:
+            What an earlier end left; else nothing but warnings.
+        """
+        return self._ended_once(UnderWay.drop)
+
+    def halt(self) -> None:
+        """Record no more; `stop` has to follow, on any thread.
+
+        PyTorch's profiler ends only on the thread that began it. What comes after, to
+        read and to store what was recorded, needs no particular thread.
+        """
+        with leaving.undisturbed(), self._lock, self._noted_wait():
+            if self._left is None and self._under_way is not None:
+                self._under_way.halt()
+
+    def _ended_once(self, end: Callable[[UnderWay], Run]) -> Run:
+        with leaving.undisturbed(), self._lock:
+            if self._left is None:
+                try:
+                    with self._noted_wait():
+                        self._left = self._end(end)
+                finally:
+                    self._free_slot()
+                self._left = replace(self._left, waited_s=self._waited_s)
+                for sentence in (*self._left.warnings, long_wait(self._waited_s)):
+                    if sentence is not None:
+                        _log.warning("stepscope: %s", sentence)
+            return self._left
+
+    @contextlib.contextmanager
+    def _noted_wait(self) -> Iterator[None]:
+        """Add up how long the main thread is kept within."""
+        began_s = time.monotonic()
+        try:
+            yield
+        finally:
+            if threading.current_thread() is threading.main_thread():
+                self._waited_s += time.monotonic() - began_s
 
     def _take_slot(self, collectors: Sequence[Collector]) -> None:
         with leaving.undisturbed():
@@ -208,7 +245,7 @@ class Session:
                     self._begin(collectors)
             except BaseException:
                 # An interrupt of the user's: the process is free again.
-                self.stop(save=False)
+                self.drop()
                 raise
 
     def _free_slot(self) -> None:
@@ -246,7 +283,7 @@ class Session:
                 self._nothing = f"nothing is recorded: {type(error).__name__}: {error}"
                 _log.warning("stepscope: %s", self._nothing)
 
-    def _end(self, *, to_file: bool) -> Run:
+    def _end(self, end: Callable[[UnderWay], Run]) -> Run:
         if self._delay is not None:
             self._delay.cancel()
         if self._under_way is None:
@@ -254,7 +291,7 @@ class Session:
         if leaving.by_signal:
             self._under_way.tell("SIGTERM ended the recording")
         try:
-            return self._under_way.end(to_file=to_file)
+            return end(self._under_way)
         except Exception as error:  # noqa: BLE001 - the edge to the program
             lost = (
                 f"the recording could not be ended ({type(error).__name__}: {error}); "
@@ -288,9 +325,7 @@ class _Shared:
         self._logdir = logdir
         self._run = run
         # What the framework's collectors need does not survive a fork.
-        self._options = dataclasses.replace(
-            options, collectors=("host",), delay_ms=None
-        )
+        self._options = replace(options, collectors=("host",), delay_ms=None)
         self._owner = os.getpid()
         #: One byte that parent and children have in common.
         self._ended = mmap.mmap(-1, 1)

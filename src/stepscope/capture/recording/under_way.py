@@ -7,7 +7,12 @@ import platform
 from typing import TYPE_CHECKING
 
 from stepscope import rundir
-from stepscope.capture.collectors.contract import Halting, Streaming, TracesPython
+from stepscope.capture.collectors.contract import (
+    Dropping,
+    Halting,
+    Streaming,
+    TracesPython,
+)
 from stepscope.capture.collectors.levels import TracerLevels
 from stepscope.capture.ground.clock import ClockPair
 from stepscope.capture.ground.run import Run
@@ -52,6 +57,9 @@ class UnderWay:
         self._tracers = [it for it in collectors if isinstance(it, TracesPython)]
         self._halting = [it for it in collectors if isinstance(it, Halting)]
         self._started: list[Collector] = []
+        self._is_halted = False
+        #: Those that failed to halt: what they recorded is lost.
+        self._lost: list[Collector] = []
         self._warnings = list(place.warnings)
 
     @classmethod
@@ -88,7 +96,7 @@ class UnderWay:
             under_way._start(options)
         except BaseException:
             # An interrupt of the user's: what has begun ends.
-            under_way.end(to_file=False)
+            under_way.drop()
             raise
         return under_way
 
@@ -97,13 +105,13 @@ class UnderWay:
 
         None of them records any more when the first puts together what it has.
         """
-        lost = self._halted()
+        self.halt()
         self.flusher.stop()
         end = ClockPair.now()
         frameworks: list[tuple[str, bytes]] = []
         forwarded_elsewhere = False
         for collector in reversed(self._started):
-            collected = None if collector in lost else self._stopped(collector)
+            collected = None if collector in self._lost else self._stopped(collector)
             if collected is None:
                 continue
             if isinstance(collector, Streaming):
@@ -129,6 +137,23 @@ class UnderWay:
             self._spool.leave()
             return self._run(None, b"")
         return self._stored(content, to_file=to_file)
+
+    def drop(self) -> Run:
+        """Stop the collectors, and read nothing of what they recorded."""
+        self.halt()
+        self.flusher.stop()
+        for collector in reversed(self._started):
+            if collector in self._lost:
+                continue
+            try:
+                if isinstance(collector, Dropping):
+                    collector.drop()
+                else:
+                    collector.stop()
+            except Exception as error:  # noqa: BLE001 - a collector's edge
+                self._tell_lost(collector, error)
+        self._spool.remove()
+        return self._run(None, b"")
 
     def tell(self, warning: str) -> None:
         """Add a sentence to the warnings of the run."""
@@ -179,31 +204,32 @@ class UnderWay:
                 f"events are not stored while the program runs: {_words(error)}"
             )
 
-    def _halted(self) -> list[Collector]:
-        """Let all collectors record no more; those whose recording is lost by it."""
+    def halt(self) -> None:
+        """Let all collectors record no more; once more does nothing."""
+        if self._is_halted:
+            return
+        self._is_halted = True
         # Who notes Python calls comes first: the others run Python here.
         noting = [it for it in self._tracers if it.traces_python]
         others = [it for it in reversed(self._started) if it not in noting]
-        lost: list[Collector] = []
         for collector in (*noting, *others):
             try:
                 if collector in self._halting:
                     collector.halt()
             except Exception as error:  # noqa: BLE001 - a collector's edge
-                self._lost(collector, error)
-                lost.append(collector)
-        return lost
+                self._tell_lost(collector, error)
+                self._lost.append(collector)
 
     def _stopped(self, collector: Collector) -> Collected | None:
         try:
             collected = collector.stop()
         except Exception as error:  # noqa: BLE001 - a collector's edge
-            self._lost(collector, error)
+            self._tell_lost(collector, error)
             return None
         self._warnings += collected.warnings
         return collected
 
-    def _lost(self, collector: Collector, error: Exception) -> None:
+    def _tell_lost(self, collector: Collector, error: Exception) -> None:
         self._warnings.append(
             f"what {collector.name} recorded is lost: {_words(error)}"
         )

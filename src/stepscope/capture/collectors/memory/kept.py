@@ -73,6 +73,10 @@ class KeptCollector:
         }
         self._clock, self._began_ns = clock, recorder.now()
 
+    def drop(self) -> None:
+        """Look at nothing again."""
+        self._clock, self._before = None, {}
+
     def stop(self) -> Collected:
         """Look again, and write down what was added to which container."""
         clock, before = self._clock, self._before

@@ -121,6 +121,11 @@ class TorchCollector(GivesWay):
         recording, self._recording = self._recording, None
         return Collected(b"") if recording is None else recording.stop()
 
+    def _drop(self) -> None:
+        recording, self._recording = self._recording, None
+        if recording is not None:
+            recording.drop()
+
     def _entrances(self) -> Iterable[Entrance]:
         # Every profiler of PyTorch passes one of them before it changes anything.
         for module in ("profiler", "profiler_legacy"):
@@ -179,6 +184,12 @@ class _Recording:
             return Collected(b"")
         try:
             return self._collected(self._stop_ns)
+        finally:
+            self._let_go()
+
+    def drop(self) -> None:
+        try:
+            self.halt()
         finally:
             self._let_go()
 
