@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stepscope.capture.launching.command import resolve
+from stepscope.capture.launching.early_end import tell_early_ends
 from stepscope.capture.launching.environment import armed_environment
 from stepscope.capture.launching.harmless import say
 from stepscope.capture.launching.launcher import launch, supervise
@@ -87,6 +88,7 @@ def recorded(arguments: Sequence[str], plan: RunPlan) -> int:
     try:
         status = launch(arguments, plan._replace(notes=notes), os.environ)
         kept, left_out = keep_the_best(read_notes(notes))
+        tell_early_ends(kept, status)
     finally:
         shutil.rmtree(notes, ignore_errors=True)
     directory = run_directory(Path(plan.logdir), plan.run)

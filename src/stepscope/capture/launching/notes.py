@@ -46,6 +46,8 @@ class Note(NamedTuple):
         recorded_s: How long the steps of the window took, but for the first one.
         start_s: How long the program waited for its window to open.
         stop_s: How long it waited for the recording to be stored.
+        error: The exception that ended the program, None without any.
+        has_framework: Whether it had imported a framework that trains.
     """
 
     process: int
@@ -62,6 +64,8 @@ class Note(NamedTuple):
     recorded_s: tuple[float, ...] = ()
     start_s: float = 0.0
     stop_s: float = 0.0
+    error: str | None = None
+    has_framework: bool = False
 
 
 def write_note(folder: str, note: Note) -> None:

@@ -21,6 +21,7 @@ from stepscope.capture.ground.affordable import (
     without_calls,
 )
 from stepscope.capture.ground.leaving import leaving
+from stepscope.capture.launching.early_end import ending_error
 from stepscope.capture.launching.extent import Extent
 from stepscope.capture.launching.harmless import say, silence
 from stepscope.capture.launching.notes import (
@@ -30,6 +31,7 @@ from stepscope.capture.launching.notes import (
     steps_were_counted,
     write_note,
 )
+from stepscope.capture.launching.plan import FRAMEWORKS
 from stepscope.capture.launching.stepping.mark import StepMark
 from stepscope.capture.launching.stepping.settling import settle_devices
 from stepscope.capture.launching.waiting import is_launcher, only_waits
@@ -544,6 +546,8 @@ class Window:
             recorded_s=self._cost.recorded_s,
             start_s=self._start_s,
             stop_s=self._stop_s,
+            error=ending_error(),
+            has_framework=not sys.modules.keys().isdisjoint(FRAMEWORKS),
         )
         write_note(self.plan.notes, self._noted)
 
