@@ -12,12 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stepscope.capture.launching.command import resolve
-from stepscope.capture.launching.early_end import tell_early_ends
 from stepscope.capture.launching.environment import armed_environment
 from stepscope.capture.launching.harmless import say
 from stepscope.capture.launching.launcher import launch, supervise
 from stepscope.capture.launching.notes import read_notes
-from stepscope.capture.launching.outcome import describe, keep_the_best
+from stepscope.capture.launching.outcome import (
+    describe,
+    keep_the_best,
+    tell_early_ends,
+)
 from stepscope.capture.launching.plan import RunPlan
 from stepscope.errors import BadUsage, StepscopeError
 from stepscope.rundir import new_run_name, run_directory, traces_in

@@ -10,7 +10,15 @@ if TYPE_CHECKING:
     from stepscope.capture.ground.spool import Fragment
     from stepscope.unavailable import Unavailable
 
-__all__ = ["Collected", "Collector", "Dropping", "Halting", "Streaming", "TracesPython"]
+__all__ = [
+    "Collected",
+    "Collector",
+    "Counting",
+    "Dropping",
+    "Halting",
+    "Streaming",
+    "TracesPython",
+]
 
 
 class Collected(NamedTuple):
@@ -70,6 +78,17 @@ class Halting(Protocol):
         """Record no more; once more does nothing.
 
         Where it raises, what was recorded is lost, and `stop` is not called.
+        """
+
+
+@runtime_checkable
+class Counting(Protocol):
+    """A collector of whose events each takes time to store, for which programs wait."""
+
+    def count_events(self) -> int | None:
+        """Return how many were recorded until now; None where that is not known.
+
+        Called once, between two steps, by the thread that started the recording.
         """
 
 

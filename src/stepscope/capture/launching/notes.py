@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Note",
+    "ending_error",
     "program_is_known",
     "program_name",
     "read_notes",
@@ -24,6 +25,8 @@ __all__ = [
 _CHILD: Final = ("from multiprocessing.spawn ", "from multiprocessing.forkserver ")
 #: Characters of code that are shown as the name of a program.
 _SHOWN: Final = 48
+#: Characters of an exception's text that are kept.
+_MAX_ERROR_CHARACTERS: Final = 160
 
 
 class Note(NamedTuple):
@@ -110,6 +113,25 @@ def say_steps_are_counted(folder: str) -> None:
 def steps_were_counted(folder: str) -> bool:
     """Return whether a process of the run counts steps."""
     return any(entry.name.endswith(".steps") for entry in _entries(folder))
+
+
+def ending_error() -> str | None:
+    """Return the exception that ends this interpreter now, in one line; None if none.
+
+    Of `sys.exit` only the exit status is known, to whoever started the program.
+    """
+    error = getattr(sys, "last_value", None)
+    if error is None:
+        return None
+    try:
+        text = f"{type(error).__name__}: {error}"
+    except Exception:  # noqa: BLE001 - the program's own class
+        text = type(error).__name__
+    printable = "".join(it if it.isprintable() else " " for it in text)
+    line = " ".join(printable.split()).removesuffix(":")
+    if len(line) > _MAX_ERROR_CHARACTERS:
+        return f"{line[:_MAX_ERROR_CHARACTERS]}…"
+    return line
 
 
 def program_is_known() -> bool:

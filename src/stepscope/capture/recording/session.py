@@ -161,6 +161,12 @@ class Session:
         """How much longer the program takes for noting calls; None if not known."""
         return None if self._under_way is None else self._under_way.slowdown
 
+    def count_events(self) -> int:
+        """Return how many events were recorded whose storing the program waits for."""
+        with leaving.undisturbed(), self._lock:
+            is_open = self._left is None and self._under_way is not None
+            return self._under_way.count_events() if is_open else 0
+
     def tell(self, sentence: str) -> None:
         """Add a sentence to the warnings of the run, and of the file."""
         if self._under_way is not None:

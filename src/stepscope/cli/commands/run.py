@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from stepscope.capture.ground.options import LEAST_WINDOW_S
+from stepscope.capture.ground.options import LEAST_WINDOW_S, MAX_EVENTS
 
 __all__ = ["run"]
 
@@ -141,6 +141,7 @@ def run(
 
     if serve is not None:
         return running.answer_served(command, serve, given=_given(context))
+    is_bounded = not {"--steps", "--record-s"} & set(_given(context))
     plan = running.planned(
         logdir,
         skip_steps=skip_steps,
@@ -150,6 +151,7 @@ def run(
         wait_s=wait_s,
         record_s=record_s,
         max_slowdown=max_slowdown,
+        max_events=MAX_EVENTS if is_bounded else 0,
         host_tracer_level=host_tracer_level,
         python_tracer_level=python_tracer_level,
         device_tracer_level=device_tracer_level,
