@@ -178,6 +178,7 @@ def test_texts_name_what_a_finding_has(
     findings = applicable[rule.item.id]
     assert findings, "no base of this test holds what the rule is about"
     facts = {fact.name for finding in findings for fact in finding.facts}
+    facts |= {f"{name}_note" for name in facts}
     facts |= {f"mostly_{cause}" for cause in rule.item.words.causes}
     named = {
         name

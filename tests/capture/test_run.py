@@ -15,6 +15,7 @@ from tests.support.programs.storing import STORED
 
 import stepscope as ss
 from stepscope.analysis.overview_page import OverviewPageResult
+from stepscope.report.compose import judge
 from stepscope.rundir import scan
 
 if TYPE_CHECKING:
@@ -300,6 +301,42 @@ def test_plain_python_that_ends_early_is_recorded_too() -> None:
     assert "--wait-s 0 records from its start" in done.err
     assert "nothing to report" in done.err
     assert "Findings" not in done.err
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(
+    ("ending", "with_what"),
+    [
+        (
+            "raise ValueError('no data: train.csv\\n\\x1b[31m')",
+            "ValueError: no data: train.csv [31m (exit status 1)",
+        ),
+        ("sys.exit(3)", "exit status 3"),
+    ],
+)
+def test_a_program_that_fails_before_its_first_step_is_told_so_first(
+    ending: str, with_what: str
+) -> None:
+    """Most were told that collections of garbage hold them up."""
+    said = f"The program ended with {with_what} before its first step: "
+    text = """
+import gc, sys, time
+kept = [[i] for i in range(100_000)]
+end_s = time.process_time() + 1
+while time.process_time() < end_s:
+    gc.collect()
+"""
+    done = run(script(text + ending), report=True)
+    assert done.status
+    told = " ".join(done.err.split())
+    assert said in told
+    # Nothing else is said before, and no other change is proposed.
+    assert told.index(said) < told.index("Do first (capture.steps): Let the program")
+    assert "Do first (gap.gc)" not in told
+    assert "Then (" not in told
+    # Whoever opens the recording later is told as well.
+    (recorded,) = done.runs
+    assert judge(ss.open(recorded.directory)).headline.text.startswith(said)
 
 
 @pytest.mark.usefixtures("folder")

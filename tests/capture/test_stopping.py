@@ -15,7 +15,11 @@ from stepscope.capture.collectors import model
 from stepscope.capture.collectors.contract import Collected
 from stepscope.capture.collectors.registry import COLLECTORS, make_collector
 from stepscope.capture.collectors.torch import activities as kineto_activities
-from stepscope.capture.collectors.torch.activities import exported_activities
+from stepscope.capture.collectors.torch.activities import (
+    Activities,
+    exported_activities,
+    joined,
+)
 from stepscope.capture.ground import run as ended
 from stepscope.capture.launching.plan import RunPlan
 from stepscope.capture.launching.window import Window
@@ -209,3 +213,22 @@ def test_of_too_many_events_the_latest_python_calls_are_left_out_first(
     assert kept(*made, *ops) == (sorted(["call 1", "call 2", *all_ops]), 2)
     many = [event(f"op {at}", "cpu_op", at) for at in range(9)]
     assert kept(*made, *many) == ([f"op {at}" for at in range(7)], 6)
+
+
+def test_gradients_of_recordings_that_follow_each_other_are_told_apart() -> None:
+    def part(*, pairs: int, at_us: int) -> Activities:
+        made = []
+        for pair in range(1, pairs + 1):
+            for phase, when in (("s", at_us + pair), ("f", at_us + 100 + pair)):
+                arrow = (
+                    f'{{"ph":"{phase}","cat":"fwdbwd","name":"fwdbwd","pid":1,'
+                    f'"tid":1,"id":{pair},"ts":{when}}}'
+                )
+                made += [event(f"op {when}", "cpu_op", when), arrow]
+        document = f'{{"traceEvents":[{",".join(made)}]}}'
+        return exported_activities(document.encode())
+
+    both = joined([part(pairs=2, at_us=0), part(pairs=1, at_us=1000)])
+    by_name = dict(zip(both.name, both.gradient.tolist(), strict=True))
+    of_first = {"op 1": 1, "op 101": 1, "op 2": 2, "op 102": 2}
+    assert by_name == of_first | {"op 1001": 3, "op 1101": 3}

@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from tests.support.programs.frameworks import interpreter, run_program
+from tests.support.programs.frameworks import interpreter, run_program, steps_of
+
+import stepscope as ss
+from stepscope.unavailable import present
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,3 +40,47 @@ def test_no_trace_waits_for_a_collection_that_another_thread_may_make(
     done = run_program(interpreter("torch"), program, f"{tmp_path}/")
     # One without results must not look like a profiler of the program's own.
     assert done.stdout.split() == ["0", "0"] * 2
+
+
+#: Counts what PyTorch has recorded after two of its four steps. An annotation is open
+#: meanwhile, and the second half has gradients of its own.
+COUNTED: Final = """
+import sys, torch
+import stepscope as ss
+from stepscope.capture.recording.session import Session
+
+weights = torch.ones(8, 8, requires_grad=True)
+recording = Session.start(sys.argv[1])
+outer = ss.Trace("outer")
+for number in range(4):
+    if number == 2:
+        counted = recording.count_events()
+    if number == 1:
+        outer.__enter__()
+    with ss.StepTrace(number):
+        for _ in range(number + 1):
+            (weights @ weights).sum().backward()
+    if number == 2:
+        outer.__exit__(None, None, None)
+run = recording.stop()
+print(counted, len(run.warnings), sum(it > 0 for it in [recording.count_events()]))
+"""
+
+
+def test_counting_what_was_recorded_loses_none_of_it(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(COUNTED)
+    done = run_program(interpreter("torch"), program, tmp_path / "logs")
+    counted, warnings, afterwards = map(int, done.stdout.split())
+    assert (warnings, afterwards) == (0, 0)
+    profile = ss.open(tmp_path / "logs")
+    (host,) = profile.hosts
+    events = present(profile.table(host, "events"))
+    names = present(profile.table(host, "event_types"))["name"].to_list()
+    ops = [names[it] for it in events["type"].to_list()]
+    # 1 + 2 + 3 + 4 passes, of one product and two for its gradients each.
+    assert ops.count("aten::mm") == 3 * 10
+    assert ops.count("autograd::engine::evaluate_function: MmBackward0") == 10
+    assert [step for _, step in steps_of(profile)] == [0, 1, 2, 3]
+    # Of the first two steps: three of the ten passes.
+    assert 0 < counted < len(ops) / 2

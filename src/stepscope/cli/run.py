@@ -19,7 +19,11 @@ from stepscope.capture.launching.environment import armed_environment
 from stepscope.capture.launching.harmless import say
 from stepscope.capture.launching.launcher import launch, supervise
 from stepscope.capture.launching.notes import read_notes
-from stepscope.capture.launching.outcome import describe, keep_the_best
+from stepscope.capture.launching.outcome import (
+    describe,
+    keep_the_best,
+    tell_early_ends,
+)
 from stepscope.capture.launching.plan import RunPlan
 from stepscope.cli.light_start import check_threads
 from stepscope.errors import BadUsage, StepscopeError
@@ -143,6 +147,7 @@ def recorded(arguments: Sequence[str], plan: RunPlan) -> int:
 def _finish(notes: str, plan: RunPlan, status: int) -> None:
     """Keep what was recorded of the program, and say what it is."""
     kept, left_out = keep_the_best(read_notes(notes))
+    tell_early_ends(kept, status)
     directory = run_directory(Path(plan.logdir), plan.run)
     for sentence in describe(
         kept, left_out, plan, anything=_holds_traces(directory), status=status

@@ -12,6 +12,7 @@ from stepscope.trace.schema import NEVER, Column, TableSchema
 __all__ = [
     "DEVICE_CALLED",
     "DEVICE_IN_DOUBT",
+    "ENDED_EARLY",
     "QUALITY",
     "SEVERITIES",
     "QualityNote",
@@ -22,6 +23,8 @@ __all__ = [
 DEVICE_IN_DOUBT: Final = "device_in_doubt"
 #: Kind of the note that the program called a device of which nothing else was recorded.
 DEVICE_CALLED: Final = "device_called"
+#: Kind of the note that the program ended before its first step.
+ENDED_EARLY: Final = "ended_early"
 
 SEVERITIES: Final = pl.Enum(["info", "warning", "error"])
 

@@ -8,6 +8,8 @@ __all__ = [
     "ANNOTATION_CATEGORY",
     "CATEGORY",
     "CLOCK_PLANE",
+    "END_PLANE",
+    "END_STAT",
     "ENVIRONMENT_PLANE",
     "FORWARDED_PLANE",
     "HOST_PLANE",
@@ -44,6 +46,12 @@ MODEL_PLANE: Final = "/host:stepscope-model"
 
 #: Where a client that recorded several hosts says how a clock differs from its own.
 CLOCK_PLANE: Final = "/host:stepscope-clock"
+
+
+#: Where `stepscope run` says that the program ended before its first step.
+END_PLANE: Final = "/host:stepscope-end"
+#: With what it ended: an exception, an exit status.
+END_STAT: Final = "ended_with"
 
 
 class ClockStat:

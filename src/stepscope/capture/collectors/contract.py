@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Collected",
     "Collector",
+    "Counting",
     "Dropping",
     "Exiting",
     "Halting",
@@ -81,6 +82,17 @@ class Halting(Protocol):
         """Record no more; once more does nothing.
 
         Where it raises, what was recorded is lost, and `stop` is not called.
+        """
+
+
+@runtime_checkable
+class Counting(Protocol):
+    """A collector of whose events each takes time to store, for which programs wait."""
+
+    def count_events(self) -> int | None:
+        """Return how many were recorded until now; None where that is not known.
+
+        Called once, between two steps, by the thread that started the recording.
         """
 
 

@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 from stepscope.errors import BadUsage
 
-__all__ = ["LEAST_WINDOW_S", "ProfilerOptions"]
+__all__ = ["LEAST_WINDOW_S", "MAX_EVENTS", "ProfilerOptions"]
 
 _LEVELS: Final = {
     "host_tracer_level": 3,
@@ -23,6 +23,10 @@ _LEAST_BYTES: Final = 2**20
 #: A window lasts so long where nobody says how many steps it has: functions are looked
 #: at a hundred times a second, and a few looks say little.
 LEAST_WINDOW_S: Final = 0.4
+#: A window holds no more of PyTorch's events where nobody says how far it reaches: the
+#: program waits some 12 µs for each to be stored, for less than 2 s in all
+#: (docs/overhead.md#what-stop-costs).
+MAX_EVENTS: Final = 150_000
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -162,13 +162,27 @@ class Armed:
             return
         self._in_main(self._window.open_by_time)
         if self._window.is_by_time:
-            looks_s = min(_COST_AFTER_S, self._plan.record_s)
-            beginnings = self._window.beginnings
-            if not self._ends.wait(looks_s):
-                self._in_main(self._window.lower_by_time)
-            anew = self._window.beginnings != beginnings
-            self._ends.wait(self._plan.record_s - (0 if anew else looks_s))
+            self._follow_window()
             self._in_main(self._window.close_by_time)
+
+    def _follow_window(self) -> None:
+        """Wait until the window by time is over, which may begin anew with less."""
+        from stepscope.capture.launching.extent import (  # noqa: PLC0415 - arming stays light
+            COUNTED_AFTER_S,
+        )
+
+        counted_s = min(COUNTED_AFTER_S, self._plan.record_s)
+        if self._ends.wait(counted_s):
+            return
+        self._in_main(self._window.bound_by_time)
+        lasts_s = self._window.lasts_s
+        looks_s = min(_COST_AFTER_S, lasts_s)
+        if self._ends.wait(looks_s - counted_s):
+            return
+        beginnings = self._window.beginnings
+        self._in_main(self._window.lower_by_time)
+        anew = self._window.beginnings != beginnings
+        self._ends.wait(lasts_s - (0 if anew else looks_s))
 
     def _in_main(self, call: Callable[[], object]) -> None:
         """Have the main thread do it, as long as it comes to it; else do it here."""

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Note",
+    "ending_error",
     "program_is_known",
     "program_name",
     "read_notes",
@@ -26,6 +27,8 @@ __all__ = [
 _CHILD: Final = ("from multiprocessing.spawn ", "from multiprocessing.forkserver ")
 #: Characters of code that are shown as the name of a program.
 _SHOWN: Final = 48
+#: Characters of an exception's text that are kept.
+_MAX_ERROR_CHARACTERS: Final = 160
 
 
 class Note(NamedTuple):
@@ -48,6 +51,8 @@ class Note(NamedTuple):
         recorded_s: How long the steps of the window took, but for the first one.
         start_s: How long the program waited for its window to open.
         stop_s: How long it waited for the recording to be stored.
+        error: The exception that ended the program, None without any.
+        has_framework: Whether it had imported a framework that trains.
     """
 
     process: int
@@ -64,6 +69,8 @@ class Note(NamedTuple):
     recorded_s: tuple[float, ...] = ()
     start_s: float = 0.0
     stop_s: float = 0.0
+    error: str | None = None
+    has_framework: bool = False
 
 
 def write_note(folder: str, note: Note) -> None:
@@ -109,6 +116,25 @@ def say_steps_are_counted(folder: str) -> None:
 def steps_were_counted(folder: str) -> bool:
     """Return whether a process of the run counts steps."""
     return any(entry.name.endswith(".steps") for entry in _entries(folder))
+
+
+def ending_error() -> str | None:
+    """Return the exception that ends this interpreter now, in one line; None if none.
+
+    Of `sys.exit` only the exit status is known, to whoever started the program.
+    """
+    error = getattr(sys, "last_value", None)
+    if error is None:
+        return None
+    try:
+        text = f"{type(error).__name__}: {error}"
+    except Exception:  # noqa: BLE001 - the program's own class
+        text = type(error).__name__
+    printable = "".join(it if it.isprintable() else " " for it in text)
+    line = " ".join(printable.split()).removesuffix(":")
+    if len(line) > _MAX_ERROR_CHARACTERS:
+        return f"{line[:_MAX_ERROR_CHARACTERS]}…"
+    return line
 
 
 def program_is_known() -> bool:

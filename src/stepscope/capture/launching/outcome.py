@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from stepscope.capture.ground.run import long_wait
+from stepscope.xspace.vocabulary import END_PLANE, END_STAT
+from stepscope.xspace.writing.write import XSpaceBuilder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
     from stepscope.capture.launching.notes import Note
     from stepscope.capture.launching.plan import RunPlan
 
-__all__ = ["BY_SIGNAL", "describe", "keep_the_best"]
+__all__ = ["BY_SIGNAL", "describe", "keep_the_best", "tell_early_ends"]
 
 #: What a shell adds to the number of the signal that ended a program.
 BY_SIGNAL: Final = 128
@@ -50,6 +52,25 @@ def keep_the_best(notes: Sequence[Note]) -> tuple[tuple[Note, ...], tuple[Note, 
             with contextlib.suppress(OSError):
                 Path(note.path).unlink()
     return kept, left_out
+
+
+def tell_early_ends(notes: Sequence[Note], status: int) -> None:
+    """Add to the recordings of programs without a step with what these ended.
+
+    One without a framework that ends as it should has no steps to come to.
+
+    Args:
+        notes: What the processes said whose files stay.
+        status: Exit status of the program that was started.
+    """
+    for note in notes:
+        is_early = note.how == "early" and not note.steps
+        fails = bool(note.error or status or note.has_framework)
+        if note.path is not None and is_early and fails:
+            ended_with = f"exit status {status}"
+            if note.error is not None:
+                ended_with = f"{note.error} ({ended_with})"
+            _append(Path(note.path), ended_with)
 
 
 def describe(
@@ -97,6 +118,13 @@ def describe(
         yield f"the program ended with status {status}"
 
 
+def _append(path: Path, ended_with: str) -> None:
+    space = XSpaceBuilder("", start_ns=None)
+    space.plane(END_PLANE).set_stat(END_STAT, ended_with)
+    with contextlib.suppress(OSError), path.open("ab") as file:
+        file.write(space.to_bytes())
+
+
 def _programs(notes: Sequence[Note]) -> str:
     programs = list(dict.fromkeys(note.program for note in notes))
     more = f" and {len(programs) - _LISTED} more" if len(programs) > _LISTED else ""
@@ -140,8 +168,8 @@ def _recorded(note: Note, plan: RunPlan) -> str:
         return f"steps {note.first} to {note.last}{short}; counted: {note.counted}"
     if note.how == "time":
         return (
-            f"no steps were found; {plan.record_s:g} s were recorded after "
-            f"{plan.wait_s:g} s"
+            f"no steps were found; {min(note.seconds, plan.record_s):.1f} s were "
+            f"recorded after {plan.wait_s:g} s"
         )
     if note.steps:
         return (

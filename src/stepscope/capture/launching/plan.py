@@ -36,6 +36,8 @@ class RunPlan(NamedTuple):
         record_s: Without steps: seconds that are recorded.
         max_slowdown: Steps that are recorded may take so much longer than those
             before, 1 for twice as long; where they do, less is recorded.
+        max_events: Most events of a framework whose storing the program waits for; the
+            window ends before it holds more. 0 for no limit.
         watches: Whether steps and counters are kept before the window, for a program
             that ends too early.
         host_tracer_level: As in `ProfilerOptions`, and so are the rest.
@@ -51,6 +53,7 @@ class RunPlan(NamedTuple):
     wait_s: float = 15.0
     record_s: float = 5.0
     max_slowdown: float = 4.0
+    max_events: int = 0
     watches: bool = True
     host_tracer_level: int = 2
     python_tracer_level: int = 0

@@ -25,10 +25,16 @@ from stepscope.capture.launching.extent import Extent
 from stepscope.capture.launching.harmless import say, silence
 from stepscope.capture.launching.notes import (
     Note,
+    ending_error,
     program_name,
     say_steps_are_counted,
     steps_were_counted,
     write_note,
+)
+from stepscope.capture.launching.plan import FRAMEWORKS
+from stepscope.capture.launching.recording_import import (
+    is_half_imported,
+    session_class,
 )
 from stepscope.capture.launching.stepping.mark import StepMark
 from stepscope.capture.launching.stepping.settling import settle_devices
@@ -45,7 +51,6 @@ __all__ = ["Phase", "Window"]
 
 #: While nothing but steps is watched, counters are read as rarely as this.
 _WATCH_HZ: Final = 1.0
-_SESSION: Final = "stepscope.capture.recording.session"
 #: So many steps are a repetition.
 _REPEATED: Final = 2
 
@@ -150,7 +155,7 @@ class Window:
         """
         if self._lock.acquire(blocking=False):
             try:
-                if not self._beginning and not _is_half_imported(_SESSION):
+                if not self._beginning and not is_half_imported():
                     self.watch()
             finally:
                 self._lock.release()
@@ -193,6 +198,7 @@ class Window:
             elif doubts or judges:
                 settle_devices()
             self.mark.leave()
+            closes = closes or (within and not doubts and self._is_full(first))
             if closes or (judges and not self._judge(first)):
                 self.close()
                 return
@@ -248,6 +254,19 @@ class Window:
         """Return whether it is sure that a step that has begun is its last one."""
         is_open = self.phase is Phase.STEPS
         return is_open and self._extent.ends_with(step, self._now_s())
+
+    def bound_by_time(self) -> None:
+        """Let the window by time end before it holds too much."""
+        with self._alone():
+            session = self._session if self.phase is Phase.TIME else None
+            if session is not None and self.plan.max_events:
+                lasted_s = self._now_s() - self._recording_s
+                self._extent.bound_time(session.count_events(), lasted_s)
+
+    @property
+    def lasts_s(self) -> float:
+        """How long the window by time lasts."""
+        return self._extent.lasts_s
 
     @property
     def is_by_time(self) -> bool:
@@ -400,6 +419,12 @@ class Window:
             self._cost.within(step_s)
             self._extent.step_ended(self._now_s())
 
+    def _is_full(self, first: int) -> bool:
+        """Return whether the window ends here because of how much its steps hold."""
+        if self._session is None:
+            return False
+        return self._extent.is_full(first, self._now_s(), self._session.count_events)
+
     def _is_too_much(self) -> bool:
         """Return whether recorded steps may take too long; not asked twice."""
         return not self._is_acquitted and self._cost.is_too_much
@@ -467,7 +492,7 @@ class Window:
         self._beginning = True
         before_s = time.thread_time()
         try:
-            self._session = _session_class().start(
+            self._session = session_class().start(
                 self.plan.logdir, options, run=self.plan.run, end=self._left
             )
         finally:
@@ -499,8 +524,9 @@ class Window:
         others = self._stop_keeping()
         with silence():
             if how in {"steps", "time"}:
-                for sentence in self._lowered:
-                    session.tell(sentence)
+                for sentence in (*self._lowered, self._extent.shortened):
+                    if sentence is not None:
+                        session.tell(sentence)
             before_s = self._now_s()
             run = session.stop()
             self._stop_s = self._now_s() - before_s
@@ -544,6 +570,8 @@ class Window:
             recorded_s=self._cost.recorded_s,
             start_s=self._start_s,
             stop_s=self._stop_s,
+            error=ending_error(),
+            has_framework=not sys.modules.keys().isdisjoint(FRAMEWORKS),
         )
         write_note(self.plan.notes, self._noted)
 
@@ -559,30 +587,6 @@ class Window:
         if self.phase is not Phase.OVER:
             self.phase = Phase.OVER
             self._over()
-
-
-def _session_class() -> type[Session]:
-    """Return what records.
-
-    Raises:
-        StepscopeError: This interpreter lacks a package that recording needs.
-    """
-    try:
-        from stepscope.capture.recording.session import Session  # noqa: PLC0415
-    except ImportError as missing:
-        from stepscope.errors import StepscopeError  # noqa: PLC0415 - arming stays light
-
-        raise StepscopeError(
-            f"the program runs in {sys.executable}, which cannot record: {missing}. "
-            f"Install stepscope there too: {sys.executable} -m pip install stepscope"
-        ) from missing
-    return Session
-
-
-def _is_half_imported(module: str) -> bool:
-    """Return whether the program is importing a module of stepscope at this moment."""
-    spec = getattr(sys.modules.get(module), "__spec__", None)
-    return getattr(spec, "_initializing", False)
 
 
 def _nothing() -> None:

@@ -160,6 +160,13 @@ class Session:
         """How much longer the program takes for noting calls; None if not known."""
         return None if self._under_way is None else self._under_way.slowdown
 
+    def count_events(self) -> int:
+        """Return how many events were recorded whose storing the program waits for."""
+        with leaving.undisturbed(), self._lock:
+            if self._left is not None or self._under_way is None:
+                return 0
+            return self._under_way.count_events()
+
     def tell(self, sentence: str) -> None:
         """Add a sentence to the warnings of the run, and of the file."""
         if self._under_way is not None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from stepscope import rundir
 from stepscope.capture.collectors.contract import (
+    Counting,
     Dropping,
     Exiting,
     Halting,
@@ -169,6 +170,20 @@ class UnderWay:
         self._started = [it for it in self._started if not isinstance(it, Exiting)]
         self._tracers = [it for it in self._tracers if not isinstance(it, Exiting)]
         return self.drop()
+
+    def count_events(self) -> int:
+        """Return how many events were recorded that take time to store."""
+        counted = 0
+        for collector in self._started:
+            if isinstance(collector, Counting):
+                try:
+                    counted += collector.count_events() or 0
+                except Exception as error:  # noqa: BLE001 - a collector's edge
+                    self._warnings.append(
+                        f"{collector.name} recorded nothing after its events were "
+                        f"counted: {_words(error)}"
+                    )
+        return counted
 
     def tell(self, warning: str) -> None:
         """Add a sentence to the warnings of the run."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stepscope.capture.ground.options import LEAST_WINDOW_S
+from stepscope.capture.ground.options import LEAST_WINDOW_S, MAX_EVENTS
 from stepscope.cli.commands.options import GIVEN_PATH
 from stepscope.errors import BadUsage
 
@@ -181,6 +181,7 @@ def run(
         raise BadUsage("--open says who may ask a program that listens: add --serve.")
     if certificate is not None or key is not None:
         raise BadUsage("--certificate and --key encrypt a server: add --serve.")
+    is_bounded = not {"--steps", "--record-s"} & set(_given(context))
     plan = running.planned(
         logdir,
         skip_steps=skip_steps,
@@ -190,6 +191,7 @@ def run(
         wait_s=wait_s,
         record_s=record_s,
         max_slowdown=max_slowdown,
+        max_events=MAX_EVENTS if is_bounded else 0,
         host_tracer_level=host_tracer_level,
         python_tracer_level=python_tracer_level,
         device_tracer_level=device_tracer_level,

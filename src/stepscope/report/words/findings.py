@@ -210,6 +210,7 @@ def _known(finding: Finding, words: Words) -> dict[str, _Told]:
     ]
     limit = finding.threshold
     texts = {
+        **{f"{fact.name}_note": fact.note for fact in finding.facts},
         "title": finding.title,
         "passed": words.passed,
         "threshold": None if limit is None else limit_words(limit),

@@ -63,6 +63,9 @@ def most_valuable(
     """
     worth = (one for one in by_cost(findings) if one.id == first or _gains(one))
     ranked = sorted(worth, key=lambda one: one.id != first)
+    if ranked and ranked[0].note == "ended":
+        # What the start of a program cost is not what keeps it from its steps.
+        ranked = ranked[:1]
     return tuple(
         _valuable(one, label, told=one.id == first, frameworks=frameworks)
         for one, label in zip(ranked, _ORDER, strict=False)

@@ -14,6 +14,7 @@ from stepscope.advice.signals.trust.step_marks import step_signals
 from stepscope.advice.signals.vocabulary import PLAIN, frameworks_used
 from stepscope.advice.words import Words
 from stepscope.unavailable import Unavailable
+from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
     from stepscope.advice.signals.signal import Signals
@@ -28,6 +29,18 @@ _RANGE: Final = (
     "its batch inside, and record with `nsys profile --trace=cuda,nvtx`."
 )
 _ACTIONS: Final = (
+    Action(
+        cause="ended",
+        framework="any",
+        text="Let the program come to its steps, and record it again: its own output "
+        "says what ended it.",
+    ),
+    Action(
+        cause="ended",
+        framework="any",
+        text="One that has no steps is recorded from its start.",
+        code="stepscope run --wait-s 0 -- COMMAND",
+    ),
     Action(
         cause="any",
         framework="TensorFlow",
@@ -103,6 +116,14 @@ _WORDS: Final = Words(
                 ),
             ),
         ),
+        ("fail", "ended"): (
+            (
+                (
+                    "{ended_note}: {recorded} of its start were recorded, its "
+                    "functions and counters alone."
+                ),
+            ),
+        ),
         ("fail", "plain"): (
             (
                 (
@@ -173,10 +194,16 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         devices=(label,),
         facts=_facts(steps, thresholds),
         inputs=("step_candidates", "steps", "input_between_steps", "requests"),
-        actions=tuple(one for one in _ACTIONS if one.cause in {"any", note})
-        if note is not None
-        else (),
+        actions=_actions(note),
     )
+
+
+def _actions(note: str | None) -> tuple[Action, ...]:
+    """Return what to do; a program without steps yet need not mark them first."""
+    if note is None:
+        return ()
+    causes = {note} if note == "ended" else {"any", note}
+    return tuple(one for one in _ACTIONS if one.cause in causes)
 
 
 def _rank(steps: HostSteps, thresholds: Thresholds) -> tuple[int, float]:
@@ -186,6 +213,8 @@ def _rank(steps: HostSteps, thresholds: Thresholds) -> tuple[int, float]:
 
 def _flaw(steps: HostSteps, thresholds: Thresholds) -> tuple[str | None, Severity]:
     """Return what is the matter with the steps of a host; None for nothing."""
+    if steps.early_end is not None:
+        return "ended", "critical"
     if steps.source is None:
         return "none", "warn"
     outside = steps.outside_percent
@@ -209,6 +238,7 @@ def _best(steps: HostSteps, thresholds: Thresholds) -> float | None:
 
 def _facts(steps: HostSteps, thresholds: Thresholds) -> tuple[Fact, ...]:
     best = max(steps.tried, key=lambda one: one.confidence, default=None)
+    early_end = steps.early_end
     # As sure as steps must be, and yet none: something else speaks against it.
     refused = (
         best.count
@@ -242,6 +272,17 @@ def _facts(steps: HostSteps, thresholds: Thresholds) -> tuple[Fact, ...]:
             note=None if best is None else best.what,
         ),
         Fact(name="outside", value=steps.outside_percent, unit="percent"),
+        Fact(
+            name="ended",
+            value=None,
+            unit="count",
+            note=None if early_end is None else early_end.removesuffix("."),
+        ),
+        Fact(
+            name="recorded",
+            value=None if early_end is None else steps.recorded_ps / PS_PER_MS,
+            unit="ms",
+        ),
     )
 
 

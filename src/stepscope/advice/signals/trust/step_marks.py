@@ -12,6 +12,7 @@ from stepscope.derive.step_time.input_between_steps import input_between_steps
 from stepscope.derive.step_windows.windows import windows
 from stepscope.derive.steps.chosen import step_candidates, steps
 from stepscope.frozen import Frozen
+from stepscope.trace.quality import ENDED_EARLY
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_NS
 
@@ -51,6 +52,9 @@ class HostSteps(Frozen, frozen=True):
         outside_percent: Where the batch is fetched outside the markers, the share of
             that waiting in the time of all steps; null where it is not, or unknown.
         begins_ns: When the first step began, since 1970; null where no clock tells.
+        early_end: That the program ended before its first step, and with what; null
+            where it did not, or nobody noted it.
+        recorded_ps: How long was recorded.
     """
 
     source: str | None
@@ -63,6 +67,8 @@ class HostSteps(Frozen, frozen=True):
     requests: int
     outside_percent: float | None
     begins_ns: int | None
+    early_end: str | None = None
+    recorded_ps: int = 0
 
 
 @signal(step_candidates, steps, windows, input_between_steps, requests)
@@ -99,6 +105,8 @@ def step_signals(
             requests=0 if isinstance(served, Unavailable) else served.rows.height,
             outside_percent=_outside(profile, host),
             begins_ns=_begins(profile, host, rows if stepped else None),
+            early_end=_early_end(profile, host),
+            recorded_ps=_recorded(profile, host),
         )
     if reasons and not found:
         return reasons[0]
@@ -130,3 +138,16 @@ def _begins(profile: ProfileData, host: str, rows: pl.DataFrame | None) -> int |
     start = environment["start_unix_ns"].to_list()[0]
     first = rows["start_ps"].to_list()[0]
     return None if start is None else int(start) + first // PS_PER_NS
+
+
+def _early_end(profile: ProfileData, host: str) -> str | None:
+    notes = profile.trace(host).quality_notes()
+    return next((it.message for it in notes if it.kind == ENDED_EARLY), None)
+
+
+def _recorded(profile: ProfileData, host: str) -> int:
+    environment = profile.table(host, "environment")
+    if isinstance(environment, Unavailable) or not environment.height:
+        return 0
+    begin, end = environment.select("begin_ps", "end_ps").row(0)
+    return 0 if begin is None or end is None else int(end) - int(begin)

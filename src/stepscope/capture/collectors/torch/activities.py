@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Activities", "Device", "exported_activities", "live_activities"]
+__all__ = ["Activities", "Device", "exported_activities", "joined", "live_activities"]
 
 _A = TypeVar("_A")
 
@@ -89,6 +89,36 @@ class Activities:
 
     def __len__(self) -> int:
         return len(self.name)
+
+
+def joined(parts: Sequence[Activities]) -> Activities:
+    """Return the activities of recordings that followed each other, as of one.
+
+    Ids of ops differ in all recordings of a process, those of gradients begin again.
+    """
+    if len(parts) == 1:
+        return parts[0]
+    gradients: list[NDArray[np.int64]] = []
+    highest = 0
+    for part in parts:
+        gradients.append(np.where(part.gradient > 0, part.gradient + highest, 0))
+        highest = max(highest, int(gradients[-1].max(initial=0)))
+    return Activities(
+        name=[it for part in parts for it in part.name],
+        category=[it for part in parts for it in part.category],
+        start_ns=np.concatenate([part.start_ns for part in parts]),
+        dur_ns=np.concatenate([part.dur_ns for part in parts]),
+        place=np.concatenate([part.place for part in parts]),
+        lane=np.concatenate([part.lane for part in parts]),
+        external=np.concatenate([part.external for part in parts]),
+        gradient=np.concatenate(gradients),
+        arguments=[it for part in parts for it in part.arguments],
+        thread_names={
+            key: name for part in parts for key, name in part.thread_names.items()
+        },
+        devices=parts[-1].devices,
+        left_out=sum(part.left_out for part in parts),
+    )
 
 
 def live_activities(

@@ -29,6 +29,7 @@ from stepscope.capture.collectors.torch.activities import (
     Activities,
     Device,
     exported_activities,
+    joined,
     live_activities,
 )
 from stepscope.capture.collectors.torch.exiting import skip_exit_handlers_of_c
@@ -38,6 +39,7 @@ from stepscope.capture.collectors.torch.planes import (
     planes_of,
 )
 from stepscope.capture.ground import annotate
+from stepscope.capture.ground.encoding import OWN_THREADS
 from stepscope.unavailable import Unavailable
 from stepscope.xspace.forwarded import forwarded_name
 
@@ -123,6 +125,23 @@ class TorchCollector(GivesWay):
         recording, self._recording = self._recording, None
         return Collected(b"") if recording is None else recording.stop()
 
+    def count_events(self) -> int | None:
+        """Return how many events were recorded until now.
+
+        PyTorch tells only when it stops. So it is stopped, and begins again at once.
+        """
+        with self._own_calls:
+            if self._kept is not None or self._recording is None:
+                return None
+            if threading.current_thread().name.startswith(OWN_THREADS):
+                return None
+            # It is we who come in.
+            self._beginning = True
+            try:
+                return self._recording.count_events()
+            finally:
+                self._beginning = False
+
     def _drop(self) -> None:
         recording, self._recording = self._recording, None
         if recording is not None:
@@ -162,12 +181,15 @@ class _Recording:
         activities = _activities(self._levels)
         self.traces_python = False
         self._profiler: Any = None
+        #: Those that were stopped to count what they had recorded.
+        self._earlier: list[Any] = []
         self._forward: _Forward | None = None
         self._was_given = False
         self._stop_ns: int | None = None
         if not activities:
             return
-        every_thread = self._begin(options, activities)
+        self._settings = options, activities
+        every_thread = self._begin(*self._settings)
         self.traces_python = bool(self._levels.python)
         self._thread = None if every_thread else threading.get_ident()
         if self._levels.host and hasattr(_native(), "_RecordFunctionFast"):
@@ -184,8 +206,7 @@ class _Recording:
                 "a recording with profile_memory must be stopped by the thread that "
                 "started it: PyTorch's part is lost"
             )
-        self._profiler.stop()
-        _OPEN.ended(self._profiler.stop)
+        self._stop_profiler()
         self._stop_ns = time.time_ns()
 
     def stop(self) -> Collected:
@@ -196,6 +217,27 @@ class _Recording:
             return self._collected(self._stop_ns)
         finally:
             self._let_go()
+
+    def count_events(self) -> int | None:
+        result = getattr(sys.modules["torch"]._C._autograd, "_ProfilerResult", None)  # noqa: SLF001 - it has no other
+        # Calls of Python that are under way would be cut in two.
+        if self._profiler is None or self._thread is not None or self.traces_python:
+            return None
+        if not hasattr(result, "trace_activities"):
+            return None
+        profiler = self._profiler
+        self._stop_profiler()
+        try:
+            self._begin(*self._settings)
+        except BaseException:
+            self._stop_ns = time.time_ns()
+            raise
+        self._earlier.append(profiler)
+        return len(profiler.profiler.kineto_results.trace_activities())
+
+    def _stop_profiler(self) -> None:
+        self._profiler.stop()
+        _OPEN.ended(self._profiler.stop)
 
     def drop(self) -> None:
         try:
@@ -279,25 +321,30 @@ class _Recording:
         trace on a thread of its own, while another of its profilers may be at work:
         the program then crashes.
         """
-        inner, self._profiler = getattr(self._profiler, "profiler", None), None
-        if inner is not None and hasattr(inner, "kineto_results"):
-            inner.kineto_results = None
-            # Without results it would look like one that is ready to record.
-            inner.entered = False
+        profilers, self._earlier = [*self._earlier, self._profiler], []
+        self._profiler = None
+        for profiler in profilers:
+            inner = getattr(profiler, "profiler", None)
+            if inner is not None and hasattr(inner, "kineto_results"):
+                inner.kineto_results = None
+                # Without results it would look like one that is ready to record.
+                inner.entered = False
 
     def _handed_over(self) -> Activities:
-        result = getattr(self._profiler.profiler, "kineto_results", None)
-        given = live_activities(
-            result, thread_names=_thread_names(), devices=_devices()
-        )
-        if given is not None:
-            return given
-        with tempfile.TemporaryDirectory(prefix="stepscope-torch-") as folder:
-            path = Path(folder) / "trace.json"
-            self._profiler.export_chrome_trace(str(path))
-            exported = exported_activities(path.read_bytes())
-            # The export lists what the machine has, used or not.
-            return replace(exported, devices=_devices())
+        return joined(list(map(_activities_of, (*self._earlier, self._profiler))))
+
+
+def _activities_of(profiler: Any) -> Activities:
+    result = getattr(profiler.profiler, "kineto_results", None)
+    given = live_activities(result, thread_names=_thread_names(), devices=_devices())
+    if given is not None:
+        return given
+    with tempfile.TemporaryDirectory(prefix="stepscope-torch-") as folder:
+        path = Path(folder) / "trace.json"
+        profiler.export_chrome_trace(str(path))
+        exported = exported_activities(path.read_bytes())
+        # The export lists what the machine has, used or not.
+        return replace(exported, devices=_devices())
 
 
 class _Forward:

@@ -19,13 +19,19 @@ from stepscope.formats.xplane.tables.missing_devices import why_unused
 from stepscope.patterns import Pattern
 from stepscope.remedies import COPY_AGAIN
 from stepscope.rundir import is_spool
-from stepscope.trace.quality import DEVICE_IN_DOUBT, QualityNote, notes_frame
+from stepscope.trace.quality import (
+    DEVICE_IN_DOUBT,
+    ENDED_EARLY,
+    QualityNote,
+    notes_frame,
+)
 from stepscope.trace.reading.shared_notes import (
     damaged_file,
     launch_and_copy_notes,
 )
 from stepscope.unavailable import Unavailable
 from stepscope.units import bytes_text, duration_text
+from stepscope.xspace.vocabulary import END_PLANE, END_STAT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,6 +65,7 @@ def quality(
     notes = (
         *_damage(recording),
         *_unfinished(recording),
+        *_early_end(recording),
         *_reported(recording),
         *_times(recording),
         *_names(recording),
@@ -100,6 +107,19 @@ def _unfinished(recording: Recording) -> Iterator[QualityNote]:
         "framework recorded is not.",
         remedy="Let the program end, or stop the recording before it is killed.",
     )
+
+
+def _early_end(recording: Recording) -> Iterator[QualityNote]:
+    for plane in recording.space.planes:
+        ended_with = text(plane, END_STAT) if plane.name == END_PLANE else None
+        if ended_with is not None:
+            yield QualityNote(
+                kind=ENDED_EARLY,
+                severity="warning",
+                scope="file",
+                message=f"The program ended with {ended_with} before its first step.",
+                remedy="Let the program come to its steps, and record again.",
+            )
 
 
 def _reported(recording: Recording) -> Iterator[QualityNote]:
