@@ -48,7 +48,7 @@ _GREETINGS: Final = 20
 #: A clock that tells a time after 2199 is none.
 _LAST_CLOCK_NS: Final = 7_258_118_400 * _NS_PER_S
 #: A profile has as many fields as it has planes and warnings.
-_MAX_FIELDS: Final = 1_000_000
+_MAX_PROFILE_FIELDS: Final = 1_000_000
 #: Between attempts, longer each time.
 _BACK_OFF_S: Final = 0.5
 _MOST_BACK_OFF_S: Final = 8.0
@@ -330,5 +330,5 @@ def _told_ns(data: str) -> int | None:
 def _check(content: bytes | memoryview) -> None:
     """Raise unless the bytes are fields of a message, to the last."""
     for count, _ in enumerate(fields_of(content)):
-        if count == _MAX_FIELDS:
+        if count == _MAX_PROFILE_FIELDS:
             raise MalformedMessage

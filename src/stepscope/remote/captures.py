@@ -174,6 +174,9 @@ class Captures:
                 recording.drop()
             self._check_goes_on()
             content = b"" if gone.is_set() else recording.end()
+            if recording.left.is_set():
+                # The program ended while another thread read it.
+                raise RefusedCapture(Refusal.ABORTED, _PROGRAM_ENDED)
         finally:
             with self._lock:
                 del self._ends[over]
@@ -367,12 +370,22 @@ class _Allowance:
 
 
 class _Recording:
-    """A recording of this process into memory."""
+    """A recording of this process into memory.
+
+    Attributes:
+        options: What is recorded.
+        left: Is set when the program ended, and what was recorded was dropped.
+    """
 
     def __init__(
-        self, session: Session, options: ProfilerOptions, began_bytes: int
+        self,
+        session: Session,
+        options: ProfilerOptions,
+        left: threading.Event,
+        began_bytes: int,
     ) -> None:
         self._session = session
+        self.left = left
         self._began_bytes = began_bytes
         self.options = options
 
@@ -386,8 +399,11 @@ class _Recording:
         # A framework may store into files meanwhile; the client gets the whole.
         logdir = tempfile.mkdtemp(prefix="stepscope-capture-")
 
+        left = threading.Event()
+
         def leave() -> None:
             # What a client asked for keeps no program that ends.
+            left.set()
             session = current()
             tell_end()
             if session is not None and leaving.may_go_on:
@@ -414,7 +430,7 @@ class _Recording:
             busy = isinstance(refused[0], AlreadyRecording)
             why = Refusal.ALREADY_EXISTS if busy else Refusal.INVALID_ARGUMENT
             raise RefusedCapture(why, str(refused[0]))
-        return cls(begun[0], options, began_bytes)
+        return cls(begun[0], options, left, began_bytes)
 
     def is_full(self, max_growth_bytes: int) -> bool:
         """Return whether the process has grown by so much since; the file says so."""

@@ -161,10 +161,10 @@ class UnderWay:
 
     def drop_at_exit(self) -> Run:
         """Drop what was recorded where nothing may take long: the process ends."""
-        exiting = [it for it in self._started if isinstance(it, Exiting)]
-        for collector in exiting:
+        for collector in self._started:
             try:
-                collector.exit()
+                if isinstance(collector, Exiting):
+                    collector.exit()
             except Exception as error:  # noqa: BLE001 - a collector's edge
                 self._tell_lost(collector, error)
         self._started = [it for it in self._started if not isinstance(it, Exiting)]
