@@ -122,7 +122,7 @@ ENVIRONMENT: Final = TableSchema(
 
 
 #: What lies above every integer of a column's type.
-_ENDS: Final = {pl.Int32(): 2**31, pl.Int64(): 2**63}
+_ENDS: Final[dict[pl.DataType, int]] = {pl.Int32(): 2**31, pl.Int64(): 2**63}
 
 
 def environment_frame(given: Mapping[str, object]) -> pl.DataFrame:
