@@ -132,6 +132,9 @@ def test_a_header_that_lost_or_gained_a_quote_is_one_line(tmp_path: Path) -> Non
         for header in (
             whole[:place] + whole[place + 1 :],
             whole[:place] + '"' + whole[place:],
+            whole[:place] + "\r" + whole[place + 1 :],
+            # Longer than a cell of Python's reader may be.
+            whole[:end] + ',"' + "x" * 2**18 + '"',
         ):
             said = one_line(write(tmp_path / "k.csv", header))
             assert "header" in said or "no table" in said
@@ -144,7 +147,7 @@ def test_rows_below_a_damaged_header_are_not_read_by_the_one_before(
     place = other.index('"Grid Size')
     damaged = other[:place] + other[place + 1 :]
     path = write(tmp_path / "k.csv", long(timed(0)) + damaged)
-    assert refused(path) == {"below a header that is cut within a cell": 2}
+    assert refused(path) == {"below a header that is damaged": 2}
     found = frame(read_checked(path), "kernel_metrics")
     assert found["launch"].to_list() == [0]
 

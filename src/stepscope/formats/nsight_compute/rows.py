@@ -36,7 +36,7 @@ _NO_PERMISSION: Final = "ERR_NVGPUCTRPERM"
 _MOST_LINES: Final = 64
 _LONGEST_SAID: Final = 300
 CUT: Final = "that are cut within a cell"
-_BELOW_NO_HEADER: Final = "below a header that is cut within a cell"
+_BELOW_NO_HEADER: Final = "below a header that is damaged"
 _UNREADABLE: Final = "that are no row of a table"
 
 
@@ -91,8 +91,8 @@ def tables_of(content: bytes, name: str, *, damaged: bool = False) -> TableFile:
         if form is None:
             other.append(row)
         elif HEADER.match(row):
-            # What a header that lacks a quote calls its columns is not known.
-            header_is_whole = row.count('"') % 2 == 0
+            # What a damaged header calls its columns is not known.
+            header_is_whole = row.count('"') % 2 == 0 and _is_row(row)
             if header_is_whole:
                 rows_of.append((form, [row]))
         elif not header_is_whole:
@@ -174,6 +174,14 @@ def _logical_rows(
         else:
             at = end
             yield form, joined
+
+
+def _is_row(text: str) -> bool:
+    try:
+        next(csv.reader([text]))
+    except csv.Error:
+        return False
+    return True
 
 
 def _table(form: _Form, rows: Sequence[str], refused: Counter[str]) -> Table:
