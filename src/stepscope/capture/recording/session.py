@@ -164,8 +164,9 @@ class Session:
     def count_events(self) -> int:
         """Return how many events were recorded whose storing the program waits for."""
         with leaving.undisturbed(), self._lock:
-            is_open = self._left is None and self._under_way is not None
-            return self._under_way.count_events() if is_open else 0
+            if self._left is not None or self._under_way is None:
+                return 0
+            return self._under_way.count_events()
 
     def tell(self, sentence: str) -> None:
         """Add a sentence to the warnings of the run, and of the file."""
