@@ -202,17 +202,18 @@ def test_of_too_many_events_the_latest_python_calls_are_left_out_first(
     # The latest comes first: the order means nothing.
     made = [event(f"call {at}", "python_function", at) for at in (9, 8, 2, 1)]
 
-    def kept(*events: str) -> tuple[list[str], int]:
+    def kept(*events: str) -> tuple[list[str], int, int | None]:
         document = f'{{"traceEvents":[{",".join(events)}]}}'
         found = exported_activities(document.encode())
-        return sorted(found.name), found.left_out
+        return sorted(found.name), found.left_out, found.complete_until_ns
 
-    assert kept(*ops[:3]) == (["op 0", "op 1", "op 2"], 0)
-    assert kept(*made, ops[0]) == (["call 1", "call 2", "call 8", "op 0"], 1)
+    # Last stands when the first event began that is left out.
+    assert kept(*ops[:3]) == (["op 0", "op 1", "op 2"], 0, None)
+    assert kept(*made, ops[0]) == (["call 1", "call 2", "call 8", "op 0"], 1, 9000)
     all_ops = [f"op {at}" for at in range(5)]
-    assert kept(*made, *ops) == (sorted(["call 1", "call 2", *all_ops]), 2)
+    assert kept(*made, *ops) == (sorted(["call 1", "call 2", *all_ops]), 2, 8000)
     many = [event(f"op {at}", "cpu_op", at) for at in range(9)]
-    assert kept(*made, *many) == ([f"op {at}" for at in range(7)], 6)
+    assert kept(*made, *many) == ([f"op {at}" for at in range(7)], 6, 1000)
 
 
 def test_gradients_of_recordings_that_follow_each_other_are_told_apart() -> None:

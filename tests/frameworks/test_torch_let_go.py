@@ -8,6 +8,7 @@ import pytest
 from tests.support.programs.frameworks import interpreter, run_program, steps_of
 
 import stepscope as ss
+from stepscope.derive.step_windows.windows import windows
 from stepscope.unavailable import present
 
 if TYPE_CHECKING:
@@ -84,3 +85,50 @@ def test_counting_what_was_recorded_loses_none_of_it(tmp_path: Path) -> None:
     assert [step for _, step in steps_of(profile)] == [0, 1, 2, 3]
     # Of the first two steps: three of the ten passes.
     assert 0 < counted < len(ops) / 2
+
+
+#: Six steps of ten products each, and room for the events of some.
+DROPPED: Final = """
+import sys, torch
+import stepscope as ss
+from stepscope.capture.collectors.torch import activities
+
+activities._MOST = activities._MOST_CALLS = 120
+rows = torch.ones(8, 8)
+with ss.Profile(sys.argv[1]) as recorded:
+    for number in range(6):
+        with ss.StepTrace(number):
+            for _ in range(10):
+                rows @ rows
+for warning in recorded.run.warnings:
+    print(warning)
+"""
+
+
+def test_steps_whose_events_were_dropped_are_not_judged(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(DROPPED)
+    done = run_program(interpreter("torch"), program, tmp_path / "logs")
+    (told,) = done.stdout.splitlines()
+    assert told.endswith("Only steps that were over by then are judged")
+    profile = ss.open(tmp_path / "logs")
+    (host,) = profile.hosts
+    placed = present(profile.derived(host, windows))
+    is_out = placed.rows["flags"].list.contains("unrecorded").to_list()
+    # The marks of later steps are dropped too; that of the step which is cut is not.
+    whole = len(is_out) - 1
+    assert 1 <= whole < 5
+    assert is_out == [False] * whole + [True]
+    assert placed.measured.height == whole
+    # Each that is judged has all of its products; the next one lacks some.
+    events = present(profile.table(host, "events"))
+    names = present(profile.table(host, "event_types"))["name"].to_list()
+    begins = [
+        begin
+        for kind, begin in events.select("type", "start_ps").iter_rows()
+        if names[kind] == "aten::mm"
+    ]
+    spans = placed.rows.select("start_ps", "end_ps").rows()
+    found = [sum(a <= it < b for it in begins) for a, b in spans]
+    assert found[:whole] == [10] * whole
+    assert found[whole] < 10

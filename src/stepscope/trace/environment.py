@@ -115,6 +115,13 @@ ENVIRONMENT: Final = TableSchema(
             "another profiler recorded",
             "How many cores of its machine the program may use.",
         ),
+        Column(
+            "complete_until_ps",
+            pl.Int64(),
+            "ps",
+            "no events are known to be missing",
+            "From then on events are missing, which were too many to store.",
+        ),
         Column("begin_ps", pl.Int64(), "ps", "no events", "Start of the first event."),
         Column("end_ps", pl.Int64(), "ps", "no events", "End of the last event."),
     ),

@@ -91,6 +91,9 @@ class EnvironmentStat:
     PROCESS: Final = "process_id"
     #: How many cores of the machine the process may use.
     CORES: Final = "stepscope_usable_cores"
+    #: From then on events are missing that were too many to store: nanoseconds since
+    #: 1970.
+    COMPLETE_UNTIL: Final = "stepscope_complete_until"
     #: CUDA of the program, as CUDA writes versions; left out where it is not known.
     CUDA_RUNTIME: Final = "cuda_runtime_version"
     CUDA_DRIVER: Final = "cuda_driver_version"

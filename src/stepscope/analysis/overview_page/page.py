@@ -156,7 +156,7 @@ class OverviewPageResult(msgspec.Struct, frozen=True, kw_only=True):
         steps: Every step of every host.
         step_count: Number of windows that the statistics use.
         left_out: Flag → number of closed windows that are in no mean because of it:
-            `unrecorded` (their device work was not recorded), `other_kind` (they do
+            `unrecorded` (work in them was not recorded), `other_kind` (they do
             other work), `warm_up` (they used what was buffered while the recording
             started, or are a first one that took far longer than any other).
         step_time_ms: Wall time of a step, to the begin of the next one.

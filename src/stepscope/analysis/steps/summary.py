@@ -125,7 +125,7 @@ class StepSummary(msgspec.Struct, frozen=True, kw_only=True):
             recording is the one window.
         row_count: Number of rows (host, device, step) counted.
         left_out: Flag → number of closed windows that are in no mean because of it:
-            `unrecorded` (their device work was not recorded), `other_kind` (they do
+            `unrecorded` (work in them was not recorded), `other_kind` (they do
             other work), `warm_up` (they used what was buffered while the recording
             started, or are a first one that took far longer than any other).
         step_time_ms: Wall time of the windows.

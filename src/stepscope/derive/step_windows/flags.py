@@ -35,7 +35,7 @@ FLAGS: Final = (
     *("first", "open_end", "cut", "compile", "autotune"),
     *("dispatch_only", "unrecorded", "other_kind", "warm_up", "outlier"),
 )
-#: Windows with one of these are in no mean: their device work was not recorded, they do
+#: Windows with one of these are in no mean: work in them was not recorded, they do
 #: other work than the others, or show what the recording's own start did.
 LEFT_OUT: Final = ("unrecorded", "other_kind", "warm_up")
 
@@ -52,7 +52,12 @@ _FEWER_EXECUTED: Final = 0.9
 
 
 class WindowFacts(Frozen, frozen=True, eq=True):
-    """The tables by which what is special about a window is recognised."""
+    """The tables by which what is special about a window is recognised.
+
+    Attributes:
+        complete_until_ps: From then on events are missing; None where none are known
+            to be.
+    """
 
     trace: TraceData
     tracks: pl.DataFrame
@@ -60,6 +65,7 @@ class WindowFacts(Frozen, frozen=True, eq=True):
     event_types: pl.DataFrame
     event_kinds: EventKinds
     host_values: dict[str, StatRows] | None
+    complete_until_ps: int | None = None
 
 
 def window_flags(
@@ -96,6 +102,8 @@ def window_flags(
     unrecorded = np.zeros(n, np.bool_)
     if launches is not None and correlation is not None:
         unrecorded = _unrecorded(steps, launches, correlation)[step]
+    if facts.complete_until_ps is not None:
+        unrecorded |= end > facts.complete_until_ps
     other = _other_kinds(steps, facts, device_activity, activity_steps)[step]
     other &= ~unrecorded
     early = warm_up(steps, facts.events, facts.event_kinds)[step]

@@ -167,7 +167,15 @@ def windows(
     flags = window_flags(
         rows,
         steps,
-        facts=WindowFacts(trace, tracks, events, event_types, event_kinds, values),
+        facts=WindowFacts(
+            trace,
+            tracks,
+            events,
+            event_types,
+            event_kinds,
+            values,
+            environment["complete_until_ps"].item(),
+        ),
         device_activity=activity,
         activity_steps=of_steps,
         launches=None if isinstance(launches, Unavailable) else launches,

@@ -43,7 +43,8 @@ _LEAST_ON_PATH: Final = 0.5
 #: Kernels of C++ templates have names of any length.
 _LONGEST: Final = 60
 _FLAGS: Final = {
-    "unrecorded": "have no records of what their calls put on the device",
+    "unrecorded": "lack records of what ran in them, or of what their calls put on the "
+    "device",
     "other_kind": "do other work than the others",
     "warm_up": "used what was buffered while the recording started, or were the "
     "first and took far longer than any other",

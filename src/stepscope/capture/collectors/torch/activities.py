@@ -72,6 +72,8 @@ class Activities:
         thread_names: (process, thread) → its name, where it is known.
         devices: What accelerators there are.
         left_out: How many more there were, Python calls and the latest ones.
+        complete_until_ns: When the first of these began, nanoseconds since 1970; None
+            where there were no more.
     """
 
     name: Sequence[str]
@@ -86,6 +88,7 @@ class Activities:
     thread_names: dict[tuple[int, int], str]
     devices: tuple[Device, ...]
     left_out: int = 0
+    complete_until_ns: int | None = None
 
     def __len__(self) -> int:
         return len(self.name)
@@ -118,6 +121,14 @@ def joined(parts: Sequence[Activities]) -> Activities:
         },
         devices=parts[-1].devices,
         left_out=sum(part.left_out for part in parts),
+        complete_until_ns=min(
+            (
+                part.complete_until_ns
+                for part in parts
+                if part.complete_until_ns is not None
+            ),
+            default=None,
+        ),
     )
 
 
@@ -135,7 +146,7 @@ def live_activities(
     everything = hand_out()
     if everything and not all(hasattr(everything[0], field) for field in _NEEDED):
         return None
-    given = _affordable(
+    given, complete_until_ns = _affordable(
         everything,
         calls=lambda it: it.type().lower() == _PYTHON_CALL,
         start=lambda it: it.timestamp(),
@@ -174,6 +185,7 @@ def live_activities(
         thread_names=thread_names,
         devices=tuple(devices),
         left_out=len(everything) - len(given),
+        complete_until_ns=complete_until_ns,
     )
 
 
@@ -223,7 +235,7 @@ def exported_activities(document: bytes) -> Activities:
     """
     decoded = msgspec.json.decode(document, type=_Document)
     everything = [it for it in decoded.events if it.ph in ("X", "i") and _is_placed(it)]
-    kept = _affordable(
+    kept, complete_until_ns = _affordable(
         everything,
         calls=lambda it: it.cat.lower() == _PYTHON_CALL,
         start=lambda it: _nanoseconds(it.ts),
@@ -260,6 +272,9 @@ def exported_activities(document: bytes) -> Activities:
             if it.id is not None
         ),
         left_out=len(everything) - len(kept),
+        complete_until_ns=None
+        if complete_until_ns is None
+        else base + complete_until_ns,
     )
 
 
@@ -268,8 +283,10 @@ def _affordable(
     *,
     calls: Callable[[_A], bool],
     start: Callable[[_A], int],
-) -> Sequence[_A]:
+) -> tuple[Sequence[_A], int | None]:
     """Return the activities to hand over: of too many only the earliest.
+
+    Beside them stands when the first one began that is left out; None for none.
 
     Args:
         everything: The activities.
@@ -277,15 +294,17 @@ def _affordable(
         start: When one began.
     """
     if len(everything) <= _MOST_CALLS:
-        return everything
+        return everything, None
     is_call = np.array([calls(it) for it in everything], bool)
     if is_call.sum() <= _MOST_CALLS and len(everything) <= _MOST:
-        return everything
-    order = np.argsort([start(it) for it in everything], kind="stable")
-    called, others = order[is_call[order]], order[~is_call[order]][:_MOST]
-    room = min(_MOST_CALLS, _MOST - len(others))
-    kept = np.sort(np.concatenate((others, called[:room])))
-    return [everything[row] for row in kept.tolist()]
+        return everything, None
+    began = np.array([start(it) for it in everything], np.int64)
+    order = np.argsort(began, kind="stable")
+    called, others = order[is_call[order]], order[~is_call[order]]
+    room = min(_MOST_CALLS, max(_MOST - len(others), 0))
+    kept = np.sort(np.concatenate((others[:_MOST], called[:room])))
+    left_out = np.concatenate((others[_MOST:], called[room:]))
+    return [everything[row] for row in kept.tolist()], int(began[left_out].min())
 
 
 def _text(hand_out: Callable[[], str], otherwise: str) -> str:

@@ -42,6 +42,7 @@ from stepscope.capture.ground import annotate
 from stepscope.capture.ground.encoding import OWN_THREADS
 from stepscope.unavailable import Unavailable
 from stepscope.xspace.forwarded import forwarded_name
+from stepscope.xspace.vocabulary import EnvironmentStat
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -270,7 +271,8 @@ class _Recording:
             self._warnings.append(
                 f"dropped {given.left_out} events: the latest of what PyTorch "
                 "recorded, Python calls first, because storing them would hold the "
-                "program up; record fewer steps, or no Python calls"
+                "program up; record fewer steps, or no Python calls. Only steps that "
+                "were over by then are judged"
             )
         planes = planes_of(
             given,
@@ -280,6 +282,10 @@ class _Recording:
             stop_ns=stop_ns,
         )
         planes.environment().stat("profile_options", self._levels.message())
+        if given.complete_until_ns is not None:
+            planes.environment().stat(
+                EnvironmentStat.COMPLETE_UNTIL, given.complete_until_ns
+            )
         differ = level_warnings("PyTorch", self._asked, self._levels)
         return Collected(
             planes.to_bytes(),

@@ -13,6 +13,7 @@ from stepscope.rundir import shown_name
 from stepscope.trace.devices import DEVICES
 from stepscope.trace.environment import environment_frame
 from stepscope.unavailable import Unavailable
+from stepscope.units import PS_PER_NS
 from stepscope.xspace.vocabulary import CLOCK_PLANE, ClockStat, EnvironmentStat
 from stepscope.xspace.wire import MalformedMessage, numbers_of
 
@@ -70,6 +71,8 @@ class TaskEnvironment(Frozen, frozen=True, kw_only=True, eq=True):
         cuda_runtime: Version of the CUDA runtime; None as above, or where the
             program's could not be told.
         cuda_driver: Newest CUDA version of the driver, likewise.
+        complete_until_ns: From then on events are missing, nanoseconds since 1970; None
+            where none are known to be.
     """
 
     start_unix_ns: int | None = None
@@ -80,6 +83,7 @@ class TaskEnvironment(Frozen, frozen=True, kw_only=True, eq=True):
     cores: int | None = None
     cuda_runtime: int | None = None
     cuda_driver: int | None = None
+    complete_until_ns: int | None = None
 
 
 def task_environment(recording: Recording) -> TaskEnvironment:
@@ -95,6 +99,7 @@ def task_environment(recording: Recording) -> TaskEnvironment:
                 cores=_cores(integer(plane, EnvironmentStat.CORES)),
                 cuda_runtime=_version(integer(plane, EnvironmentStat.CUDA_RUNTIME)),
                 cuda_driver=_version(integer(plane, EnvironmentStat.CUDA_DRIVER)),
+                complete_until_ns=integer(plane, EnvironmentStat.COMPLETE_UNTIL),
             )
     return TaskEnvironment()
 
@@ -154,10 +159,20 @@ def environment(recording: Recording) -> pl.DataFrame:
         "grouped": recording.handle("group_id") >= 0,
         "collectors": task.collectors,
         "cores": task.cores,
+        "complete_until_ps": _complete_until(recording, task),
         "begin_ps": hull and hull[0],
         "end_ps": hull and hull[1],
     }
     return environment_frame(row)
+
+
+def _complete_until(recording: Recording, task: TaskEnvironment) -> int | None:
+    start_ns = recording.base.epoch_ns or task.start_unix_ns
+    until_ns = task.complete_until_ns
+    # What is years apart is damage.
+    if not start_ns or until_ns is None or abs(until_ns - start_ns) > _MOST_NS // 100:
+        return None
+    return (until_ns - start_ns) * PS_PER_NS
 
 
 def devices(recording: Recording, activity: Activity) -> pl.DataFrame | Unavailable:
