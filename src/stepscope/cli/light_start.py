@@ -79,7 +79,7 @@ def light_start(paths: Iterable[str] = ()) -> Iterator[None]:
         yield
 
 
-def end_lightly(status: object) -> None:
+def end_lightly(status: object, *, waits: bool = True) -> None:
     """End a process that was started lightly at once; do nothing in any other.
 
     Freeing all objects one by one takes 20 ms, and the system takes the memory back
@@ -88,9 +88,11 @@ def end_lightly(status: object) -> None:
 
     Args:
         status: Exit status. What is no number is left to Python, which prints it.
+        waits: Whether other threads finish what they compute.
     """
     others = threading.active_count() > 1
-    if not _started.is_set() or others or not isinstance(status, int):
+    is_light = _started.is_set() and not others
+    if not isinstance(status, int) or (waits and not is_light):
         return
     atexit._run_exitfuncs()  # noqa: SLF001 - what `multiprocessing` calls for this, too
     try:
