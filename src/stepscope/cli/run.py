@@ -7,7 +7,6 @@ import os
 import shutil
 import signal
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -21,6 +20,7 @@ from stepscope.capture.launching.launcher import launch, supervise
 from stepscope.capture.launching.notes import read_notes
 from stepscope.capture.launching.outcome import describe, keep_the_best
 from stepscope.capture.launching.plan import RunPlan
+from stepscope.capture.temporary import make_folder
 from stepscope.errors import BadUsage, StepscopeError
 from stepscope.rundir import new_run_name, run_directory, traces_in
 from stepscope.unavailable import Unavailable
@@ -115,7 +115,7 @@ def _folder_for_notes(logdir: str) -> str:
     """
     for place in (None, logdir):
         with contextlib.suppress(OSError):
-            return tempfile.mkdtemp(prefix="stepscope-run-", dir=place)
+            return make_folder("run", within=place)
     return str(Path(logdir) / "no-notes")
 
 

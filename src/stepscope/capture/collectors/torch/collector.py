@@ -36,6 +36,7 @@ from stepscope.capture.collectors.torch.planes import (
     planes_of,
 )
 from stepscope.capture.ground import annotate
+from stepscope.capture.temporary import folder_prefix
 from stepscope.unavailable import Unavailable
 from stepscope.xspace.forwarded import forwarded_name
 
@@ -259,7 +260,7 @@ class _Recording:
         )
         if given is not None:
             return given
-        with tempfile.TemporaryDirectory(prefix="stepscope-torch-") as folder:
+        with tempfile.TemporaryDirectory(prefix=folder_prefix("torch")) as folder:
             path = Path(folder) / "trace.json"
             self._profiler.export_chrome_trace(str(path))
             exported = exported_activities(path.read_bytes())
