@@ -97,17 +97,17 @@ ROOMS = {
     "capture": {
         "collectors.jax": (
             "collectors.contract collectors.giving_way collectors.left_over "
-            "collectors.levels ground"
+            "collectors.levels ground temporary"
         ),
         "collectors.looking": "collectors.sampled_frames ground",
         "collectors.memory": "collectors.contract collectors.process ground",
         "collectors.tensorflow": (
             "collectors.contract collectors.giving_way collectors.left_over "
-            "collectors.levels ground grpc_import"
+            "collectors.levels ground grpc_import temporary"
         ),
         "collectors.torch": (
             "collectors.contract collectors.giving_way collectors.left_over "
-            "collectors.levels ground"
+            "collectors.levels ground temporary"
         ),
         "collectors.workers": (
             "collectors.contract collectors.looking collectors.process "

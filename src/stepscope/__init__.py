@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from stepscope.analysis.profile import ProfileWithTools as ProfileData
     from stepscope.capture import keras
@@ -85,6 +83,8 @@ def __getattr__(name: str) -> object:
     if name not in _PUBLIC:
         message = f"module 'stepscope' has no attribute {name!r}"
         raise AttributeError(message)
+    import importlib  # noqa: PLC0415 - the package imports nothing by itself
+
     path, attribute = _PUBLIC[name]
     module = importlib.import_module(path)
     value: object = module if attribute is None else getattr(module, attribute)

@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
-from stepscope.cli.light_start import end_lightly
-from stepscope.cli.main import main
-from stepscope.cli.output import replace_closed_streams
+import sys
+
+try:
+    import os
+    import signal
+    from typing import TYPE_CHECKING
+
+    from stepscope.cli.light_start import end_lightly
+    from stepscope.cli.main import INTERRUPTED, main
+    from stepscope.cli.output import replace_closed_streams
+except KeyboardInterrupt:
+    sys.stderr.write("stepscope: interrupted\n")
+    sys.exit(130)
+
+if TYPE_CHECKING:
+    from types import FrameType
 
 __all__ = ["run"]
 
@@ -12,11 +25,20 @@ __all__ = ["run"]
 def run() -> None:
     """Run a command line in a process of its own, and end that process."""
     replace_closed_streams()
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _interrupt_once)
     try:
         main()
     except SystemExit as leaving:
-        end_lightly(leaving.code)
+        end_lightly(leaving.code, waits=leaving.code != INTERRUPTED)
         raise
+
+
+def _interrupt_once(number: int, frame: FrameType | None) -> None:
+    """Have the command end by one line; a second Ctrl-C ends the process at once."""
+    del frame
+    signal.signal(number, lambda *_: os._exit(INTERRUPTED))
+    raise KeyboardInterrupt
 
 
 if __name__ == "__main__":

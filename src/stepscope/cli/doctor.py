@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import shutil
-import tempfile
 import textwrap
 from itertools import groupby
 from pathlib import Path
@@ -20,6 +19,7 @@ from stepscope.capture.launching.launcher import launch
 from stepscope.capture.launching.notes import read_notes
 from stepscope.capture.launching.outcome import keep_the_best
 from stepscope.capture.launching.plan import RunPlan
+from stepscope.capture.temporary import make_folder
 from stepscope.cli.light_start import check_threads
 from stepscope.cli.output import deliver
 from stepscope.doctor.checks import checks
@@ -61,7 +61,7 @@ def answer_of_program(command: Sequence[str], *, form: str) -> int:
     anything; JSON is the last line of standard output.
     """
     arguments = resolve(command)
-    folder = tempfile.mkdtemp(prefix="stepscope-doctor-")
+    folder = make_folder("doctor")
     try:
         plan = RunPlan(
             logdir=folder,

@@ -167,7 +167,7 @@ def _wait_until_gone() -> None:
             time.sleep(0.001)
 
 
-def end_lightly(status: object) -> None:
+def end_lightly(status: object, *, waits: bool = True) -> None:
     """End a process that was started lightly at once; do nothing in any other.
 
     Freeing all objects one by one takes 20 ms, and the system takes the memory back
@@ -176,9 +176,11 @@ def end_lightly(status: object) -> None:
 
     Args:
         status: Exit status. What is no number is left to Python, which prints it.
+        waits: Whether other threads finish what they compute.
     """
     others = threading.active_count() > 1
-    if not _started.is_set() or others or not isinstance(status, int):
+    is_light = _started.is_set() and not others
+    if not isinstance(status, int) or (waits and not is_light):
         return
     atexit._run_exitfuncs()  # noqa: SLF001 - what `multiprocessing` calls for this, too
     try:

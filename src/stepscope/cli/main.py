@@ -21,12 +21,12 @@ from stepscope.errors import BadUsage, StepscopeError, one_line
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["COMMANDS", "Command", "Edge", "main"]
+__all__ = ["COMMANDS", "INTERRUPTED", "Command", "Edge", "main"]
 
 #: Exit status for bad usage, bad input, or a defect of this program.
 _NO_ANSWER: Final = 2
 #: Exit status that shells report for an interrupted program.
-_INTERRUPTED: Final = 130
+INTERRUPTED: Final = 130
 #: What Python says where the system refuses a thread.
 _NO_THREAD: Final = "can't start new thread"
 _REPORT_DEFECTS: Final = (
@@ -98,6 +98,10 @@ COMMANDS: Final[tuple[Command, ...]] = (
 )
 
 
+class _Interrupted(Exception):
+    """Ctrl-C was pressed; of Python's own exception Click makes an empty line."""
+
+
 class Edge(click.Group):
     """Loads commands by name, and turns whatever goes wrong into one line."""
 
@@ -133,7 +137,16 @@ class Edge(click.Group):
         except BrokenPipeError:
             drop_output()
             return 0
+        except KeyboardInterrupt:
+            raise _Interrupted from None
         return outcome
+
+    def make_context(self, *args: Any, **extra: Any) -> click.Context:
+        """Read a command line, which imports the command."""
+        try:
+            return super().make_context(*args, **extra)
+        except KeyboardInterrupt:
+            raise _Interrupted from None
 
     def main(  # type: ignore[override]  # click types standalone modes apart
         self,
@@ -154,9 +167,9 @@ class Edge(click.Group):
                 standalone_mode=False,
                 **extra,
             )
-        except (KeyboardInterrupt, click.Abort):
+        except (KeyboardInterrupt, click.Abort, _Interrupted):
             _complain("interrupted")
-            sys.exit(_INTERRUPTED)
+            sys.exit(INTERRUPTED)
         except click.ClickException as error:
             _complain(one_line(_with_help(error)))
             sys.exit(_NO_ANSWER)

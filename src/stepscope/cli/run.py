@@ -7,7 +7,6 @@ import os
 import shutil
 import signal
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -25,6 +24,7 @@ from stepscope.capture.launching.outcome import (
     tell_early_ends,
 )
 from stepscope.capture.launching.plan import RunPlan
+from stepscope.capture.temporary import make_folder
 from stepscope.cli.light_start import check_threads
 from stepscope.errors import BadUsage, StepscopeError
 from stepscope.rundir import new_run_name, run_directory, traces_in
@@ -162,7 +162,7 @@ def _folder_for_notes(logdir: str) -> str:
     """
     for place in (None, logdir):
         with contextlib.suppress(OSError):
-            return tempfile.mkdtemp(prefix="stepscope-run-", dir=place)
+            return make_folder("run", within=place)
     return str(Path(logdir) / "no-notes")
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-import sys
+import signal
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Final, NoReturn
@@ -24,6 +25,7 @@ from stepscope.session import read_kernels
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import FrameType
 
     from stepscope.remote.outcome import HostOutcome, Outcome
     from stepscope.serve.listening import Server
@@ -66,14 +68,12 @@ def answer(
             program=program,
             packed=policy.token is not None,
         )
-        try:
-            click.echo(_greeting(logdir, host, server, policy))
-            # The newest run is most likely wanted: it is read while a browser opens.
-            Thread(target=store.read_newest, args=(_FIRST,), daemon=True).start()
-            server.serve_forever()
-        except KeyboardInterrupt:
-            click.echo("", err=True)
-            _end_now()
+        # The greeting asks for it; a second one finds nothing to interrupt.
+        signal.signal(signal.SIGINT, _end_now)
+        click.echo(_greeting(logdir, host, server, policy))
+        # The newest run is most likely wanted: it is read while a browser opens.
+        Thread(target=store.read_newest, args=(_FIRST,), daemon=True).start()
+        server.serve_forever()
     return 0
 
 
@@ -130,13 +130,16 @@ def _captures(
     return Capturing(addresses(given), record, lambda: store.listing(now=True))
 
 
-def _end_now() -> NoReturn:
+def _end_now(number: int, frame: FrameType | None) -> NoReturn:
     """End the process without waiting for computations, as the interpreter would.
 
-    The server needs no cleaning up: it keeps everything in memory.
+    The server needs no cleaning up: it keeps everything in memory. It is called by the
+    signal, maybe while something is written to a stream of Python's.
     """
-    for stream in (sys.stdout, sys.stderr):
-        stream.flush()
+    del number, frame
+    with contextlib.suppress(OSError):
+        # After the ^C of a terminal.
+        os.write(2, b"\n")
     os._exit(0)
 
 

@@ -12,7 +12,6 @@ import os
 import re
 import secrets
 import sys
-import tempfile
 import threading
 import time
 from pathlib import Path
@@ -24,6 +23,7 @@ from stepscope.capture.ground.main_thread import MAIN_THREAD_S, at_safe_point
 from stepscope.capture.ground.options import ProfilerOptions
 from stepscope.capture.ground.steps_begun import StepsBegun
 from stepscope.capture.recording.session import Session, current
+from stepscope.capture.temporary import make_folder
 from stepscope.errors import AlreadyRecording, StepscopeError
 from stepscope.remote.addresses import file_name_of
 from stepscope.remote.continuous import (
@@ -397,7 +397,7 @@ class _Recording:
         refused: list[StepscopeError] = []
         began_bytes = private_bytes()
         # A framework may store into files meanwhile; the client gets the whole.
-        logdir = tempfile.mkdtemp(prefix="stepscope-capture-")
+        logdir = make_folder("capture")
 
         left = threading.Event()
 

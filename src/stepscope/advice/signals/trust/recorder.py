@@ -10,7 +10,7 @@ from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import HostClass, event_kinds
 from stepscope.derive.step_windows.windows import windows
 from stepscope.frozen import Frozen
-from stepscope.unavailable import Unavailable, present
+from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
@@ -49,10 +49,12 @@ def recorder_signals(profile: ProfileData, _: Thresholds) -> dict[str, RecorderT
         events = profile.table(host, "events")
         types = profile.table(host, "event_types")
         kinds = profile.derived(host, event_kinds)
+        shown = profile.derived(host, windows)
         if (
             isinstance(events, Unavailable)
             or isinstance(types, Unavailable)
             or isinstance(kinds, Unavailable)
+            or isinstance(shown, Unavailable)
         ):
             continue
         own = kinds.host_class == HostClass.PROFILER
@@ -62,7 +64,7 @@ def recorder_signals(profile: ProfileData, _: Thresholds) -> dict[str, RecorderT
         is_buffer = on_buffers[handles(events, "type")[rows]]
         buffers = Spans.from_events(start[is_buffer], dur[is_buffer])
         others = Spans.from_events(start[~is_buffer], dur[~is_buffer]) - buffers
-        measured = present(profile.derived(host, windows)).measured
+        measured = shown.measured
         inside = (buffers | others).within(
             ints(measured, "start_ps"), ints(measured, "end_ps")
         )

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import shutil
 import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -24,6 +23,7 @@ from stepscope.capture.collectors.levels import (
     levels_in_force,
 )
 from stepscope.capture.ground import annotate
+from stepscope.capture.temporary import make_folder
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ class _TraceFolder:
     """The public functions, which write what was recorded into a folder."""
 
     def __init__(self, levels: TracerLevels) -> None:
-        self._folder = Path(tempfile.mkdtemp(prefix="stepscope-jax-"))
+        self._folder = Path(make_folder("jax"))
         options = _options(levels)
         try:
             if options is None:

@@ -16,7 +16,6 @@ import os
 import shutil
 import socket
 import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -35,6 +34,7 @@ from stepscope.capture.collectors.tensorflow.profiler_service import (
 )
 from stepscope.capture.ground import annotate
 from stepscope.capture.grpc_import import ForkedSince, import_grpc
+from stepscope.capture.temporary import make_folder
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -165,9 +165,7 @@ class _InProcess:
     """A session of this process, which writes what it recorded into a folder."""
 
     def __init__(self, levels: TracerLevels, max_bytes: int) -> None:
-        self._folder = Path(
-            tempfile.mkdtemp(prefix="stepscope-tf-", dir=_roomy_folder(max_bytes))
-        )
+        self._folder = Path(make_folder("tensorflow", within=_roomy_folder(max_bytes)))
         try:
             self._session = _native().ProfilerSession()
             self._session.start(

@@ -40,6 +40,7 @@ from stepscope.capture.collectors.torch.planes import (
 )
 from stepscope.capture.ground import annotate
 from stepscope.capture.ground.encoding import OWN_THREADS
+from stepscope.capture.temporary import folder_prefix
 from stepscope.unavailable import Unavailable
 from stepscope.xspace.forwarded import forwarded_name
 from stepscope.xspace.vocabulary import EnvironmentStat
@@ -345,7 +346,7 @@ def _activities_of(profiler: Any) -> Activities:
     given = live_activities(result, thread_names=_thread_names(), devices=_devices())
     if given is not None:
         return given
-    with tempfile.TemporaryDirectory(prefix="stepscope-torch-") as folder:
+    with tempfile.TemporaryDirectory(prefix=folder_prefix("torch")) as folder:
         path = Path(folder) / "trace.json"
         profiler.export_chrome_trace(str(path))
         exported = exported_activities(path.read_bytes())

@@ -1,0 +1,115 @@
+"""Temporary folders of ours, which say whose they are: a killed program leaves some.
+
+The next process of the same user that makes one removes those whose process is gone.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import platform
+import re
+import shutil
+import stat
+import tempfile
+import zlib
+from pathlib import Path
+from typing import Final
+
+__all__ = ["folder_prefix", "make_folder"]
+
+#: Where recordings of TensorFlow are written, in memory.
+_IN_MEMORY: Final = "/dev/shm"  # noqa: S108 - only folders of our own are looked for
+#: Kind, place, process, when that started, and what makes the name unique.
+_NAMED: Final = re.compile(r"stepscope-[a-z]+-([0-9a-f]{8})-(\d+)-(\d+)-\w+")
+#: Field of /proc/PID/stat, counted from after the name of the process.
+_STARTED_TICKS: Final = 19
+_ONLY_OURS: Final = 0o700
+_WRITABLE_BY_OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
+
+
+def make_folder(kind: str, *, within: str | os.PathLike[str] | None = None) -> str:
+    """Make a temporary folder; those that killed programs left are removed first.
+
+    Args:
+        kind: What it is for, a word.
+        within: Where; None takes the usual folder.
+
+    Raises:
+        OSError: None can be made there.
+    """
+    parent = tempfile.gettempdir() if within is None else os.fspath(within)
+    for folder in {parent, _IN_MEMORY}:
+        _remove_left_behind(folder)
+    return tempfile.mkdtemp(prefix=folder_prefix(kind), dir=parent)
+
+
+def folder_prefix(kind: str) -> str:
+    """Return how the name of a folder begins that this process makes."""
+    process = os.getpid()
+    ticks = _started_ticks(process) or 0
+    return f"stepscope-{kind}-{_processes_here()}-{process}-{ticks}-"
+
+
+@functools.cache
+def _remove_left_behind(folder: str) -> None:
+    """Remove what ended processes of this user left in a folder; once a process."""
+    if _started_ticks(os.getpid()) is None or not _is_safe(folder):
+        return
+    try:
+        with os.scandir(folder) as entries:
+            left = [entry.path for entry in entries if _is_left_behind(entry)]
+    except OSError:
+        return
+    for path in left:
+        # Where the system can, it follows no link, whatever is put there meanwhile.
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _is_safe(folder: str) -> bool:
+    """Return whether nobody else can give a folder of ours another name there."""
+    try:
+        status = os.stat(folder)  # noqa: PTH116 - a text is what is at hand
+    except OSError:
+        return False
+    if not status.st_mode & _WRITABLE_BY_OTHERS:
+        return status.st_uid in {0, os.geteuid()}
+    return bool(status.st_mode & stat.S_ISVTX)
+
+
+def _is_left_behind(entry: os.DirEntry[str]) -> bool:
+    named = _NAMED.fullmatch(entry.name)
+    if named is None or named[1] != _processes_here():
+        return False
+    try:
+        status = entry.stat(follow_symlinks=False)
+    except OSError:
+        return False
+    is_folder = stat.S_ISDIR(status.st_mode)
+    is_ours = status.st_uid == os.geteuid()
+    is_private = stat.S_IMODE(status.st_mode) == _ONLY_OURS
+    if not (is_folder and is_ours and is_private):
+        return False
+    return _started_ticks(int(named[2])) != int(named[3])
+
+
+@functools.cache
+def _processes_here() -> str:
+    """Return where ids of processes are those that this process knows.
+
+    Containers and machines may share a temporary folder, and not their processes.
+    """
+    try:
+        numbering = os.readlink("/proc/self/ns/pid")  # noqa: PTH115 - as above
+    except OSError:
+        numbering = ""
+    return f"{zlib.crc32(f'{platform.node()} {numbering}'.encode()):08x}"
+
+
+def _started_ticks(process: int) -> int | None:
+    """Return when a process started, since the machine did; None if there is none."""
+    try:
+        text = Path(f"/proc/{process}/stat").read_bytes()
+        return int(text.rpartition(b")")[2].split()[_STARTED_TICKS])
+    except (OSError, ValueError, IndexError):
+        return None
