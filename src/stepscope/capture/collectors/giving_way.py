@@ -129,6 +129,17 @@ class GivesWay(abc.ABC):
             if self._kept is None:
                 self._drop()
 
+    def exit(self) -> None:
+        """Let go of the recording at the end of the process, as fast as that goes.
+
+        Raises:
+            Exception: The framework refuses.
+        """
+        with self._own_calls:
+            self._unguard()
+            if self._kept is None:
+                self._exit()
+
     @abc.abstractmethod
     def _begin(self, options: ProfilerOptions, clock: ClockPair) -> None:
         """Begin to record."""
@@ -144,6 +155,10 @@ class GivesWay(abc.ABC):
     def _drop(self) -> None:
         """Halt, and forget what was recorded."""
         self._halt()
+
+    @abc.abstractmethod
+    def _exit(self) -> None:
+        """Let go of what was recorded: the process ends."""
 
     @abc.abstractmethod
     def _entrances(self) -> Iterable[Entrance]:

@@ -9,6 +9,7 @@ Definition: docs/capture.md#how-the-recorders-are-driven.
 
 from __future__ import annotations
 
+import ctypes
 import shutil
 import sys
 from pathlib import Path
@@ -55,6 +56,9 @@ class _Recording(Protocol):
     def stop(self) -> bytes:
         """End it and return a serialized XSpace."""
 
+    def leave(self) -> None:
+        """Let go of it as the process ends; read nothing where the framework can."""
+
 
 class JaxCollector(GivesWay):
     """Records with JAX's profiler while the program uses JAX."""
@@ -98,6 +102,13 @@ class JaxCollector(GivesWay):
             self._xspace = recording.stop()
             _OPEN.ended(recording.stop)
 
+    def _exit(self) -> None:
+        annotate.remove_forward(_annotation)
+        recording, self._recording = self._recording, None
+        if recording is not None:
+            _OPEN.ended(recording.stop)
+            recording.leave()
+
     def _end(self) -> Collected:
         self._halt()
         xspace = self._xspace
@@ -136,6 +147,10 @@ class _Session:
     def stop(self) -> bytes:
         return bytes(self._session.stop())
 
+    def leave(self) -> None:
+        # To free it takes as long as to read it, some 10 µs for each call.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._session))
+
 
 class _TraceFolder:
     """The public functions, which write what was recorded into a folder."""
@@ -159,6 +174,9 @@ class _TraceFolder:
             return b"".join(path.read_bytes() for path in files)
         finally:
             shutil.rmtree(self._folder, ignore_errors=True)
+
+    def leave(self) -> None:
+        self.stop()
 
 
 def _profiler() -> Any:

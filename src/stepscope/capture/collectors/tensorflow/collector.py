@@ -66,6 +66,9 @@ class _Recording(Protocol):
     def stop(self) -> bytes:
         """End it and return a serialized XSpace."""
 
+    def leave(self) -> None:
+        """Let go of it as the process ends; read nothing where the framework can."""
+
 
 class TensorFlowCollector(GivesWay):
     """Records with TensorFlow's profiler while the program uses TensorFlow."""
@@ -114,6 +117,13 @@ class TensorFlowCollector(GivesWay):
         if recording is not None:
             self._xspace = recording.stop()
             _OPEN.ended(recording.stop)
+
+    def _exit(self) -> None:
+        annotate.remove_forward(_annotation)
+        recording, self._recording = self._recording, None
+        if recording is not None:
+            _OPEN.ended(recording.stop)
+            recording.leave()
 
     def _end(self) -> Collected:
         self._halt()
@@ -189,6 +199,10 @@ class _InProcess:
             # Dropping the session ends it whatever happened.
             del self._session
             self._clear()
+
+    def leave(self) -> None:
+        del self._session
+        self._clear()
 
     def _clear(self) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)

@@ -114,9 +114,12 @@ class ServiceRecording:
                 f"the profiler service did not answer within {_COLLECT_S:.0f} s"
             ) from timeout
         finally:
-            # Cancels what is pending, which frees the service.
-            self._call.cancel()
-            self._channel.close()
+            self.leave()
+
+    def leave(self) -> None:
+        """Cancel the recording if it is pending, which frees the service."""
+        self._call.cancel()
+        self._channel.close()
 
     def _method(self, name: str) -> Any:
         unchanged: Callable[[bytes], bytes] = bytes

@@ -149,13 +149,10 @@ class TorchCollector(GivesWay):
         if recording is not None:
             recording.drop()
 
-    def exit(self) -> None:
-        """Leave PyTorch's profiler on: to end it takes some 20 µs for each op."""
-        with self._own_calls:
-            self._unguard()
-            recording, self._recording = self._recording, None
-            if recording is not None:
-                recording.exit()
+    def _exit(self) -> None:
+        recording, self._recording = self._recording, None
+        if recording is not None:
+            recording.exit()
 
     def _entrances(self) -> Iterable[Entrance]:
         # Every profiler of PyTorch passes one of them before it changes anything.
@@ -248,6 +245,7 @@ class _Recording:
             self._let_go()
 
     def exit(self) -> None:
+        """Leave PyTorch's profiler on: to end it takes some 20 µs for each op."""
         if self._profiler is None or self._stop_ns is not None:
             return
         if not skip_exit_handlers_of_c():
