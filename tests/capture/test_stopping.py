@@ -214,6 +214,9 @@ def test_of_too_many_events_the_latest_python_calls_are_left_out_first(
     assert kept(*made, *ops) == (sorted(["call 1", "call 2", *all_ops]), 2, 8000)
     many = [event(f"op {at}", "cpu_op", at) for at in range(9)]
     assert kept(*made, *many) == ([f"op {at}" for at in range(7)], 6, 1000)
+    # What says where steps lie is kept before all others.
+    step = event("step", "user_annotation", 8)
+    assert kept(step, *many) == ([*(f"op {at}" for at in range(6)), "step"], 3, 6000)
 
 
 def test_gradients_of_recordings_that_follow_each_other_are_told_apart() -> None:

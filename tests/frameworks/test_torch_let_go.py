@@ -8,6 +8,7 @@ import pytest
 from tests.support.programs.frameworks import interpreter, run_program, steps_of
 
 import stepscope as ss
+from stepscope.analysis.overview_page import OverviewPageResult
 from stepscope.derive.step_windows.windows import windows
 from stepscope.unavailable import present
 
@@ -115,10 +116,10 @@ def test_steps_whose_events_were_dropped_are_not_judged(tmp_path: Path) -> None:
     (host,) = profile.hosts
     placed = present(profile.derived(host, windows))
     is_out = placed.rows["flags"].list.contains("unrecorded").to_list()
-    # The marks of later steps are dropped too; that of the step which is cut is not.
-    whole = len(is_out) - 1
+    # Annotations are kept before all others: all six are there.
+    whole = is_out.index(True)
     assert 1 <= whole < 5
-    assert is_out == [False] * whole + [True]
+    assert is_out == [False] * whole + [True] * (6 - whole)
     assert placed.measured.height == whole
     # Each that is judged has all of its products; the next one lacks some.
     events = present(profile.table(host, "events"))
@@ -132,3 +133,7 @@ def test_steps_whose_events_were_dropped_are_not_judged(tmp_path: Path) -> None:
     found = [sum(a <= it < b for it in begins) for a, b in spans]
     assert found[:whole] == [10] * whole
     assert found[whole] < 10
+    # The last one has no end that is known, and is in no mean anyway.
+    overview = profile.tool("overview_page")
+    assert isinstance(overview, OverviewPageResult)
+    assert overview.left_out == {"unrecorded": 5 - whole}

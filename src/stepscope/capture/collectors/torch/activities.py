@@ -15,6 +15,9 @@ import msgspec
 import numpy as np
 from msgspec import Raw
 
+from stepscope.xspace.forwarded import forwarded
+from stepscope.xspace.vocabulary import ANNOTATION_CATEGORY
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
@@ -148,7 +151,8 @@ def live_activities(
         return None
     given, complete_until_ns = _affordable(
         everything,
-        calls=lambda it: it.type().lower() == _PYTHON_CALL,
+        category=lambda it: it.type().lower(),
+        name=lambda it: _text(it.name, _NO_NAME),
         start=lambda it: it.timestamp(),
     )
     rows = [
@@ -237,7 +241,8 @@ def exported_activities(document: bytes) -> Activities:
     everything = [it for it in decoded.events if it.ph in ("X", "i") and _is_placed(it)]
     kept, complete_until_ns = _affordable(
         everything,
-        calls=lambda it: it.cat.lower() == _PYTHON_CALL,
+        category=lambda it: it.cat.lower(),
+        name=lambda it: it.name,
         start=lambda it: _nanoseconds(it.ts),
     )
     base = decoded.base_ns
@@ -281,25 +286,32 @@ def exported_activities(document: bytes) -> Activities:
 def _affordable(
     everything: Sequence[_A],
     *,
-    calls: Callable[[_A], bool],
+    category: Callable[[_A], str],
+    name: Callable[[_A], str],
     start: Callable[[_A], int],
 ) -> tuple[Sequence[_A], int | None]:
     """Return the activities to hand over: of too many only the earliest.
 
-    Beside them stands when the first one began that is left out; None for none.
+    Annotations come before all others, since they say where steps lie. Returned as
+    well is when the first one began that is left out; None for none.
 
     Args:
         everything: The activities.
-        calls: Whether one is a call of a Python function: of those fewer are kept.
-        start: When one began.
+        category: The category of one. Of Python calls fewer are kept.
+        name: Its name.
+        start: When it began.
     """
     if len(everything) <= _MOST_CALLS:
         return everything, None
-    is_call = np.array([calls(it) for it in everything], bool)
+    is_call = np.array([category(it) == _PYTHON_CALL for it in everything], bool)
     if is_call.sum() <= _MOST_CALLS and len(everything) <= _MOST:
         return everything, None
     began = np.array([start(it) for it in everything], np.int64)
-    order = np.argsort(began, kind="stable")
+    annotates = [
+        category(it) == ANNOTATION_CATEGORY or forwarded(name(it)) is not None
+        for it in everything
+    ]
+    order = np.lexsort((began, ~np.array(annotates, bool)))
     called, others = order[is_call[order]], order[~is_call[order]]
     room = min(_MOST_CALLS, max(_MOST - len(others), 0))
     kept = np.sort(np.concatenate((others[:_MOST], called[:room])))
