@@ -3,98 +3,32 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
 import socket
-import subprocess
 import sys
 import sysconfig
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
 from click.testing import CliRunner
+from tests.support.programs.machines import (
+    ADMIN,
+    PERFMON,
+    VERSION,
+    Library,
+    loads,
+    looked,
+    with_fields,
+    with_file,
+    with_packages,
+)
 
 import stepscope as ss
 from stepscope.cli import doctor
 from stepscope.cli.main import main
 from stepscope.doctor.check import Check
-from stepscope.doctor.checks import checks
 from stepscope.doctor.machine import Machine
-from stepscope.doctor.python_checks import cuda_major
-from stepscope.remedies import REMEDIES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-GIB = 2**30
-NO_RIGHTS = "Name:\tpython\nCapEff:\t0000000000000000\n"
-ADMIN = "Name:\tpython\nCapEff:\t0000000000200000\n"
-PERFMON = "Name:\tpython\nCapEff:\t0000004000000000\n"
-VERSION = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar 5\n"
-
-
-class Library:
-    """A library of NVIDIA's: its functions write a version where they are pointed."""
-
-    def __init__(self, version: int) -> None:
-        def told(pointer: Any) -> int:
-            pointer._obj.value = version
-            return 0
-
-        self.cuDriverGetVersion = told
-        self.cuptiGetVersion = told
-
-
-def loads(
-    *missing: str, cuda: int = 12040, cupti: int = 22
-) -> Callable[[str], Library]:
-    """Load every library but those whose name holds one of these texts."""
-
-    def load(name: str) -> Library:
-        if any(text in name for text in missing):
-            message = f"{name}: cannot open shared object file"
-            raise OSError(message)
-        return Library(cupti if "cupti" in name else cuda)
-
-    return load
-
-
-@pytest.fixture
-def healthy(tmp_path: Path) -> Machine:
-    """A machine with a GPU, on which all can be recorded."""
-    root = tmp_path / "root"
-    files = {
-        "dev/nvidia0": "",
-        "dev/nvidiactl": "",
-        "proc/driver/nvidia/version": VERSION,
-        "proc/driver/nvidia/params": "RmProfilingAdminOnly: 0\n",
-        "proc/self/status": NO_RIGHTS,
-        "proc/sys/kernel/perf_event_paranoid": "2\n",
-        "proc/77/comm": "python\n",
-        "sys/devices/system/clocksource/clocksource0/current_clocksource": "tsc\n",
-        "site/nvidia/cuda_cupti/lib/libcupti.so.12": "",
-    }
-    for name, content in files.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(content)
-    return Machine(
-        root=root,
-        environ={},
-        packages={"torch": "2.13.0+cu126", "grpcio": "1.85.1"},
-        import_path=(root / "site",),
-        load=loads(),
-        which=lambda name: f"/usr/bin/{name}",
-        free_bytes=lambda _: 50 * GIB,
-        is_free=lambda _: True,
-        packages_at=root / "site",
-        servers=tuple,
-    )
-
-
-def looked(machine: Machine, logdir: Path) -> dict[tuple[str, str], Check]:
-    return {(one.group, one.name): one for one in checks(machine, logdir)}
 
 
 def test_a_healthy_machine_has_no_complaint(healthy: Machine, tmp_path: Path) -> None:
@@ -120,27 +54,6 @@ def test_tools_are_found_where_their_installers_put_them(
         path.parent.mkdir(parents=True)
         path.write_text("")
     assert looked(machine, tmp_path / "logs")["tools", "nsys"].fact == str(path)
-
-
-def with_file(name: str, content: str | None) -> Callable[[Machine], Machine]:
-    def changed(machine: Machine) -> Machine:
-        path = machine.root / name
-        if content is None:
-            path.unlink()
-        else:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(content)
-        return machine
-
-    return changed
-
-
-def with_fields(**fields: Any) -> Callable[[Machine], Machine]:
-    return lambda machine: msgspec.structs.replace(machine, **fields)
-
-
-def with_packages(**versions: str) -> Callable[[Machine], Machine]:
-    return with_fields(packages={"grpcio": "1.85.1", **versions})
 
 
 BROKEN = {
@@ -339,89 +252,6 @@ def test_a_library_that_is_missing_comes_with_a_package(
     install, path = looked(newer, tmp_path)["CUPTI", "library"].commands
     assert install == "pip install --force-reinstall 'nvidia-cuda-cupti==13.*'"
     assert "/nvidia/cu13/lib:" in path
-
-
-@pytest.mark.parametrize(
-    ("packages", "cuda"),
-    [
-        # As pip lists them beside PyTorch for CUDA 13, which has no "+cu130".
-        ({"torch": "2.11.0", "nvidia-cuda-runtime": "13.0.96"}, 13),
-        ({"torch": "2.11.0", "nvidia-cuda-cupti": "13.0.85"}, 13),
-        # What an upgrade left behind.
-        (
-            {
-                "nvidia-cuda-runtime": "13.0.96",
-                "nvidia-cuda-cupti-cu11": "11.8.87",
-                "nvidia-cuda-runtime-cu12": "12.9.79",
-            },
-            13,
-        ),
-        ({"torch": "2.9.0+cu126", "nvidia-cuda-runtime": "13.0.96"}, 12),
-        ({"jax-cuda12-plugin": "0.7.0", "nvidia-cuda-runtime": "13.0.96"}, 12),
-        ({"nvidia-cuda-runtime-cu12": "12.9.79"}, 12),
-        # Placeholders, which hold nothing.
-        ({"nvidia-cuda-runtime": "0.0.1", "nvidia-cuda-runtime-cu110": "0.0.1"}, None),
-        ({"torch": "2.9.0+cu²"}, None),
-    ],
-)
-def test_the_cuda_of_the_frameworks_is_found_in_their_packages(
-    healthy: Machine, packages: dict[str, str], cuda: int | None
-) -> None:
-    assert cuda_major(msgspec.structs.replace(healthy, packages=packages)) == cuda
-
-
-def test_the_library_of_cuda_13_is_taken_where_its_packages_are(
-    healthy: Machine, tmp_path: Path
-) -> None:
-    """A toolkit of CUDA 11.8 was recommended beside them."""
-    with_file("usr/local/cuda-11.8/extras/CUPTI/lib64/libcupti.so.11.8", "")(healthy)
-    with_file("site/nvidia/cuda_cupti/lib/libcupti.so.12", None)(healthy)
-    machine = with_packages(**{"torch": "2.11.0", "nvidia-cuda-cupti": "13.0.85"})(
-        healthy
-    )
-    lacking = looked(machine, tmp_path)["CUPTI", "library"]
-    assert lacking.state == "fail"
-    assert "built for CUDA 13" in lacking.fact
-    assert "11.8" not in "".join(lacking.commands)
-    with_file("site/nvidia/cu13/lib/libcupti.so.13", "")(healthy)
-    found = looked(machine, tmp_path)["CUPTI", "library"]
-    assert found.state == "ok"
-    assert "nvidia/cu13/lib/libcupti.so.13" in found.fact
-
-
-def test_a_library_without_the_symbol_is_said_to_be_another_one(
-    healthy: Machine, tmp_path: Path
-) -> None:
-    machine = with_fields(load=lambda _: object())(healthy)
-    found = looked(machine, tmp_path)
-    assert found["NVIDIA", "CUDA driver"].fact == "It does not tell its version."
-    library = found["CUPTI", "library"]
-    assert library.state == "fail"
-    assert "damaged, or another library" in library.fact
-    assert library.commands
-
-
-@pytest.mark.slow(seconds=1)
-def test_one_right_more_leaves_the_loaders_path_as_it_is(tmp_path: Path) -> None:
-    """sudo drops LD_LIBRARY_PATH, with -E too: the framework then found no CUPTI."""
-    programs = {
-        "sudo": 'shift; exec env -u LD_LIBRARY_PATH "$@"',
-        "setpriv": 'while [ "${1#--}" != "$1" ]; do shift; done; exec "$@"',
-        "stepscope": 'echo "$LD_LIBRARY_PATH"',
-    }
-    for name, body in programs.items():
-        path = tmp_path / name
-        path.write_text(f"#!/bin/sh\n{body}\n")
-        path.chmod(0o755)
-    environ = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "LD_LIBRARY_PATH": "/a:/b c"}
-    done = subprocess.run(
-        ["sh", "-c", REMEDIES["cupti_privilege"].commands[0]],
-        capture_output=True,
-        text=True,
-        check=True,
-        env=environ,
-    )
-    assert done.stdout == "/a:/b c\n"
 
 
 def test_a_library_of_a_toolkit_has_to_be_on_the_loaders_path(
