@@ -88,6 +88,41 @@ def test_an_event_below_is_chosen_on_its_own_host(timeline: Timeline) -> None:
     assert timeline.window == pytest.approx((begin, end), abs=0.01)
 
 
+def test_an_event_below_is_chosen_by_key(timeline: Timeline) -> None:
+    timeline.open(run=RUN, host="vm", beside="b")
+    strip = below(timeline, "b").get_by_role("application")
+    # From the names, the canvas and the panels Tab leads here, and arrows to an event.
+    strip.focus()
+    selected = timeline.selected
+    window = timeline.window
+    for _ in range(20):
+        timeline.page.keyboard.press("ArrowDown")
+        if "Stream #7" in timeline.said:
+            break
+    first = timeline.said
+    assert first.split(", ")[2:] == ["b", "Stream #7(Compute)"]
+    timeline.page.keyboard.press("ArrowRight")
+    assert timeline.said != first
+    # The timeline above has keys of its own.
+    assert (timeline.selected, timeline.window) == (selected, window)
+    name = timeline.said.split(", ", maxsplit=1)[0]
+    timeline.page.keyboard.press("Enter")
+    timeline.page.wait_for_selector(".chosen h2")
+    timeline.settle()
+    assert timeline.view.fragment["host"] == "b"
+    assert name in timeline.heading.inner_text()
+
+
+def test_the_panel_below_scrolls_by_key(timeline: Timeline) -> None:
+    timeline.open(run=RUN, host="vm", sel="area:0:8000000000")
+    timeline.details.focus()
+    timeline.page.keyboard.press("End")
+    timeline.page.wait_for_function(
+        "() => document.querySelector('.chosen').scrollTop > 0"
+    )
+    assert timeline.selected == "area:0:8000000000"
+
+
 def test_the_pod_leads_to_the_slowest_below_the_fastest(view: View) -> None:
     view.go("pod_viewer", run=RUN)
     view.page.get_by_role("link", name="The slowest below the fastest").click()

@@ -183,3 +183,33 @@ def test_the_tree_says_the_last_part_of_a_scope(view: View) -> None:
         whole = cell.get_attribute("title") or ""
         assert "/" in whole
         assert cell.inner_text().endswith(whole.rpartition("/")[2])
+
+
+def test_a_flame_graph_is_walked_through_by_key(view: View) -> None:
+    view.go("model_views", run="vector")
+    page, chosen = view.page, "document.activeElement.dataset.span"
+    page.locator(".icicle").get_by_role("button", name="As a flame graph").click()
+    spans = page.locator(".icicle g[data-span]")
+    assert (
+        spans.evaluate_all("(all) => all.filter((g) => g.tabIndex === 0).length") == 1
+    )
+    page.keyboard.press("Tab")
+    whole = page.evaluate(chosen)
+    assert whole == spans.first.get_attribute("data-span")
+    # Its parts stand above it, the largest first; of equal ones each is reached.
+    page.keyboard.press("ArrowUp")
+    part = page.evaluate(chosen)
+    assert part.startswith(whole)
+    assert part != whole
+    page.keyboard.press("ArrowRight")
+    other = page.evaluate(chosen)
+    assert other.startswith(whole)
+    assert other != part
+    assert other in page.locator(".icicle .hint").inner_text()
+    page.keyboard.press("ArrowDown")
+    assert page.evaluate(chosen) == whole
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("Enter")
+    view.settle()
+    assert part in page.locator("main").inner_text()
+    assert part in view.fragment.values()

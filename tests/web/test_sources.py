@@ -12,7 +12,7 @@ SOURCES = sorted(
 )
 SCRIPTS = [path for path in SOURCES if path.suffix != ".css"]
 #: Two fifths of it are the timeline, which no library draws.
-MOST_LINES = 10_500
+MOST_LINES = 10_600
 MADE = "Made by build_tools/web_sources.py"
 #: Ways to turn text into markup or code.
 UNSAFE = re.compile(

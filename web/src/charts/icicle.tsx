@@ -1,8 +1,11 @@
 // A tree as nested spans, as wide as their cost: from the top as an icicle, from below as a flame.
 import { signal } from "@preact/signals";
+import type { TargetedKeyboardEvent } from "preact";
+import { useState } from "preact/hooks";
 
 import { Fitted } from "../parts/axis";
 import { lastPart } from "../parts/name";
+import { moveTo } from "../parts/stops";
 import { byParent } from "./tree";
 
 export interface Span {
@@ -33,20 +36,47 @@ function Picture({ label, spans, onChoose, room }: Parameters<typeof Icicle>[0] 
   const placed = laid(spans, room);
   const depth = Math.max(...placed.map((each) => each.level), 0) + 1;
   const y = (level: number) => ROW * (flame.value ? depth - 1 - level : level);
+  const [reached, reach] = useState("");
+  // All spans are one stop of the Tab key; arrows go to neighbours, to the span around and to its parts.
+  const pressed = (event: TargetedKeyboardEvent<SVGSVGElement>) => {
+    const next = (at: number, by: number, level: number) => {
+      const others = placed.map((each, k) => (each.level === level ? k : -1)).filter((k) => k >= 0 && (by > 0 ? k > at : k < at));
+      return others.at(by > 0 ? 0 : -1) ?? -1;
+    };
+    moveTo(event, [...event.currentTarget.querySelectorAll("g")], (at) => {
+      const { level } = placed[at]!;
+      const inner = placed[at + 1]?.level === level + 1 ? at + 1 : -1;
+      const [up, down] = flame.value ? [inner, next(at, -1, level - 1)] : [next(at, -1, level - 1), inner];
+      return { ArrowLeft: next(at, -1, level), ArrowRight: next(at, 1, level), ArrowUp: up, ArrowDown: down, Home: 0, End: placed.length - 1 };
+    });
+  };
   return (
-    <svg viewBox={`0 0 ${room} ${depth * ROW}`} role="img" aria-label={label}>
-      {placed.map(({ span, level, x, width }) => (
-        <g key={span.id} data-span={span.name} class={onChoose && "choosable"} onClick={() => onChoose?.(span.name)}>
-          <title>{`${span.name}: ${span.text}`}</title>
-          <rect class={`mark shade-${level % 5}`} x={x} y={y(level)} width={width} height={ROW - 1} />
-          {width > 40 && (
-            <text class={`on-shade-${level % 5}`} x={x + 4} y={y(level) + 14}>
-              {shortened(lastPart(span.name), Math.floor((width - 8) / 7))}
-            </text>
-          )}
-        </g>
-      ))}
-    </svg>
+    <>
+      <svg viewBox={`0 0 ${room} ${depth * ROW}`} role="list" aria-label={label} onKeyDown={pressed}>
+        {placed.map(({ span, level, x, width }, place) => (
+          <g
+            key={span.id}
+            data-span={span.name}
+            class={onChoose && "choosable"}
+            role="listitem"
+            aria-label={`${span.name}: ${span.text}`}
+            tabindex={place === 0 ? 0 : -1}
+            onFocus={() => reach(`${span.name}: ${span.text}`)}
+            onClick={() => onChoose?.(span.name)}
+            onKeyDown={(event) => event.key === "Enter" && onChoose?.(span.name)}
+          >
+            <title>{`${span.name}: ${span.text}`}</title>
+            <rect class={`mark shade-${level % 5}`} x={x} y={y(level)} width={width} height={ROW - 1} />
+            {width > 40 && (
+              <text class={`on-shade-${level % 5}`} x={x + 4} y={y(level) + 14}>
+                {shortened(lastPart(span.name), Math.floor((width - 8) / 7))}
+              </text>
+            )}
+          </g>
+        ))}
+      </svg>
+      {reached && <p class="hint">{reached}</p>}
+    </>
   );
 }
 

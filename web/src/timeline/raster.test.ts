@@ -46,6 +46,15 @@ describe("a pixel", () => {
     for (let x = 0; x < 10; x++) expect(strip.at(x).share).toBeCloseTo(0.3, 6);
   });
 
+  it("of a span that stands for less work is as strong as that, and its outline is asked for", () => {
+    const { strip, labels } = painted([tile(0, 100, [{ start: 0, end: 100, busy: 5 }])]);
+    expect(strip.at(4).share).toBeCloseTo(0.05, 6);
+    const pixels = new Uint32Array(10);
+    strip.write(pixels, 0, Uint32Array.of(0x112233, 0, 0, 0, 0));
+    expect(pixels[4]! >>> 24).toBe(Math.round(0.05 * 255));
+    expect(labels).toEqual([[0, 10]]);
+  });
+
   it("adds up all that lies in it, and has the hue of the longest", () => {
     const { strip } = painted([tile(0, 100, [{ start: 20, end: 22, category: 1 }, { start: 24, end: 29, category: 2 }, { start: 29, end: 30, category: 3 }])]);
     expect(strip.at(2).share).toBeCloseTo(0.8, 6);

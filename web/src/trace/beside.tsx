@@ -6,15 +6,16 @@ import { useAnswer, useTool } from "../data/client";
 import type { Unavailable } from "../data/made/types";
 import { CLOCKS } from "../data/made/words";
 import { base, chosen, type Run } from "../data/runs";
-import { us } from "../format";
+import { duration, us } from "../format";
 import { Show } from "../parts/unavailable";
 import { painted } from "../state/theme";
 import { change, join, split, state } from "../state/url";
-import { hiddenAtFirst, layout as laidOut, stepShift, type Catalogue } from "../timeline/model";
-import { laneAt, sliceAt } from "../timeline/pick";
+import { hiddenAtFirst, layout as laidOut, stepShift, type Catalogue, type Layout } from "../timeline/model";
+import { beside as neighbour, laneAt, sliceAt, type Slice } from "../timeline/pick";
 import { rulerHeight } from "../timeline/ruler";
 import { Scene } from "../timeline/scene";
 import { toPs, type Extent } from "../timeline/viewport";
+import { said } from "./chosen";
 import { about, sources, spotted } from "./questions";
 
 const PS_PER_US = 1e6;
@@ -156,13 +157,31 @@ function Strip({ catalogue, run, main, scene: above, shift }: Props & { catalogu
     const { track } = found.lane.track;
     const slack = (SLACK * (scene.view.end - scene.view.begin)) / scene.view.width;
     const slice = sliceAt(scene.pieces(track), track, found.row, toPs(scene.view, event.offsetX), slack);
-    if (!slice) return;
-    const { begin, end } = scene.view;
+    if (slice) take(slice);
+  };
+  const take = ({ track, item, begin: start, end: stop }: Slice) => {
+    const { begin, end } = held.current!.view;
     const window = { t0: String(Math.round(begin)), t1: String(Math.round(end)) };
-    const place = { track, item: slice.item, start_ps: slice.begin, dur_ps: slice.end - slice.begin };
+    const place = { track, item, start_ps: start, dur_ps: stop - start };
     const others = besides(main).map((each) => (each === catalogue.host && !run ? main.host : each));
     const swapped = run && { run: run.id, base: chosen()!.id, hosts: "", step: "", beside: OTHER_RUN };
     change({ ...spotted(catalogue.host, place), ...window, beside: join(others), ...swapped }, { push: true });
+  };
+  const reached = useRef<Slice | null>(null);
+  const press = (event: KeyboardEvent) => {
+    const was = reached.current;
+    if (event.key === "Enter" && was) take(was);
+    if (!event.key.startsWith("Arrow")) return;
+    // They are not the keys of the timeline above.
+    event.preventDefault();
+    const next = near(held.current!, layout, was, event.key);
+    if (!next) return;
+    reached.current = next;
+    held.current!.drawn = { ...held.current!.drawn, hover: next };
+    held.current!.redraw();
+    const lane = layout.lanes.find((each) => each.track?.track === next.track)!;
+    root.current!.scrollTop = Math.max(lane.y - root.current!.clientHeight / 3, 0);
+    said.value = `${next.name}, ${duration(next.end - next.begin)}, ${catalogue.host}, ${lane.track!.name}`;
   };
   return (
     <div class="lanes" ref={root}>
@@ -177,10 +196,34 @@ function Strip({ catalogue, run, main, scene: above, shift }: Props & { catalogu
       </div>
       <div class="sheet" style={{ top: `${axis}px` }}>
         <canvas ref={lanes} aria-hidden="true" />
-        <canvas ref={overlay} class="overlay" aria-hidden="true" onClick={choose} />
+        <canvas
+          ref={overlay}
+          class="overlay"
+          role="application"
+          tabIndex={0}
+          aria-label={`Events of ${catalogue.host}. Arrow keys go from event to event, Enter shows the event above.`}
+          onClick={choose}
+          onKeyDown={press}
+        />
       </div>
     </div>
   );
+}
+
+/** The event beside the one that was reached, or the nearest of the lane above or below. */
+function near(scene: Scene, layout: Layout, from: Slice | null, key: string): Slice | null {
+  if (from && (key === "ArrowLeft" || key === "ArrowRight")) {
+    return neighbour(scene.pieces(from.track), from.track, from.row, from.begin, key === "ArrowRight");
+  }
+  const rows = layout.lanes.flatMap(({ track, rows }) => (track && !track.counter ? Array.from({ length: rows }, (_, row) => ({ track: track.track, row })) : []));
+  const by = key === "ArrowUp" ? -1 : 1;
+  const { begin, end } = scene.view;
+  for (let k = rows.findIndex((each) => each.track === from?.track && each.row === from.row) + by; rows[k]; k += by) {
+    const { track, row } = rows[k]!;
+    const slice = sliceAt(scene.pieces(track), track, row, from?.begin ?? (begin + end) / 2, end - begin);
+    if (slice) return slice;
+  }
+  return null;
 }
 
 /** Devices, where the host has any: what its workers wait for each other with. */

@@ -16,6 +16,7 @@ describe("a choice", () => {
       { kind: "span", track: 3, item: 1200 },
       { kind: "gap", track: 3, row: 0, at: 123456789012 },
       { kind: "folded", track: 1, row: 2, at: 5 },
+      { kind: "counter", track: 7, at: 5 },
       { kind: "area", begin: 10, end: 20, tracks: [1, 4] },
       { kind: "area", begin: 10, end: 20, tracks: null },
     ] as const;
@@ -23,7 +24,7 @@ describe("a choice", () => {
   });
 
   it("is none where the address is damaged", () => {
-    for (const text of [undefined, "", "x", "3", "3:", "3:x", "gap:1:2", "area:20:10", "area:1", "area:1:1e400", "3:1e400", "constructor:1"]) {
+    for (const text of [undefined, "", "x", "3", "3:", "3:x", "gap:1:2", "counter:1", "area:20:10", "area:1", "area:1:1e400", "3:1e400", "constructor:1"]) {
       expect(chosen.parseChoice(text), text).toBeNull();
     }
   });

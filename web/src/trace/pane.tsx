@@ -89,7 +89,8 @@ export function Pane({ catalogue }: { catalogue: Catalogue }) {
   useEffect(() => control?.scene.repaint(), [control, painted.value]);
   const known = useSelection(control);
   const pressed = (event: KeyboardEvent) => {
-    const isWritten = (event.target as Element).closest("input, select, textarea") !== null;
+    // Where the panel below has the focus itself, arrows scroll it.
+    const isWritten = (event.target as Element).matches("input, select, textarea, .chosen");
     if (control && !isWritten && !event.defaultPrevented && press(control, event)) event.preventDefault();
   };
 
@@ -120,7 +121,7 @@ export function Pane({ catalogue }: { catalogue: Catalogue }) {
       {control && !asTable && <Beside catalogue={catalogue} scene={control.scene} />}
       <Hatches />
       <p class="said" role="status">{said.value}</p>
-      <aside class="chosen" aria-label="Selection">
+      <aside class="chosen" aria-label="Selection" tabIndex={0}>
         {control && <Chosen control={control} known={known} />}
       </aside>
     </div>

@@ -23,6 +23,8 @@ export function CounterValue({ of, control }: { of: Extract<Choice, { kind: "cou
     );
     return () => stop.abort();
   }, [control, of.track, of.at]);
+  // The panel takes room of the lanes: the counter stays in sight.
+  useEffect(() => void (held && control.show(held.track)), [control, held]);
   if (!track?.counter || held?.track !== of.track || held.at !== of.at) return null;
   const { reading } = held;
   const unit = track.unit ?? "";

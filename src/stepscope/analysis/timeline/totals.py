@@ -69,7 +69,8 @@ class WindowTotals(msgspec.Struct, frozen=True, kw_only=True):
         spans: Number of spans that begin in the window or run into it.
         ops: Sums of device activity by op, columns `SUMS`. Of spans that reach beyond
             the window only the part inside counts.
-        host_ops: Likewise of ops on host threads, with what runs inside them.
+        host_ops: Sums of ops on host threads, with what runs inside them, columns
+            `SUMS`.
         kernels: Sums by kernel, columns `SUMS`.
         names: Sums by displayed name over all spans, nested and derived ones included.
         missing: What could not be looked at.
