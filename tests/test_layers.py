@@ -72,7 +72,7 @@ ROOMS = {
     "advice": {
         "judging": "finding item signals verdict",
         "rules": "finding item judging rule signals verdict words",
-        "signals": "bootstrap finding",
+        "signals": "finding",
     },
     "analysis": {
         "compat_tensorflow": "input_pipeline_analyzer overview_page results steps",
@@ -151,6 +151,7 @@ ROOMS = {
         "inference": "columns device host intervals names step_time steps",
         "input_pipeline": ("account columns device host intervals names step_windows"),
         "intervals": "columns",
+        "judging": ("account columns device profile_data step_time step_windows steps"),
         "measured": "columns device",
         "memory": "columns step_windows steps",
         "model": "columns device host intervals names ops step_windows steps",

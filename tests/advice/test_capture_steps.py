@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.support.traces.training import Recorder, ahead, findings, together
 
+from stepscope.advice.engine import signals_of
 from stepscope.advice.rules.trust.capture_steps import evaluate
 from stepscope.advice.signals.trust.step_marks import HostSteps, Tried, step_signals
+from stepscope.analysis.input_pipeline_analyzer import InputPipelineResult
 from stepscope.report.words.findings import headline
+from stepscope.session import open_profile
 from stepscope.thresholds import THRESHOLDS
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 RULE = "capture.steps"
 
@@ -52,7 +60,36 @@ def test_a_recording_without_anything_that_repeats_has_no_steps() -> None:
 def test_without_steps_only_what_was_searched_is_said_not_to_repeat() -> None:
     """Ranges of the program can repeat: one was told "nothing that repeats" of 304."""
     said = headline(findings(unlike())[RULE])
-    assert "nothing marks them, and neither ops nor launches repeat" in said
+    # The program may mark steps that are longer than the recording.
+    assert "nothing recorded marks them" in said
+    assert "neither ops nor launches repeat" in said
+
+
+#: A program whose first step holds the whole recording.
+LONG_STEP = """
+import sys, time
+import stepscope as ss
+with ss.StepTrace(0):
+    ss.start(sys.argv[1])
+    time.sleep(0.05)
+    ss.stop()
+"""
+
+
+@pytest.mark.slow(seconds=2)
+def test_a_program_with_a_step_longer_than_the_recording_is_not_said_to_mark_none(
+    tmp_path: Path,
+) -> None:
+    command = [sys.executable, "-c", LONG_STEP, str(tmp_path)]
+    subprocess.run(command, check=True, timeout=60)
+    profile = open_profile(tmp_path)
+    found = evaluate(signals_of(profile), THRESHOLDS)
+    assert (found.status, found.note) == ("fail", "plain")
+    assert headline(found).startswith("No mark of a step was recorded")
+    assert "record for longer" in headline(found)
+    page = profile.tool("input_pipeline_analyzer")
+    assert isinstance(page, InputPipelineResult)
+    assert not [one for one in page.missing if "not mark" in one.reason]
 
 
 def test_a_batch_fetched_outside_the_marks_is_found() -> None:

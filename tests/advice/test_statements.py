@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from stepscope.report.document import Document
 
 
+#: Silence before a batch is copied is input too, whoever owns it.
+SILENCE = ("unfed",)
+
+
 def statements(document: Document) -> list[Statement]:
     """Everything that the report claims of owners of time."""
     found = []
@@ -81,7 +85,10 @@ def pages(document: Document) -> list[Statement]:
         waits = ("input", "copy_in")
         share = pipeline.input_percent
         found.append(
-            Statement("input_pipeline_analyzer", host, device, waits, "any", share)
+            Statement(
+                *("input_pipeline_analyzer", host, device, waits, "any", share),
+                topics=SILENCE,
+            )
         )
     return found
 

@@ -10,19 +10,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepscope.advice.bootstrap import (
-    mean_interval_ms,
-    ratio_interval,
-)
 from stepscope.advice.engine import explained, staged
 from stepscope.advice.finding import Finding, Saving
 from stepscope.advice.headline import costliest
 from stepscope.advice.item import Item
 from stepscope.advice.registry import RULES
 from stepscope.advice.rule import Rule
-from stepscope.advice.signals.step_series import StepSeries
 from stepscope.advice.verdict import Verdict, judge, pattern_of, promise_of
 from stepscope.advice.words import Words
+from stepscope.derive.judging.bootstrap import (
+    mean_interval_ms,
+    ratio_interval,
+)
+from stepscope.derive.judging.step_series import StepSeries
 from stepscope.thresholds import THRESHOLDS, Threshold
 
 MS = 1_000_000_000

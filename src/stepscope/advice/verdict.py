@@ -11,9 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import msgspec
-import numpy as np
 
-from stepscope.advice.bootstrap import is_hit, mean_interval_ms, ratio_interval
 from stepscope.advice.finding import (
     CauseShare,
     Pattern,
@@ -21,6 +19,9 @@ from stepscope.advice.finding import (
     Severity,
     Status,
 )
+from stepscope.derive.judging.bootstrap import is_hit, mean_interval_ms
+from stepscope.derive.judging.effect_status import pattern_kind, percent_of, status_of
+from stepscope.derive.judging.step_series import StepSeries
 from stepscope.tracer_remedies import RECORD_UNKNOWN_TIME
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
@@ -28,14 +29,10 @@ from stepscope.units import PS_PER_MS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stepscope.advice.finding import PatternKind
-    from stepscope.advice.signals.step_series import StepSeries
     from stepscope.thresholds import Threshold, Thresholds
 
-__all__ = ["Verdict", "judge", "pattern_of", "promise_of"]
+__all__ = ["StepSeries", "Verdict", "judge", "pattern_of", "promise_of"]
 
-#: Rounding may make a share this much higher than it is.
-_NEARLY: Final = 1 - 1e-9
 _US_PER_MS: Final = 1000
 _NO_LOSS: Final = "Record a shorter window, so that no record is dropped."
 _ONE_CLOCK: Final = (
@@ -86,13 +83,8 @@ def pattern_of(effect_ps: Sequence[int], *, every_percent: float) -> Pattern:
     count = len(effect_ps)
     mean = sum(effect_ps) / max(count, 1)
     hit = [one for one in effect_ps if is_hit(one, mean)]
-    kind: PatternKind
-    if 100 * len(hit) >= every_percent * count:
-        kind = "every"
-    else:
-        kind = "once" if len(hit) == 1 else "bursts"
     return Pattern(
-        kind=kind,
+        kind=pattern_kind(effect_ps, every_percent=every_percent),
         steps_hit=len(hit),
         steps=count,
         shortest_ms=min(hit) / PS_PER_MS if hit else None,
@@ -133,15 +125,12 @@ def judge(
     """Compare the effect of a series with at least one step with two thresholds."""
     effects, windows = series.effect_ps, series.window_ps
     effect, window = sum(effects), sum(windows)
-    bar = window * warn.value / 100
     pattern = pattern_of(effects, every_percent=thresholds.steps_share.value)
-    share = _percent(effect, window)
-    doubtful = _flips(series, effect, bar, thresholds)
-    status, severity, note = (
-        ("cannot_tell", "info", None)
-        if doubtful
-        else _status(series, pattern, warn, critical, thresholds)
+    share = percent_of(effect, window)
+    status, severity, note = status_of(
+        series, warn=warn, critical=critical, thresholds=thresholds
     )
+    doubtful = status == "cannot_tell"
     if status == "fail":
         pattern = _with_doubt(pattern, effects, windows)
     return Verdict(
@@ -152,70 +141,15 @@ def judge(
         effect_ms=effect / max(len(effects), 1) / PS_PER_MS,
         causes=_causes(series, window),
         pattern=pattern,
-        resolution_percent=_percent(series.unknown_ps + series.doubt_ps, window),
+        resolution_percent=percent_of(series.unknown_ps + series.doubt_ps, window),
         confidence=_confidence(series, thresholds),
         unavailable=_doubtful(series, share, window, warn) if doubtful else None,
     )
 
 
-def _flips(series: StepSeries, effect: int, bar: float, thresholds: Thresholds) -> bool:
-    """Return whether the verdict would be another one within its doubt."""
-    if effect >= bar:
-        return effect - series.doubt_ps - series.excess_ps < bar
-    highest = effect + series.doubt_ps + series.unknown_ps
-    smallest = thresholds.smallest_effect.value * len(series.window_ps)
-    return highest >= bar and highest >= smallest
-
-
-def _status(
-    series: StepSeries,
-    pattern: Pattern,
-    warn: Threshold,
-    critical: Threshold,
-    thresholds: Thresholds,
-) -> tuple[Status, Severity, str | None]:
-    effects, windows = series.effect_ps, series.window_ps
-    share = _percent(sum(effects), sum(windows))
-    few = len(effects) < thresholds.few_steps.value
-    shares = 100 * np.array(effects, float) / np.maximum(windows, 1)
-    if share < warn.value:
-        high = share
-        # No draw of steps has a higher share than the step with the highest.
-        if not few and shares.max() >= _NEARLY * warn.value:
-            high = ratio_interval(effects, windows)[1]
-        return "pass", "info", "borderline" if high >= warn.value else None
-    # The share is large and yet no finding: the note gives the reason.
-    if sum(effects) < thresholds.smallest_effect.value * len(effects):
-        return "pass", "info", "short"
-    if few:
-        once = pattern.kind == "once"
-        return "fail", "info" if once else "warn", "once" if once else "few_steps"
-    # What a single step carries is no habit, unless the others are a finding.
-    left = _without_worst(effects, windows)
-    if left < warn.value / (1 if pattern.kind == "once" else 2):
-        return "fail", "info", "once"
-    # Nor has one a lower share than the step with the lowest.
-    some = _NEARLY * shares.min() < warn.value / 2
-    if some and ratio_interval(effects, windows)[0] < warn.value / 2:
-        return "fail", "info", "noisy"
-    enough = (
-        len(effects) >= thresholds.many_steps.value
-        or share >= thresholds.dominant.value
-    )
-    grave = share >= critical.value and enough
-    return "fail", "critical" if grave else "warn", None
-
-
-def _without_worst(effects: Sequence[int], windows: Sequence[int]) -> float:
-    """Return the share that remains where the worst single step is left out."""
-    most = max(effects)
-    window = windows[effects.index(most)]
-    return _percent(sum(effects) - most, sum(windows) - window)
-
-
 def _causes(series: StepSeries, window: int) -> tuple[CauseShare, ...]:
     shares = [
-        CauseShare(cause=name, share_percent=_percent(sum(times), window))
+        CauseShare(cause=name, share_percent=percent_of(sum(times), window))
         for name, times in series.parts_ps.items()
         if sum(times)
     ]
@@ -238,7 +172,7 @@ def _doubtful(
     """Say why the verdict may be wrong: time of unknown cause, or lost records."""
     if share >= warn.value:
         # Shifts of many short stretches add up to more than the time itself.
-        made_up = min(_percent(series.doubt_ps + series.excess_ps, window), 100.0)
+        made_up = min(percent_of(series.doubt_ps + series.excess_ps, window), 100.0)
         sources = {
             "lost records": (series.excess_ps, _NO_LOSS),
             "differing clocks": (series.doubt_ps, _ONE_CLOCK),
@@ -251,7 +185,7 @@ def _doubtful(
             f"verdict changes at {warn.value:g} %.",
             remedy=" ".join(at_work.values()),
         )
-    unknown = min(_percent(series.unknown_ps + series.doubt_ps, window), 100.0)
+    unknown = min(percent_of(series.unknown_ps + series.doubt_ps, window), 100.0)
     # A share that is written as 0.0 % would read as if there were some.
     seen = f"The effect is {share:.1f} %" if share >= _WRITTEN else "No effect was seen"
     return Unavailable(
@@ -260,7 +194,3 @@ def _doubtful(
         f"verdict changes at {warn.value:g} %.",
         remedy=RECORD_UNKNOWN_TIME,
     )
-
-
-def _percent(part: float, whole: float) -> float:
-    return 100 * part / whole if whole else 0.0

@@ -95,11 +95,10 @@ def test_potentially_input_bound_is_explained(
 
 @pytest.mark.profiles
 @pytest.mark.parametrize(
-    ("name", "percent", "verdict"),
-    [("t4_healthy", 15.6, "moderately"), ("t4_starved", 63.0, "highly")],
+    ("name", "percent"), [("t4_healthy", 15.6), ("t4_starved", 63.0)]
 )
 def test_ours_counts_the_transfers_that_theirs_calls_compute(
-    name: str, percent: float, verdict: str, shared_profile: Callable[[str], Path]
+    name: str, percent: float, shared_profile: Callable[[str], Path]
 ) -> None:
     profile = ss.open(shared_profile(f"gpu_tf/{name}"))
     ours, theirs = analysed(profile), analysed(profile, compat="tensorflow")
@@ -112,7 +111,8 @@ def test_ours_counts_the_transfers_that_theirs_calls_compute(
     assert ours.input_transfer_percent == pytest.approx(
         ours.input_percent - theirs.input_percent, abs=0.1
     )
-    assert ours.verdict == f"{verdict}_input_bound"
+    # Each holds one step, which is at most a warning, whatever its share.
+    assert ours.verdict == "moderately_input_bound"
     assert ours.host_breakdown_us["enqueue"] > 0
 
 

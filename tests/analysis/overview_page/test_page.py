@@ -80,7 +80,8 @@ def test_a1() -> None:
     assert found.step_detection.source == "marker"
     assert found.step_detection.confidence == 1.0
     assert found.step_detection.anchor == "host"
-    assert found.bottleneck == "both"
+    # 7 % of the step is input, but 70 µs a step are too short for a finding.
+    assert found.bottleneck == "device"
     assert found.is_training is False
 
 
@@ -187,7 +188,8 @@ def test_a2_without_a_device_shows_the_host_and_leaves_the_device_out() -> None:
     assert codes["device_step_time_ms"] == "NO_DEVICE_PLANE"
     assert found.precision is None
     assert codes["precision"] == "NO_DEVICE_PLANE"
-    assert found.bottleneck == "host"
+    # 20 % of the time, but two closed steps are too few for a critical finding.
+    assert found.bottleneck == "both"
     assert (found.environment.device_type, found.environment.device_count) == ("CPU", 0)
     assert found.top_ops is not None
     assert [op.name for op in found.top_ops] == [
@@ -543,7 +545,8 @@ def test_a11_input_share_and_idle_time(shared_profile: Callable[[str], Path]) ->
         (step,) = found.steps
         assert step.device_busy_ms is not None
         assert step.duration_ms - step.device_busy_ms == pytest.approx(idle, abs=1e-9)
-    assert (healthy.bottleneck, starved.bottleneck) == ("both", "host")
+    # Each holds one step, which is at most a warning, whatever its share.
+    assert (healthy.bottleneck, starved.bottleneck) == ("both", "both")
 
 
 @pytest.mark.profiles

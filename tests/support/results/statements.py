@@ -152,7 +152,9 @@ def _in_topics(profile: ProfileData, one: Statement) -> int:
     assert not isinstance(topics, Unavailable)
     assert not isinstance(placed, Unavailable)
     (whole,) = (it for it in found.devices if it.device == one.device)
-    (mine,) = (it for it in topics.devices if it.device == one.device)
+    mine = next((it for it in topics.devices if it.device == one.device), None)
+    if mine is None:
+        return 0  # nothing of the host was recorded
     idle = Spans.union_of(whole.idle.values())
     measured = typical(placed.rows.with_row_index("window"))
     starts, ends = measured["start_ps"].to_numpy(), measured["end_ps"].to_numpy()

@@ -9,8 +9,7 @@ from stepscope.advice.signals.device import device_signals
 from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.several.communication import communication_signals
 from stepscope.advice.signals.several.workers import ONE_WORKER, worker_signals
-from stepscope.advice.signals.step_series import StepSeries
-from stepscope.advice.verdict import judge
+from stepscope.advice.verdict import StepSeries, judge
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

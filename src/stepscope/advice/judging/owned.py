@@ -14,6 +14,7 @@ from stepscope.advice.signals.device import device_signals
 from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.shares import TOPICS, account_signals
 from stepscope.advice.verdict import judge
+from stepscope.derive.judging.step_series import NO_JUDGED_STEPS
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 
@@ -25,8 +26,7 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.device import DeviceSignals
     from stepscope.advice.signals.shares import StepShares
     from stepscope.advice.signals.signal import Signal, Signals
-    from stepscope.advice.signals.step_series import StepSeries
-    from stepscope.advice.verdict import Verdict
+    from stepscope.advice.verdict import StepSeries, Verdict
     from stepscope.thresholds import Threshold, Thresholds
 
 __all__ = [
@@ -143,7 +143,7 @@ def _why_not(
     if owned.host and shares.device is None and device.recorded != "host_only":
         return device.reason or _UNSEEN
     if owned.steps and shares.step_confidence < thresholds.medium_confidence.value:
-        return _NO_STEPS
+        return NO_JUDGED_STEPS
     unseen = (one for one in owned.seen if one in shares.missing)
     return next((shares.missing[one] for one in unseen), None)
 
@@ -207,9 +207,4 @@ _UNSEEN: Final = Unavailable(
     code="NO_DEVICE_EVENTS",
     reason="Whether a device waits was not recorded.",
     remedy="Record again with the device tracer on.",
-)
-_NO_STEPS: Final = Unavailable(
-    code="NO_STEPS",
-    reason="Without steps a share of the step cannot be formed.",
-    remedy="Mark the training steps.",
 )

@@ -1,177 +1,33 @@
-"""What is known about the accelerators of the program.
-
-"No device" needs evidence: ops that ran on the host, and no sign of a device anywhere.
-A program that uses a device whose work was not recorded is a case of its own.
-
-Definition: docs/definitions/judging.md#whether-there-is-a-device.
-"""
+"""What is known about the accelerators of the program, for rules."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal
-
-import msgspec
-import polars as pl
+from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.signals.signal import signal
 from stepscope.derive.account.owned_time import account
-from stepscope.trace.quality import DEVICE_CALLED, DEVICE_IN_DOUBT
+from stepscope.derive.judging.recorded_devices import (
+    HOST_MEMORY,
+    HOST_ONLY,
+    DeviceSignals,
+    recorded_devices,
+)
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
 
-__all__ = [
-    "HOST_MEMORY",
-    "HOST_ONLY",
-    "NO_KERNELS",
-    "DeviceSignals",
-    "Recorded",
-    "device_signals",
-]
-
-#: What a profile says about accelerators, in this order: their work was recorded; the
-#: program used one, or may have, but its work was not recorded; nothing points at one
-#: and ops ran on the host; there is no sign either way.
-Recorded = Literal["recorded", "silent", "host_only", "unknown"]
-#: Allocators of device memory carry the device in their name.
-_DEVICE_MEMORY: Final = r"(?i)\b(gpu|cuda|rocm|hip)(_|:|\b)|^(GPU|CUDA)"
-#: Pinned host memory is allocated for copies to a device, but also without one.
-HOST_MEMORY: Final = r"(?i)host|cpu|pinned"
-
-
-class DeviceSignals(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known about the accelerators of the program.
-
-    Attributes:
-        recorded: Whether a device was used, and whether its work was recorded.
-        sign: What points at a device whose work was not recorded; null where nothing
-            does.
-        in_doubt: Whether nothing shows that the program used that device: it is listed,
-            and that is all.
-        compute_capability: Compute capability of each device that did work; null where
-            it was not recorded.
-        reason: Why device work is absent; null where it is recorded.
-    """
-
-    recorded: Recorded
-    sign: str | None = None
-    in_doubt: bool = False
-    compute_capability: tuple[tuple[int, int] | None, ...] = ()
-    reason: Unavailable | None = None
-
-
-#: Why what is about devices does not apply to a run on the host.
-HOST_ONLY: Final = Unavailable(
-    code="NO_DEVICE_PLANE",
-    reason="Every op ran on the host.",
-    remedy="Nothing to do.",
-)
-
-
-@signal(account)
-def device_signals(profile: ProfileData, _: Thresholds) -> DeviceSignals:
-    """Look at every host; a device that was recorded on one counts for the run."""
-    reasons: list[Unavailable] = []
-    capabilities: list[tuple[int, int] | None] = []
-    recorded = False
-    for host in profile.hosts:
-        activity = profile.table(host, "device_activity")
-        if isinstance(activity, Unavailable):
-            reasons.append(activity)
-        elif activity.height:
-            recorded = True
-            capabilities += _capabilities(profile, host)
-    if recorded:
-        return DeviceSignals(
-            recorded="recorded", compute_capability=tuple(dict.fromkeys(capabilities))
-        )
-    reason = next(iter(reasons), _NO_ACTIVITY)
-    signs = [sign for host in profile.hosts if (sign := _sign(profile, host))]
-    if signs:
-        return DeviceSignals(recorded="silent", sign=signs[0], reason=reason)
-    for host in profile.hosts:
-        if _is_noted(profile, host, DEVICE_IN_DOUBT):
-            sign = _listed(profile, host)
-            return DeviceSignals(
-                recorded="silent", sign=sign, in_doubt=True, reason=reason
-            )
-    ran = any(_ran_on_host(profile, host) for host in profile.hosts)
-    return DeviceSignals(recorded="host_only" if ran else "unknown", reason=reason)
-
+__all__ = ["HOST_MEMORY", "HOST_ONLY", "NO_KERNELS", "DeviceSignals", "device_signals"]
 
 NO_KERNELS: Final = Unavailable(
     code="NO_DEVICE_EVENTS",
     reason="No kernel was recorded on any device.",
     remedy="Record a window in which the device computes.",
 )
-_NO_ACTIVITY: Final = Unavailable(
-    code="NO_DEVICE_EVENTS",
-    reason="A device is listed, but none of its activity was recorded.",
-    remedy="Allow the device tracer and record again.",
-)
 
 
-def _capabilities(profile: ProfileData, host: str) -> list[tuple[int, int] | None]:
-    devices = profile.table(host, "devices")
-    if isinstance(devices, Unavailable):
-        return [None]
-    used = devices.filter(pl.col("activities") > 0)
-    return [
-        None if major is None else (major, minor or 0)
-        for major, minor in used[["cc_major", "cc_minor"]].iter_rows()
-    ]
-
-
-def _sign(profile: ProfileData, host: str) -> str | None:
-    """Return what points at a device of which no work was recorded, or understood."""
-    if isinstance(profile.table(host, "tracks"), Unavailable):
-        # A file about memory alone lacks the work of every device, and the host's too.
-        return None
-    activity = profile.table(host, "device_activity")
-    code = activity.code if isinstance(activity, Unavailable) else None
-    if code == "UNKNOWN_DEVICE":
-        return "its work is not understood"
-    # A file may list devices of which it proves that the program used none.
-    listed = None if code == HOST_ONLY.code else _listed(profile, host)
-    if listed is not None:
-        return listed
-    launches = profile.table(host, "launches")
-    if not isinstance(launches, Unavailable) and launches.height:
-        return f"the host made {launches.height:,} launch calls"
-    if _is_noted(profile, host, DEVICE_CALLED):
-        return "samples found it in calls that give a device work"
-    return _allocated(profile, host)
-
-
-def _allocated(profile: ProfileData, host: str) -> str | None:
-    """Return that memory of a device was allocated."""
-    allocations = profile.table(host, "allocations")
-    if isinstance(allocations, Unavailable):
-        return None
-    names = allocations["allocator"].unique().sort()
-    on_device = names.filter(
-        names.str.contains(_DEVICE_MEMORY) & ~names.str.contains(HOST_MEMORY)
-    )
-    return f"memory of {on_device[0]} was allocated" if len(on_device) else None
-
-
-def _listed(profile: ProfileData, host: str) -> str | None:
-    """Return that a device is listed."""
-    devices = profile.table(host, "devices")
-    if isinstance(devices, Unavailable) or not devices.height:
-        return None
-    return f"{devices['plane'][0]} is listed"
-
-
-def _is_noted(profile: ProfileData, host: str, kind: str) -> bool:
-    notes = profile.trace(host).quality_notes()
-    return any(note.kind == kind for note in notes)
-
-
-def _ran_on_host(profile: ProfileData, host: str) -> bool:
-    charged = profile.derived(host, account)
-    if isinstance(charged, Unavailable):
-        return False
-    return bool(charged.rows["host_compute_ps"].fill_null(0).sum())
+@signal(account)
+def device_signals(profile: ProfileData, _: Thresholds) -> DeviceSignals:
+    """Look at every host; a device that was recorded on one counts for the run."""
+    return recorded_devices(profile)

@@ -11,6 +11,12 @@ from stepscope.advice.signals.shares import account_signals
 from stepscope.advice.signals.signal import signal
 from stepscope.derive.columns.arrays import codes, handles, ints, of_kinds
 from stepscope.derive.device.timeline import device_timeline
+from stepscope.derive.judging.input_verdict import (
+    InputTime,
+    InputVerdict,
+    decide_input,
+    records_fetches,
+)
 from stepscope.derive.step_time.device_sets import device_sets
 from stepscope.derive.step_time.host_classes import host_classes
 from stepscope.derive.step_windows.windows import windows
@@ -24,11 +30,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stepscope.advice.signals.device import DeviceSignals
+    from stepscope.advice.signals.shares import AccountSignals, StepShares
     from stepscope.derive.intervals.spans import Spans
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
 
-__all__ = ["InputSignals", "input_signals"]
+__all__ = ["InputSignals", "InputVerdict", "input_decision", "input_signals"]
 
 #: Smaller copies are no part of a batch that matters.
 _LARGE_BYTES: Final = 2**20
@@ -41,6 +49,14 @@ _DIVIDES: Final = np.isin(
 )
 #: Copies that are named after the memory that they read.
 _FROM_PINNED: Final = r"(?i)pinned\s*->"
+#: Part of the time of input → its owner in the account, or topic.
+_OWNERS: Final = {
+    "fetch": "input",
+    "transfer": "copy_in",
+    "starved": "unfed",
+    "between": "between",
+    "unexplained": "unexplained",
+}
 #: Iterators and calls that transform, or load, several elements at once.
 _PARALLEL: Final = r"(?i)parallel|mapandbatch|multiprocessing"
 #: Iterators and calls that make elements before they are asked for.
@@ -73,6 +89,39 @@ class InputSignals(Frozen, frozen=True):
     pinned: frozenset[str] = frozenset()
 
 
+def input_decision(
+    found: AccountSignals,
+    fetching: InputSignals | Unavailable,
+    device: DeviceSignals,
+    thresholds: Thresholds,
+) -> InputVerdict:
+    """Judge the input of every host over the steps that all rules judge."""
+    blind = fetching if isinstance(fetching, Unavailable) else None
+    return decide_input(
+        [_input_time(one) for one in found.shares],
+        fetched=not isinstance(fetching, Unavailable) and fetching.consumer_recorded,
+        device=device,
+        blind=blind,
+        thresholds=thresholds,
+    )
+
+
+def _input_time(shares: StepShares) -> InputTime:
+    seen = ("input",) if shares.device is None else ("input", "copy_in")
+    return InputTime(
+        host=shares.host,
+        device=shares.device,
+        step_source=shares.step_source,
+        step_confidence=shares.step_confidence,
+        closed=shares.closed,
+        window_ps=shares.window_ps,
+        parts_ps={cause: shares.times(owner) for cause, owner in _OWNERS.items()},
+        is_blind=any(one in shares.missing for one in seen),
+        lost_ps=shares.lost_ps,
+        working_ps=shares.working_ps,
+    )
+
+
 @signal(device_timeline, host_classes, *account_signals.needs)
 def input_signals(profile: ProfileData, _: Thresholds) -> InputSignals | Unavailable:
     """Look at the fetches of every host."""
@@ -88,7 +137,7 @@ def input_signals(profile: ProfileData, _: Thresholds) -> InputSignals | Unavail
             reasons.append(classes)
             continue
         names = _pipeline(profile, host)
-        recorded |= bool(len(classes.input_wait)) or bool(len(names))
+        recorded |= records_fetches(profile, host)
         parallel |= bool(names.str.contains(_PARALLEL).any())
         ahead |= bool(names.str.contains(_AHEAD).any())
         means[host] = _mean_fetches(profile, host, classes.input_wait)

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope.advice.bootstrap import mean_interval_ms
 from stepscope.advice.finding import Limits, Saving
 from stepscope.advice.signals.replaying.edits import Recorded, edits_of
 from stepscope.advice.signals.signal import signal
@@ -15,6 +14,7 @@ from stepscope.derive.account.owned_time import account
 from stepscope.derive.account.topics import idle_topics
 from stepscope.derive.columns.arrays import codes
 from stepscope.derive.device.activity_classes import activity_classes
+from stepscope.derive.judging.bootstrap import mean_interval_ms
 from stepscope.derive.replay.claims import joint
 from stepscope.derive.replay.critical import path_owners
 from stepscope.derive.replay.gains import gain_of, joint_gain

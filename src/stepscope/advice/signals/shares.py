@@ -10,13 +10,14 @@ import polars as pl
 from stepscope.advice.finding import Evidence, Part
 from stepscope.advice.signals.ranges import SHOWN, longest
 from stepscope.advice.signals.signal import signal
-from stepscope.advice.signals.step_series import StepSeries
 from stepscope.derive.account.owned_time import account
 from stepscope.derive.account.parts import account_parts
 from stepscope.derive.account.topics import TOPICS, idle_topics
 from stepscope.derive.columns.arrays import ints
 from stepscope.derive.device.launch_facts import launch_facts
 from stepscope.derive.intervals.spans import Spans
+from stepscope.derive.judging.recorded_devices import judged_device, working_time_ps
+from stepscope.derive.judging.step_series import StepSeries
 from stepscope.derive.names.system_calls import SYSTEM_CALLS
 from stepscope.derive.step_time.owners import BUSY_OWNERS, IDLE_OWNERS, OWNERS, PLACES
 from stepscope.derive.step_windows.windows import windows
@@ -355,14 +356,12 @@ class AccountSignals(Frozen, frozen=True):
         return any(one.device is not None for one in self.shares)
 
     def judged(self, *owners: str, place: str = "any") -> StepShares:
-        """Return the busiest device; without devices the host with most of an effect.
+        """Return the busiest device; else the host with most of an effect."""
+        return judged_device(self.shares, lambda one: one.percent(*owners, place=place))
 
-        Hosts in lock step wait for that one.
-        """
-        devices = [one for one in self.shares if one.device is not None]
-        if devices:
-            return max(devices, key=lambda one: one.working_ps / max(one.total_ps, 1))
-        return max(self.shares, key=lambda one: one.percent(*owners, place=place))
+    def labelled(self, label: str) -> StepShares:
+        """Return the account of a device, or host, by its label."""
+        return next(one for one in self.shares if one.label == label)
 
     def ranked(self, *owners: str, place: str = "any") -> tuple[str, ...]:
         """Return the labels: the judged one, then by their share of some owners."""
@@ -472,7 +471,7 @@ def _shares(
             if isinstance(topics, Unavailable)
             else topics.missing
         ),
-        working_ps=_working(rows),
+        working_ps=working_time_ps(rows),
         names=_names(parts, device),
         callers=_callers(parts, device),
         gaps=0 if calls is None else len(idle["launch"]),
@@ -523,12 +522,6 @@ def _placed(spans: Spans, instants: DeviceAccount) -> Iterator[tuple[str, Spans]
 def _times(rows: pl.DataFrame, owners: Iterable[str]) -> dict[str, tuple[int, ...]]:
     columns = {owner: rows[f"{owner}_ps"] for owner in owners}
     return {owner: tuple(filled(it, 0).tolist()) for owner, it in columns.items()}
-
-
-def _working(rows: pl.DataFrame) -> int:
-    """Return what the device did by itself: no copies of input, no collectives."""
-    working = rows["device_working_ps"].fill_null(0).sum()
-    return int(working) - int(rows["collective_ps"].fill_null(0).sum())
 
 
 def _names(

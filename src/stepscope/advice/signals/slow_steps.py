@@ -9,7 +9,7 @@ import numpy as np
 from stepscope.advice.finding import Evidence, Fact, Part
 from stepscope.advice.signals.ranges import SHOWN
 from stepscope.advice.signals.shares import BUSY_OWNERS, IDLE_OWNERS
-from stepscope.advice.signals.step_series import StepSeries
+from stepscope.derive.judging.step_series import StepSeries
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

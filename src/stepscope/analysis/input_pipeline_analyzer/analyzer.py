@@ -33,10 +33,10 @@ from stepscope.analysis.steps.measured_hosts import (
     measured_rows,
     measured_run,
 )
-from stepscope.derive.account.owned_time import account
 from stepscope.derive.input_pipeline.calls import pipeline_calls
 from stepscope.derive.input_pipeline.input_ops import WAITING_FOR_WORKERS, input_ops
 from stepscope.derive.input_pipeline.worker_functions import worker_functions
+from stepscope.derive.judging.input_verdict import INPUT_VERDICT_NEEDS
 from stepscope.derive.step_time.input_between_steps import input_between_steps
 from stepscope.trace.quality import QualityNote
 from stepscope.unavailable import Missing, Unavailable
@@ -60,7 +60,8 @@ __all__ = [
 
 #: What is asked of each host for the options as they are.
 NEEDS: Final = (
-    *(account, input_between_steps, input_ops, pipeline_calls, worker_functions),
+    *(*INPUT_VERDICT_NEEDS, input_between_steps, input_ops, pipeline_calls),
+    worker_functions,
 )
 
 
@@ -69,16 +70,16 @@ class HostInput(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         host: Name of the host.
-        verdict: `not_input_bound`, `moderately_input_bound` (from 5 %),
-            `highly_input_bound` (from 20 %) or `unknown`.
+        verdict: `not_input_bound`, `moderately_input_bound`, `highly_input_bound` or
+            `unknown`, as the check `input.bound` would decide on this host alone.
         input_percent: Share of this host's device time that waits for input or
             transfers it; at least so much where a part could not be looked at, null
             where nothing is known.
-        input_at_most_percent: The largest share that input may have, counting all time
-            without a known cause where no request for a batch was recorded; null where
-            unknown.
+        input_at_most_percent: The largest share that input may have, counting time
+            without a known cause that may be input; null where unknown.
         input_wait_percent: Share of the device time that waits for input while the
-            device idles; null where unknown.
+            device idles, with the silence before a batch is copied where no fetch of
+            one was recorded; null where unknown.
         input_transfer_percent: Share of the device time taken by input transfers that
             no other device work hides; null where unknown.
         largest_category: The host-side input category with most time; null where none
@@ -101,9 +102,8 @@ class InputPipelineResult(msgspec.Struct, frozen=True, kw_only=True):
     """How input-bound a run is and where its input time goes; nulls are in `missing`.
 
     Attributes:
-        verdict: `not_input_bound`, `moderately_input_bound` (from 5 %),
-            `highly_input_bound` (from 20 %) or `unknown`. Where hosts do not run in
-            lock step, the verdict of the most input-bound host.
+        verdict: `not_input_bound`, `moderately_input_bound`, `highly_input_bound` or
+            `unknown`, as the check `input.bound` decides on the steps.
         text: The verdict in words.
         window: `steps`, or `profile` where there are none and the shares are of the
             whole recording.
@@ -114,11 +114,11 @@ class InputPipelineResult(msgspec.Struct, frozen=True, kw_only=True):
         input_percent: Share of the device time that waits for input or transfers it: a
             ratio of sums over the counted windows and their devices. At least so much
             where a part could not be looked at; null where nothing is known.
-        input_at_most_percent: The largest share that input may have, counting all time
-            without a known cause where no request for a batch was recorded; null where
-            unknown.
+        input_at_most_percent: The largest share that input may have, counting time
+            without a known cause that may be input; null where unknown.
         input_wait_percent: Share of the device time that waits for input while the
-            device idles; null where unknown.
+            device idles, with the silence before a batch is copied where no fetch of
+            one was recorded; null where unknown.
         input_transfer_percent: Share of the device time taken by input transfers that
             no other device work hides; null where unknown.
         largest_category: The host-side input category with most time; null where none
@@ -138,7 +138,7 @@ class InputPipelineResult(msgspec.Struct, frozen=True, kw_only=True):
         consumer_wait: How long the program waited for batches, exposed or hidden; null
             where unknown.
         between_steps: Waiting for input that lies between the markers of the steps;
-            null where the program does not mark its steps.
+            null where no marks of steps were recorded.
         input_ops: One row per host and input op.
         worker_functions: One row per host and function that its worker processes are
             in while steps run, and what else they do; empty where they were not looked
@@ -224,6 +224,7 @@ def result_of(
         steps.input_percent,
         steps.input_at_most_percent,
         has_steps=has_steps,
+        decided=steps.decided,
     )
     return InputPipelineResult(
         **{name: getattr(steps, name) for name in _OF_STEPS},
@@ -237,6 +238,7 @@ def result_of(
         next_steps=next_steps(
             work.host_breakdown_us
             | {WAITING_FOR_WORKERS: float(waiting["self_time_us"].sum())},
+            leading=None if steps.decided is None else steps.decided.leading,
             outside_markers=known is not None and known.outside_markers,
             sends=int(sending["count"].sum()),
             copy_us=_copy_us(run),
@@ -328,7 +330,7 @@ def _alone(
     counted = measured_rows(host, options.exclude_flags)["window"].n_unique()
     return HostInput(
         host=host.host,
-        verdict=share.verdict,
+        verdict=steps.decided_by_host[host.host].word,
         input_percent=share.percent(share.input_ps),
         input_at_most_percent=share.percent(share.at_most_ps),
         input_wait_percent=share.percent(share.wait_ps),

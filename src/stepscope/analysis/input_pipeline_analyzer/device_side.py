@@ -17,17 +17,10 @@ from stepscope.analysis.input_pipeline_analyzer.steps import (
 from stepscope.analysis.results.null_columns import missing_columns
 from stepscope.analysis.results.statistics import Statistics, statistics_of
 from stepscope.analysis.steps.asking import UNASKED, asks
-from stepscope.analysis.steps.input_share import (
-    HIGHLY,
-    MODERATELY,
-    NOT,
-    UNKNOWN,
-    InputShare,
-    share_of_rows,
-)
-from stepscope.analysis.steps.measured_hosts import measured_rows
+from stepscope.analysis.steps.input_share import InputShare
 from stepscope.analysis.steps.rows import reasons_of
-from stepscope.analysis.steps.summary import summary_of
+from stepscope.analysis.steps.summary import input_share, judged_input, summary_of
+from stepscope.derive.judging.input_verdict import UNKNOWN, InputVerdict
 from stepscope.derive.step_time.host_classes import host_classes
 from stepscope.unavailable import Missing, Unavailable
 
@@ -64,6 +57,9 @@ class DeviceSide(msgspec.Struct, frozen=True, kw_only=True):
         consumer_wait: How long the program waited for batches; null where unknown.
         shares: Host → its share; empty where the rules followed do not divide it into
             parts.
+        decided: What was decided on all hosts together; None where another producer's
+            rules are followed.
+        decided_by_host: Host → what was decided on it alone.
         missing: Why fields are null.
     """
 
@@ -80,6 +76,8 @@ class DeviceSide(msgspec.Struct, frozen=True, kw_only=True):
     consumer_wait: ConsumerWait | None
     shares: dict[str, InputShare]
     missing: tuple[Missing, ...]
+    decided: InputVerdict | None = None
+    decided_by_host: dict[str, InputVerdict] = {}
 
     def reasons(self, host: str) -> dict[str, Unavailable]:
         """Return why each share of a host is null, where it is."""
@@ -113,10 +111,8 @@ def device_side(measured: MeasuredRun, *, excluded_flags: Sequence[str]) -> Devi
     run, hosts, matching = measured.run, measured.hosts, measured.matching
     waits = {host.host: _waits(run, host) for host in hosts}
     asked = {name for name in waits if asks(run, name)}
-    shares = {
-        host.host: share_of_rows(measured_rows(host, excluded_flags), host.missing)
-        for host in hosts
-    }
+    shares = {host.host: input_share(run, host, excluded_flags) for host in hosts}
+    decided = judged_input(run, hosts, excluded_flags)
     known = {
         name: found
         for name, found in waits.items()
@@ -152,12 +148,14 @@ def device_side(measured: MeasuredRun, *, excluded_flags: Sequence[str]) -> Devi
         *few,
         *_of_columns(whole, steps, devices, hosts),
         *_of_all_hosts(whole, matching, of_summary),
+        *_of_verdict(decided, whole),
         _NOT_OURS.for_field("compat_verdict"),
     ]
     if waiting is None:
         unseen = _UNSAID if asked else UNASKED
         missing.append((whole.why_no_wait or unseen).for_field("consumer_wait"))
     return DeviceSide(
+        verdict=decided.word,
         **_together(shares, matching, summary),
         input_percent_stats=stats,
         steps=steps,
@@ -165,7 +163,18 @@ def device_side(measured: MeasuredRun, *, excluded_flags: Sequence[str]) -> Devi
         consumer_wait=waiting,
         shares=shares,
         missing=tuple(missing),
+        decided=decided,
+        decided_by_host={
+            host.host: judged_input(run, [host], excluded_flags) for host in hosts
+        },
     )
+
+
+def _of_verdict(decided: InputVerdict, whole: InputShare) -> list[Missing]:
+    """Return why the verdict is unknown, where it is."""
+    if decided.word != UNKNOWN:
+        return []
+    return [(decided.why or whole.why_no_input or _UNSAID).for_field("verdict")]
 
 
 def _waits(run: ProfileData, host: HostSteps) -> Spans | None:
@@ -180,21 +189,15 @@ def _waits(run: ProfileData, host: HostSteps) -> Spans | None:
 def _together(
     shares: Mapping[str, InputShare], matching: StepMatching, summary: StepSummary
 ) -> dict[str, Any]:
-    """Measure all hosts together; give shares where the hosts run in lock step.
-
-    Hosts that do not run in lock step get the verdict of the most input-bound one.
-    """
+    """Measure all hosts together, where they run in lock step."""
     if not matching.in_lock_step:
-        verdicts = {share.verdict for share in shares.values()}
         return {
-            "verdict": next(one for one in _GRAVEST_FIRST if one in verdicts),
             **dict.fromkeys(PERCENTS),
             "step_time_ms": Statistics(),
             "device_step_time_ms": None,
         }
     whole = InputShare.together(shares.values())
     return {
-        "verdict": whole.verdict,
         "input_percent": whole.percent(whole.input_ps),
         "input_at_most_percent": whole.percent(whole.at_most_ps),
         "input_wait_percent": whole.percent(whole.wait_ps),
@@ -204,7 +207,6 @@ def _together(
     }
 
 
-_GRAVEST_FIRST: Final = (HIGHLY, MODERATELY, UNKNOWN, NOT)
 #: Shares of all hosts together, and their step times.
 PERCENTS: Final = (
     "input_percent",
@@ -248,7 +250,6 @@ def _of_shares(whole: InputShare) -> list[Missing]:
     """Return why shares of all hosts together are null."""
     no_input = whole.why_no_input or _UNSAID
     values = {
-        "verdict": (None if whole.verdict == UNKNOWN else whole.verdict, no_input),
         "input_percent": (whole.percent(whole.input_ps), no_input),
         "input_at_most_percent": (whole.percent(whole.at_most_ps), no_input),
         "input_wait_percent": (

@@ -6,17 +6,16 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from stepscope.analysis.steps.input_share import (
-    HIGHLY,
-    MODERATELY,
-    NOT,
-    UNKNOWN,
-)
 from stepscope.derive.input_pipeline.input_ops import WAITING_FOR_WORKERS
 from stepscope.derive.input_pipeline.names import read_name
+from stepscope.derive.judging.input_verdict import HIGHLY, MODERATELY, NOT, UNKNOWN
+from stepscope.thresholds import THRESHOLDS
+from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from stepscope.derive.judging.input_verdict import InputVerdict
 
 __all__ = ["NextStep", "next_steps", "verdict_text"]
 
@@ -62,6 +61,12 @@ _OUTSIDE: Final = (
     "The iterator is called between the steps' markers. Its time counts as input here; "
     "put the call inside the marker, so that each step shows its own."
 )
+#: What to try where nothing recorded says what precedes the copy of a batch.
+_STARVED: Final = (
+    "Make the next batch while this step computes, in worker processes or threads. To "
+    "be sure that this is what the step waits for, put a range named `load_batch` "
+    "around the fetch and record again."
+)
 
 
 class NextStep(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,11 +74,11 @@ class NextStep(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         category: The host-side category that it shortens, `waiting_for_workers`, or
-            `outside_markers`.
-        self_time_us: Self time of the category's ops in µs; null for `outside_markers`,
-            which is no category.
+            `outside_markers` or `not_recorded`, which are no category.
+        self_time_us: Self time of the category's ops in µs; null for what is no
+            category.
         self_time_percent: The category's share of the self time of all input ops; null
-            for `outside_markers`.
+            for what is no category.
         advice: What to do.
     """
 
@@ -87,17 +92,20 @@ def next_steps(
     spent_us: Mapping[str, float | None],
     *,
     outside_markers: bool,
+    leading: str | None = None,
     sends: int = 1,
     copy_us: float = 0.0,
     slowest: str | None = None,
     workers_idle: bool | None = None,
     workers_in: str | None = None,
 ) -> tuple[NextStep, ...]:
-    """Give advice for every category that took time, the largest first.
+    """Give advice for every category that took time, what steps wait for first.
 
     Args:
         spent_us: Category → self time of its ops in µs; None where unknown.
         outside_markers: Whether the iterator is called between the steps' markers.
+        leading: What steps wait for longest: `fetch`, `transfer` or `starved`; None
+            where that is not known.
         sends: Calls of `enqueue`.
         copy_us: Mean time of a copy to the device, on the device; 0 where unknown.
         slowest: Long name of the slowest stage on the critical path; None where none
@@ -125,17 +133,28 @@ def next_steps(
             self_time_percent=100.0 * time / whole,
             advice=advice[name],
         )
-        for name, time in sorted(known.items(), key=lambda item: -item[1])
-    ]
-    if outside_markers:
-        note = NextStep(
-            category="outside_markers",
-            self_time_us=None,
-            self_time_percent=None,
-            advice=_OUTSIDE,
+        for name, time in sorted(
+            known.items(), key=lambda item: (_comes_late(item[0], leading), -item[1])
         )
-        steps.insert(0, note)
-    return tuple(steps)
+    ]
+    notes = {
+        "outside_markers": _OUTSIDE if outside_markers else None,
+        "not_recorded": _STARVED if leading == "starved" else None,
+    }
+    first = (
+        NextStep(
+            category=name, self_time_us=None, self_time_percent=None, advice=advised
+        )
+        for name, advised in notes.items()
+        if advised is not None
+    )
+    return *first, *steps
+
+
+def _comes_late(category: str, leading: str | None) -> bool:
+    """Return whether steps wait longer for what another category does."""
+    sends = category == "enqueue"
+    return leading is not None and sends is not (leading == "transfer")
 
 
 def verdict_text(
@@ -144,6 +163,7 @@ def verdict_text(
     at_most_percent: float | None,
     *,
     has_steps: bool,
+    decided: InputVerdict | None,
 ) -> str:
     """Write the verdict in one or two sentences.
 
@@ -152,16 +172,27 @@ def verdict_text(
         input_percent: Share that is known to be input.
         at_most_percent: The most it may be; None where there is no common share.
         has_steps: Whether the shares are of steps, or of the whole recording.
+        decided: What the verdict rests on; None where another producer's share does.
     """
     if at_most_percent is None:
-        return _BY_HOST[verdict]
+        if verdict == UNKNOWN:
+            return "Whether the program is input-bound is not known."
+        who = decided.label if decided is not None and decided.label else "The program"
+        return f"{who} is {_WORDS[verdict]}; each host is judged alone."
     whole = "step time" if has_steps else "recording, in which no steps are known,"
     share = _share(input_percent, at_most_percent)
     spent = f"{share} of the {whole} is waiting for input or transferring it"
     if verdict != UNKNOWN:
         rest = " Work on the rest of the step." if has_steps else " Work on the rest."
         then = {HIGHLY: " Work on the input first.", NOT: rest}.get(verdict, "")
-        return f"The program is {_WORDS[verdict]}: {spent}.{then}"
+        of_it = "" if decided is None else _starved(decided)
+        more = "" if decided is None else _qualified(decided, input_percent)
+        return f"The program is {_WORDS[verdict]}: {spent}{of_it}.{more}{then}"
+    if decided is not None and decided.why is not None:
+        return (
+            "Whether the program is input-bound cannot be told. "
+            f"{decided.why.reason} {_capital(spent)}."
+        )
     known = "nothing" if input_percent is None else _percent(input_percent)
     return (
         f"Whether the program is input-bound is not known: {known} of the {whole} is "
@@ -169,17 +200,46 @@ def verdict_text(
     )
 
 
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _starved(decided: InputVerdict) -> str:
+    """Write how much of the wait is silence before a batch is copied."""
+    share = decided.part_percent("starved")
+    if share < _VISIBLE:
+        return ""
+    return (
+        f"; for {share:.1f} % nothing recorded says for what, and then the batch is "
+        "copied"
+    )
+
+
+def _qualified(decided: InputVerdict, input_percent: float | None) -> str:
+    """Write what explains a verdict that the share alone would not give."""
+    share = decided.share_percent
+    found = []
+    if input_percent is None or abs(share - input_percent) >= _VISIBLE:
+        found.append(f"{decided.label} is judged, where it is {_percent(share)}.")
+    warn, critical = THRESHOLDS.input_warn.value, THRESHOLDS.input_critical.value
+    steps = len(decided.series.window_ps)
+    if share >= warn and decided.word == NOT:
+        least_us = THRESHOLDS.smallest_effect.value / PS_PER_US
+        found.append(f"That is less than {least_us:g} µs a step.")
+    elif decided.status.note == "once":
+        found.append("One step alone carries it.")
+    elif decided.status.note == "noisy":
+        found.append("It differs much from step to step.")
+    elif share >= critical and decided.word == MODERATELY:
+        judged = "1 step is" if steps == 1 else f"{steps} steps are"
+        found.append(f"{judged} too few to call it highly input-bound.")
+    return "".join(f" {one}" for one in found)
+
+
 _WORDS: Final = {
     HIGHLY: "highly input-bound",
     MODERATELY: "moderately input-bound",
     NOT: "not input-bound",
-}
-#: Verdict → its sentence for hosts that cannot be averaged.
-_BY_HOST: Final = {
-    HIGHLY: "At least one host is highly input-bound; each is judged alone.",
-    MODERATELY: "At least one host is moderately input-bound; each is judged alone.",
-    NOT: "No host is input-bound; each is judged alone.",
-    UNKNOWN: "Whether the program is input-bound is not known.",
 }
 
 

@@ -55,7 +55,8 @@ class InputStep(Step, frozen=True, kw_only=True):
         input_ms: Time spent waiting for input and transferring it, mean over the
             devices; null where unknown.
         input_wait_ms: Time in which the device idles and the host waits for input, mean
-            over the devices; null where unknown.
+            over the devices, with the silence before a batch is copied where no fetch
+            was recorded; null where unknown.
         input_transfer_ms: Time of input transfers that no other device work hides, mean
             over the devices; null where unknown.
         input_percent_avg: `input_ms` as a share of the step; null where unknown.
@@ -181,7 +182,7 @@ def _parts(host: HostSteps, rows: pl.DataFrame, *, wait_known: bool) -> pl.DataF
 
     The sum is at least the part that is known, if that is not zero.
     """
-    wait = pl.col("input_ps")
+    wait = pl.col("input_ps") + pl.col("starved_ps")
     if not wait_known:
         wait = pl.when(wait > 0).then(wait)
     no_transfers = host.missing.get("copy_in")
@@ -312,6 +313,7 @@ def between_steps(
 
 _NO_MARKERS: Final = Unavailable(
     code="NO_STEPS",
-    reason="The program does not mark its steps, so nothing lies between markers.",
-    remedy="Mark each step, with the dataset iterator inside the marker.",
+    reason="No marks of steps were recorded, so nothing lies between markers.",
+    remedy="Mark each step, with the dataset iterator inside the marker, and record "
+    "for longer than one step.",
 )

@@ -37,13 +37,16 @@ from stepscope.analysis.steps.summary import (
     Step,
     StepSummary,
     StepTimes,
+    bottleneck_of,
     empty_summary,
+    judged_input,
     step_list,
     summary_of,
 )
 from stepscope.derive.account.parts import account_parts
 from stepscope.derive.collectives.totals import collectives
 from stepscope.derive.host.function_calls import function_calls
+from stepscope.derive.judging.input_verdict import INPUT_VERDICT_NEEDS
 from stepscope.derive.ops.costs import op_costs
 from stepscope.derive.ops.placement import op_placement
 from stepscope.derive.phases.rules import PHASES
@@ -75,6 +78,7 @@ __all__ = [
 
 #: What is asked of each host for the options as they are.
 NEEDS: Final = (
+    *INPUT_VERDICT_NEEDS,
     account_parts,
     collectives,
     function_calls,
@@ -180,7 +184,8 @@ class OverviewPageResult(msgspec.Struct, frozen=True, kw_only=True):
         kernel_launch_percent: Share of the step time in which a device waited for the
             host to launch; null where unknown.
         input_percent: Share of the step time spent waiting for input and transferring
-            it; null where unknown.
+            it, with the silence before a batch is copied where no fetch was recorded
+            (in `breakdown_percent` that is `other`); null where unknown.
         any_device: Breakdown and device share with the devices of each host taken as
             one; null where there is no device.
         step_detection: Where the steps come from, on the host where this is least
@@ -438,7 +443,11 @@ def _summary(
         "any_device",
     )
     why = _not_averaged(matching)
-    return empty_summary(), tuple(why.for_field(field) for field in fields)
+    judged = judged_input(measured.run, measured.hosts, flags)
+    summary = msgspec.structs.replace(
+        empty_summary(), bottleneck=bottleneck_of(judged.word)
+    )
+    return summary, tuple(why.for_field(field) for field in fields)
 
 
 def _not_averaged(matching: StepMatching) -> Unavailable:

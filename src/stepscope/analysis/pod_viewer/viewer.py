@@ -35,6 +35,7 @@ from stepscope.analysis.results.null_fields import with_every_null
 from stepscope.analysis.steps.measured_hosts import measured_run
 from stepscope.analysis.steps.rows import category_columns, reasons_of
 from stepscope.derive.account.owned_time import account
+from stepscope.derive.account.topics import idle_topics
 from stepscope.derive.collectives.calls import collective_calls
 from stepscope.derive.columns.arrays import handles
 from stepscope.derive.columns.dense_codes import dense
@@ -55,7 +56,9 @@ if TYPE_CHECKING:
 __all__ = ["NEEDS", "Options", "analyse"]
 
 #: What is asked of each host for the options as they are.
-NEEDS: Final = (account, collective_calls, first_compute, unrecorded_devices)
+NEEDS: Final = (
+    *(account, collective_calls, first_compute, idle_topics, unrecorded_devices),
+)
 
 #: Numbers of the categories in TensorBoard's pod viewer.
 #: Definition: docs/tools/pod_viewer.md#how-each-number-is-defined.

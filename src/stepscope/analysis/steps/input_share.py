@@ -1,10 +1,10 @@
-"""How input-bound a program is: shares of the step time, and the verdict on them."""
+"""How much of the step time input takes: what is known of it, and what may be."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stepscope.analysis.steps.asking import UNTOLD
+from stepscope.derive.judging.input_verdict import HIGHLY, MODERATELY, NOT, UNKNOWN
 from stepscope.frozen import Frozen
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
@@ -14,20 +14,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-__all__ = [
-    "HIGHLY",
-    "MODERATELY",
-    "NOT",
-    "UNKNOWN",
-    "InputShare",
-    "share_of_rows",
-    "verdict_of",
-]
-
-HIGHLY: Final = "highly_input_bound"
-MODERATELY: Final = "moderately_input_bound"
-NOT: Final = "not_input_bound"
-UNKNOWN: Final = "unknown"
+__all__ = ["InputShare", "share_of_rows", "verdict_of"]
 
 #: A run without any device has nothing to transfer to, and loses nothing.
 _NO_DEVICE: Final = "NO_DEVICE_PLANE"
@@ -43,30 +30,16 @@ _NOT_SEEN: Final = Unavailable(
 )
 
 
-def verdict_of(
-    input_percent: float | None, *, at_most_percent: float | None = None
-) -> str:
-    """Return the verdict on a share of the step time.
+def verdict_of(input_percent: float | None) -> str:
+    """Return the verdict on a share that another producer measured, by itself.
 
-    What was seen suffices to call a program input-bound. To clear it, even the most
-    that input may have taken must stay below the threshold.
-
-    Definition: docs/tools/input_pipeline_analyzer.md#the-verdict.
-
-    Args:
-        input_percent: Share that is known to be input; None where nothing is.
-        at_most_percent: The largest share that input may have; `input_percent` where it
-            is left out.
+    Definition: docs/definitions/compatibility.md#its-input-analysis.
     """
-    least = 0.0 if input_percent is None else input_percent
-    most = input_percent if at_most_percent is None else at_most_percent
-    if least >= THRESHOLDS.input_critical.value:
-        return HIGHLY
-    if least >= THRESHOLDS.input_warn.value:
-        return MODERATELY
-    if most is None or most >= THRESHOLDS.input_warn.value:
+    if input_percent is None:
         return UNKNOWN
-    return NOT
+    if input_percent >= THRESHOLDS.input_critical.value:
+        return HIGHLY
+    return MODERATELY if input_percent >= THRESHOLDS.input_warn.value else NOT
 
 
 class InputShare(Frozen, frozen=True, eq=True):
@@ -74,7 +47,9 @@ class InputShare(Frozen, frozen=True, eq=True):
 
     Attributes:
         window_ps: All windows, once per device.
-        wait_ps: Waiting for input while the device idles; None where unknown.
+        wait_ps: Waiting for input while the device idles, `starved_ps` included; None
+            where unknown.
+        starved_ps: Silence before a batch is copied, where no fetch was recorded.
         transfer_ps: Transfers that nothing hides; None where unknown or where there
             is nothing to transfer to.
         at_most_ps: The most that both may be.
@@ -84,6 +59,7 @@ class InputShare(Frozen, frozen=True, eq=True):
 
     window_ps: int
     wait_ps: int | None
+    starved_ps: int
     transfer_ps: int | None
     at_most_ps: int
     why_no_wait: Unavailable | None
@@ -104,6 +80,7 @@ class InputShare(Frozen, frozen=True, eq=True):
         return cls(
             window_ps=sum(one.window_ps for one in shares),
             wait_ps=wait,
+            starved_ps=sum(one.starved_ps for one in shares),
             transfer_ps=transfer,
             at_most_ps=sum(one.at_most_ps for one in shares),
             why_no_wait=no_wait,
@@ -133,16 +110,6 @@ class InputShare(Frozen, frozen=True, eq=True):
             return _NO_TIME
         return self.why_no_wait or self.why_no_transfer
 
-    @property
-    def verdict(self) -> str:
-        """The verdict on these windows."""
-        if not self.window_ps:
-            return UNKNOWN
-        return verdict_of(
-            self.percent(self.input_ps),
-            at_most_percent=self.percent(self.at_most_ps),
-        )
-
 
 def _added(
     parts: Sequence[tuple[int | None, Unavailable | None]],
@@ -152,22 +119,26 @@ def _added(
     return (total, None) if total or lost is None else (None, lost)
 
 
-def share_of_rows(rows: pl.DataFrame, missing: Mapping[str, Unavailable]) -> InputShare:
+def share_of_rows(
+    rows: pl.DataFrame, missing: Mapping[str, Unavailable], *, unknown_ps: int
+) -> InputShare:
     """Add up what is known about input in some rows (host, device, step).
 
     Args:
-        rows: Rows with the columns of the owners.
-        missing: Bucket → why it could not be looked at.
+        rows: Rows with the columns of the owners, and `starved_ps`.
+        missing: Owner → why it could not be looked at.
+        unknown_ps: What else may be input, as far as the device's own record shows.
     """
     window_ps = int(rows["window_ps"].sum())
     waits, copies = rows["input_ps"], rows["copy_in_ps"]
+    starved_ps = int(rows["starved_ps"].sum())
+    known_ps = int(waits.sum()) + starved_ps
+    no_wait: Unavailable | None = None
     if waits.null_count():
-        no_wait: Unavailable | None = missing.get("input", _NOT_SEEN)
-    else:
-        no_wait = None if waits.sum() else missing.get("input")
-    wait_ps = None if no_wait is not None else int(waits.sum())
-    untold = sum(int(rows[name].sum()) for name in UNTOLD)
-    doubt = 0 if no_wait is None else untold
+        no_wait = missing.get("input", _NOT_SEEN)
+    elif not known_ps:
+        no_wait = missing.get("input")
+    wait_ps = None if no_wait is not None else known_ps
     no_transfer = missing.get("copy_in", _NOT_SEEN) if copies.null_count() else None
     transfer_ps = None if copies.null_count() else int(copies.sum())
     known = (wait_ps or 0) + (transfer_ps or 0)
@@ -175,12 +146,13 @@ def share_of_rows(rows: pl.DataFrame, missing: Mapping[str, Unavailable]) -> Inp
         # Whatever the host did may hide a copy; what the device did, where that is
         # known, does not.
         busy = rows["device_busy_ps"]
-        doubt = window_ps - known - (0 if busy.null_count() else int(busy.sum()))
+        unknown_ps = window_ps - known - (0 if busy.null_count() else int(busy.sum()))
     return InputShare(
         window_ps=window_ps,
         wait_ps=wait_ps,
+        starved_ps=starved_ps,
         transfer_ps=transfer_ps,
-        at_most_ps=known + doubt,
+        at_most_ps=known + unknown_ps,
         why_no_wait=no_wait,
         why_no_transfer=no_transfer,
     )

@@ -11,6 +11,7 @@ import polars as pl
 from stepscope.analysis.steps.asking import UNASKED, asks, may_hide_input
 from stepscope.derive.account.owned_time import account
 from stepscope.derive.columns.arrays import handles, ints, nullable
+from stepscope.derive.judging.input_verdict import with_starved_time
 from stepscope.derive.step_time.owners import BUSY_OWNERS, CATEGORIES, OWNERS
 from stepscope.derive.step_windows.windows import typical, windows
 from stepscope.derive.steps.chosen import steps
@@ -63,7 +64,8 @@ class HostSteps(Frozen, frozen=True, dict=True):
         rows: One row per (window, device): `host`, `window`, `step`, `name`, `marker`,
             `batches`, `start_ps`, `window_ps`, `open_end`, `flags`, `host_period_ps`,
             `device`, `gap_ps`, `device_step_time_ps`, the owners and the measures
-            beside them. `step` is null where there are no steps.
+            beside them, `starved_ps` among these. `step` is null where there are no
+            steps.
         any_device: Rows as in `rows`, with the devices taken as one.
         missing: Owner → why this host could not look at it. Waiting for input is also
             missing where nothing shows a request for a batch and time of unknown cause
@@ -125,7 +127,9 @@ def _host_steps(
     if isinstance(charged, Unavailable):
         return charged
     named = _named_windows(host, step_windows, found, marker)
-    rows = _joined(charged.rows, named, step_windows.device_spans)
+    rows = with_starved_time(
+        profile, host, _joined(charged.rows, named, step_windows.device_spans)
+    ).with_columns(pl.col("idle_input_ps") + pl.col("starved_ps"))
     any_device = _joined(charged.any_device, named, step_windows.device_spans)
     missing = charged.missing
     if "input" not in missing and may_hide_input(rows) and not asks(profile, host):

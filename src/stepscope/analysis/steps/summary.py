@@ -14,20 +14,21 @@ from stepscope.analysis.results.statistics import (
     Statistics,
     statistics_of,
 )
-from stepscope.analysis.steps.input_share import (
-    HIGHLY,
-    MODERATELY,
-    NOT,
-    UNKNOWN,
-    InputShare,
-    share_of_rows,
-)
+from stepscope.analysis.steps.input_share import InputShare, share_of_rows
 from stepscope.analysis.steps.measured_hosts import measured_any_device, measured_rows
 from stepscope.analysis.steps.rows import (
     category_columns,
     present_categories,
     reason_of,
     reasons_of,
+)
+from stepscope.derive.judging.input_verdict import (
+    HIGHLY,
+    MODERATELY,
+    NOT,
+    UNKNOWN,
+    InputVerdict,
+    input_verdict,
 )
 from stepscope.derive.step_time.owners import CATEGORIES, OWNERS
 from stepscope.derive.step_windows.flags import LEFT_OUT
@@ -48,6 +49,8 @@ __all__ = [
     "StepTimes",
     "bottleneck_of",
     "empty_summary",
+    "input_share",
+    "judged_input",
     "step_list",
     "summary_of",
 ]
@@ -75,7 +78,8 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
         breakdown_ms: Category → time; they add up to `duration_ms`.
         device_working_ms: Time of device work other than transfers of input; null where
             unknown.
-        idle_input_ms: Time spent waiting for input and transferring it; null where
+        idle_input_ms: Time spent waiting for input and transferring it, with the
+            silence before a batch is copied where no fetch was recorded; null where
             unknown.
         gap_ms: Time that is left after the step's marker and its last device activity;
             null where unknown.
@@ -144,8 +148,9 @@ class StepSummary(msgspec.Struct, frozen=True, kw_only=True):
             unknown.
         kernel_launch_percent: Share of the time in which a device waited for a launch;
             null where unknown.
-        input_percent: Share of the time spent waiting for input or transferring it;
-            null where unknown.
+        input_percent: Share of the time spent waiting for input or transferring it,
+            with the silence before a batch is copied where no fetch was recorded (in
+            `breakdown_percent` that is `other`); null where unknown.
         idle_percent: Share of the time in which a device did nothing; null where
             unknown.
         any_device: Means with the devices of each host taken as one; null where there
@@ -244,8 +249,31 @@ def summary_of(
     return run.kept(_summary_of, tuple(hosts), tuple(excluded_flags))
 
 
+def judged_input(
+    run: ProfileData, hosts: Iterable[HostSteps], excluded_flags: Sequence[str]
+) -> InputVerdict:
+    """Return the verdict on the input of some hosts, as their rule has it.
+
+    Args:
+        run: The run that the hosts are of.
+        hosts: The hosts that are judged together.
+        excluded_flags: Windows with one of these flags are left out.
+    """
+    rows = {host.host: measured_rows(host, excluded_flags) for host in hosts}
+    return input_verdict(run.select(rows), rows)
+
+
+def input_share(
+    run: ProfileData, host: HostSteps, excluded_flags: Sequence[str]
+) -> InputShare:
+    """Return how much of the time of a host input takes."""
+    rows = measured_rows(host, excluded_flags)
+    unknown_ps = judged_input(run, [host], excluded_flags).unknown_ps
+    return share_of_rows(rows, host.missing, unknown_ps=unknown_ps)
+
+
 def _summary_of(
-    _: ProfileData, hosts: tuple[HostSteps, ...], excluded_flags: tuple[str, ...]
+    run: ProfileData, hosts: tuple[HostSteps, ...], excluded_flags: tuple[str, ...]
 ) -> tuple[StepSummary, tuple[Missing, ...]]:
     rows = pl.concat([measured_rows(host, excluded_flags) for host in hosts])
     united = pl.concat([measured_any_device(host, excluded_flags) for host in hosts])
@@ -277,11 +305,11 @@ def _summary_of(
     if not total:
         missing.append(_NO_TIME.for_field("breakdown_percent"))
     shared = InputShare.together(
-        [
-            share_of_rows(measured_rows(host, excluded_flags), host.missing)
-            for host in hosts
-        ]
+        [input_share(run, host, excluded_flags) for host in hosts]
     )
+    input_percent = shared.percent(shared.input_ps)
+    if input_percent is None and shared.why_no_input is not None:
+        missing.append(shared.why_no_input.for_field("input_percent"))
     return StepSummary(
         step_count=0 if no_steps else walls.height,
         row_count=rows.height,
@@ -299,10 +327,10 @@ def _summary_of(
         overlapped_ms=_overlapped(hosts, rows),
         device_execution_percent=busy_percent,
         kernel_launch_percent=shares.get("kernel_launch"),
-        input_percent=shares.get("input"),
+        input_percent=input_percent,
         idle_percent=None if busy_percent is None else 100.0 - busy_percent,
         any_device=_any_device(united, why) if busy_percent is not None else None,
-        bottleneck=bottleneck_of(shared.verdict),
+        bottleneck=bottleneck_of(judged_input(run, hosts, excluded_flags).word),
     ), tuple(missing)
 
 
@@ -414,7 +442,7 @@ def _left_out(hosts: Sequence[HostSteps], rows: pl.DataFrame) -> list[Missing]:
         for owner in OWNERS
         if owner.name not in owners and owner.name in why
     ]
-    absent = {"kernel_launch": "kernel_launch_percent", "input": "input_percent"}
+    absent = {"kernel_launch": "kernel_launch_percent"}
     for category, field in absent.items():
         if category not in categories:
             reason = reason_of(category, why)

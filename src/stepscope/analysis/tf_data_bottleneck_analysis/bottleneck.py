@@ -26,18 +26,26 @@ from stepscope.analysis.tf_data_bottleneck_analysis.nodes import (
 )
 from stepscope.analysis.tf_data_bottleneck_analysis.suggestions import (
     NOT_SLOW,
+    SHORT_CALLS,
     Suggestion,
     Upstream,
     suggestion_for,
 )
-from stepscope.derive.account.owned_time import account
 from stepscope.derive.input_pipeline.calls import pipeline_calls
 from stepscope.derive.input_pipeline.graph import pipeline_graph
+from stepscope.derive.judging.input_verdict import (
+    INPUT_VERDICT_NEEDS,
+    verdict_of_run,
+)
 from stepscope.errors import BadUsage
 from stepscope.frozen import Frozen
 from stepscope.thresholds import THRESHOLDS
 from stepscope.trace.quality import QualityNote
-from stepscope.tracer_remedies import RECORD_STAGE_PARAMETERS, RECORD_WHOLE_PIPELINE
+from stepscope.tracer_remedies import (
+    RECORD_STAGE_PARAMETERS,
+    RECORD_UNKNOWN_TIME,
+    RECORD_WHOLE_PIPELINE,
+)
 from stepscope.unavailable import Missing, Unavailable, present
 from stepscope.units import PS_PER_US
 
@@ -46,6 +54,7 @@ if TYPE_CHECKING:
 
     from stepscope.derive.input_pipeline.calls import PipelineCalls
     from stepscope.derive.input_pipeline.graph import PipelineGraph
+    from stepscope.derive.judging.input_verdict import InputVerdict
     from stepscope.derive.profile_data import ProfileData
 
 __all__ = [
@@ -59,7 +68,7 @@ __all__ = [
 ]
 
 #: What is asked of each host for the options as they are.
-NEEDS: Final = (account, pipeline_calls)
+NEEDS: Final = (*INPUT_VERDICT_NEEDS, pipeline_calls)
 
 
 #: A call that lasts longer did not find its element ready.
@@ -73,10 +82,31 @@ _TEXTS: Final = {
     "hardly wait for it: it is not what holds up this run.",
     "slow_unweighed": "Calls of the input pipeline are slow; how long the steps wait "
     "for it is not known.",
-    "not_slow": "No call of the input pipeline is slow. The program may still be bound "
-    "by input if not all of its workers were recorded.",
+    "not_slow": "No call of the input pipeline is slow, and the steps do not wait for "
+    "it.",
     "unknown": "No call of a host's input pipeline was recorded.",
 }
+#: Verdict → what it means where the steps wait for input nevertheless: verdict, and
+#: whether they wait for the pipeline.
+_TEXTS_OF_BOUND: Final = {
+    ("slow_but_hidden", False): "Some calls of the input pipeline are slow, but the "
+    "steps hardly wait for it: what they wait for is the rest of the input, such as "
+    "copies of the batch.",
+    ("not_slow", True): "No call of the input pipeline is slow, and yet the steps wait "
+    "for it: many short calls add up, or not all of its workers were recorded.",
+    (
+        "not_slow",
+        False,
+    ): "No call of the input pipeline is slow. The steps wait for the "
+    "rest of the input, such as copies of the batch.",
+}
+#: Where it is not known whether they do.
+_NOT_SLOW_UNWEIGHED: Final = (
+    "No call of the input pipeline is slow. The program may still be bound by input if "
+    "not all of its workers were recorded."
+)
+#: What is said before the advice on a pipeline that steps do not wait for.
+_NOT_AWAITED: Final = "The steps do not wait for this. To make it quicker anyway: "
 
 _ONLY_DEVICES: Final = Unavailable(
     code="NO_TFDATA_EVENTS",
@@ -89,6 +119,11 @@ _ONLY_TRANSPARENT: Final = Unavailable(
     code="NOT_RECORDED",
     reason="no transformation was recorded within the slowest call of this pipeline.",
     remedy=RECORD_WHOLE_PIPELINE,
+)
+_UNDECIDED: Final = Unavailable(
+    code="NOT_RECORDED",
+    reason="time of unknown cause may be waiting for input.",
+    remedy=RECORD_UNKNOWN_TIME,
 )
 _NO_PARAMETERS: Final = Unavailable(
     code="NOT_RECORDED",
@@ -120,8 +155,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         verdict: `slow`, `slow_but_hidden`, `slow_unweighed` (how long steps wait is not
             known), `not_slow` or `unknown`.
         text: The verdict in words.
-        input_bound: Whether the slowest call of any host pipeline lasts longer than 50
-            µs; null without a call.
+        input_bound: Whether the steps wait for their input, as the check `input.bound`
+            decides; null where that is not known, and without a call.
         host: Host of the slowest call, the most input-bound one; null without a call.
         pipeline: Pipeline of the slowest call; null without a call.
         max_latency_us: Duration of the slowest call; null without a call.
@@ -133,8 +168,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
             nothing else keeps it busy; null where unknown.
         exposed_wait_percent: Time that the steps wait for input while nothing else
             keeps them busy, as a share of the steps' time; null where unknown.
-        limits_steps: Whether `exposed_wait_percent` is at least 5 %; null where it is
-            unknown.
+        limits_steps: Whether the run is `input_bound`, and `exposed_wait_percent` at
+            least 5 %; null where either is unknown.
     """
 
     verdict: str
@@ -211,6 +246,20 @@ class _Host(Frozen, frozen=True, eq=True):
     graph: PipelineGraph
     calls: PipelineCalls
     wait: ExposedWait | Unavailable
+    decided: InputVerdict | Unavailable
+
+    @property
+    def input_bound(self) -> bool | None:
+        """Whether the steps of the run wait for input; None where unknown."""
+        known = self.decided
+        return None if isinstance(known, Unavailable) else known.input_bound
+
+    @property
+    def limits_steps(self) -> bool | None:
+        """Whether the steps of this host wait for pipelines; None where unknown."""
+        if isinstance(self.wait, Unavailable) or self.input_bound is None:
+            return None
+        return self.input_bound and self.wait.percent >= THRESHOLDS.input_warn.value
 
 
 class _Pipeline(Frozen, frozen=True, eq=True):
@@ -274,13 +323,14 @@ def analyse(
 def _looked_at(run: ProfileData) -> tuple[list[_Host], dict[str, Unavailable]]:
     found: list[_Host] = []
     absent: dict[str, Unavailable] = {}
+    decided = verdict_of_run(run)
     for host in run.hosts:
         calls = run.derived(host, pipeline_calls)
         if isinstance(calls, Unavailable):
             absent[host] = calls
         else:
             graph = present(run.derived(host, pipeline_graph))
-            found.append(_Host(host, graph, calls, exposed_wait(run, host)))
+            found.append(_Host(host, graph, calls, exposed_wait(run, host), decided))
     return found, absent
 
 
@@ -315,7 +365,6 @@ def _summary(ranked: Sequence[_Pipeline]) -> tuple[Summary, list[Missing]]:
     else:
         fields["exposed_wait_ms_per_step"] = wait.ms_per_step
         fields["exposed_wait_percent"] = wait.percent
-        fields["limits_steps"] = wait.percent >= THRESHOLDS.input_warn.value
     fields["bottleneck"] = _bottleneck(worst)
     advice = _suggestion(worst)
     if advice is not None:
@@ -325,11 +374,28 @@ def _summary(ranked: Sequence[_Pipeline]) -> tuple[Summary, list[Missing]]:
         for name in ("bottleneck", "suggestion_kind", "suggestion")
         if fields[name] is None
     ]
-    slow = latency_ps > _SLOW_PS
-    verdict = _verdict(slow=slow, limits=fields["limits_steps"])
-    fields |= {"input_bound": slow, "max_latency_us": latency_ps / PS_PER_US}
-    fields |= {"host": worst.host.name, "pipeline": worst.name}
-    return Summary(verdict=verdict, text=_TEXTS[verdict], **fields), missing
+    limits, bound = worst.host.limits_steps, worst.host.input_bound
+    verdict = _verdict(slow=latency_ps > _SLOW_PS, limits=limits)
+    fields |= {"input_bound": bound, "max_latency_us": latency_ps / PS_PER_US}
+    fields |= {"host": worst.host.name, "pipeline": worst.name, "limits_steps": limits}
+    missing += _undecided(worst.host, fields)
+    text = _TEXTS[verdict]
+    if bound:
+        text = _TEXTS_OF_BOUND.get((verdict, bool(limits)), text)
+    elif bound is None and verdict == "not_slow":
+        text = _NOT_SLOW_UNWEIGHED
+    return Summary(verdict=verdict, text=text, **fields), missing
+
+
+def _undecided(host: _Host, fields: dict[str, Any]) -> list[Missing]:
+    """Return why it is not known whether the steps wait for their input."""
+    why = host.decided
+    if not isinstance(why, Unavailable):
+        why = why.why or _UNDECIDED
+    names = ["input_bound"] if fields["input_bound"] is None else []
+    if fields["limits_steps"] is None and not isinstance(host.wait, Unavailable):
+        names.append("limits_steps")
+    return [why.for_field(f"summary.{name}") for name in names]
 
 
 #: Fields of the summary that only a host pipeline gives, …
@@ -370,7 +436,7 @@ def _suggestion(pipeline: _Pipeline, rank: int = 0) -> Suggestion | None:
     call = pipeline.call(rank)
     stage = call["bottleneck"]
     if call["latency_ps"] <= _SLOW_PS:
-        return NOT_SLOW
+        return SHORT_CALLS if pipeline.host.limits_steps else NOT_SLOW
     if stage is None:
         return None
     stages = pipeline.host.graph.stages
@@ -382,9 +448,12 @@ def _suggestion(pipeline: _Pipeline, rank: int = 0) -> Suggestion | None:
         feeding = rows.filter((consumer == stage).fill_null(value=False))
         upstream = Upstream.WAITED if feeding["blocking"].any() else Upstream.READY
         upstream = upstream if len(feeding) else Upstream.UNSEEN
-    return suggestion_for(
+    advice = suggestion_for(
         facts["type"], upstream=upstream, on_device=pipeline.on_device
     )
+    if pipeline.host.limits_steps is False:
+        return msgspec.structs.replace(advice, words=f"{_NOT_AWAITED}{advice.words}")
+    return advice
 
 
 def _chosen(ranked: Sequence[_Pipeline], options: Options) -> list[_Pipeline]:
@@ -471,7 +540,7 @@ def _bottlenecks(ranked: Sequence[_Pipeline]) -> pl.DataFrame:
         rows.append(
             (
                 *(one.host.name, one.name, _slowest(one) / PS_PER_US),
-                _slowest(one) > _SLOW_PS,
+                one.host.input_bound,
                 *((found.type, found.long_name, found.self_us) if found else _NONE),
                 *(alike, *((advice.kind, advice.words) if advice else _NONE[:2])),
             )

@@ -28,8 +28,8 @@ BOTTLENECK_ROWS: Final = TableSchema(
             "input_bound",
             pl.Boolean(),
             "",
-            NEVER,
-            "Whether the call lasts longer than 50 µs: the element was not ready.",
+            "not known",
+            "Whether the steps of the run wait for input, as `input.bound` decides.",
         ),
         Column(
             "bottleneck_type",

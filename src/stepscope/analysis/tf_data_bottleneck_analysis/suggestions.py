@@ -6,7 +6,14 @@ from typing import Final
 
 from stepscope.frozen import Frozen
 
-__all__ = ["NOT_SLOW", "SUGGESTIONS", "Suggestion", "Upstream", "suggestion_for"]
+__all__ = [
+    "NOT_SLOW",
+    "SHORT_CALLS",
+    "SUGGESTIONS",
+    "Suggestion",
+    "Upstream",
+    "suggestion_for",
+]
 
 
 class Upstream:
@@ -150,6 +157,13 @@ NOT_SLOW: Final = Suggestion(
     frozenset(),
     "Nothing to change here. The program may still wait for input if not all of its "
     "workers were recorded.",
+)
+#: Where no call is slow and yet steps wait for them.
+SHORT_CALLS: Final = Suggestion(
+    "not_slow",
+    frozenset(),
+    "No stage is slow by itself. Hand over fewer and larger elements (batch earlier), "
+    "or record all workers of the pipeline.",
 )
 
 

@@ -42,7 +42,14 @@ if TYPE_CHECKING:
     from stepscope.derive.steps.chosen import Steps
     from stepscope.trace.model import TraceData
 
-__all__ = ["WINDOW_ROWS", "Windows", "are_typical", "typical", "windows"]
+__all__ = [
+    "NOTHING_RECORDED",
+    "WINDOW_ROWS",
+    "Windows",
+    "are_typical",
+    "typical",
+    "windows",
+]
 
 #: Columns of `Windows.rows`.
 WINDOW_ROWS: Final[dict[str, pl.DataType]] = {

@@ -46,6 +46,8 @@ _NOTE_WIDTH: Final = 32
 _TOLD_PERCENT: Final = 1.0
 #: Named parts of a category are shown from this share of the step on.
 _NAMED_PERCENT: Final = 5.0
+#: A smaller share of a category is not written.
+_SMALLEST_WRITTEN_PERCENT: Final = 0.1
 #: Named parts of a category that are written.
 _MOST_PARTS: Final = 3
 #: Where there are more step numbers than this, only their count is shown.
@@ -152,10 +154,25 @@ def _bars(
         )
         lines += _details(summary, name, time, width)
         lines += _named(name, account, sum(summary.breakdown_ms.values()), width)
+        lines += _before_copies(summary, width) if name == "other" else []
     if nothing:
         text = f"Looked at, and none: {'; '.join(nothing)}."
         lines += wrapped(text, width, indent=2, role="dim")
     return lines
+
+
+def _before_copies(summary: Summary, width: int) -> list[Line]:
+    """Say how much of the rest is judged as input though no category says so."""
+    silent = (summary.input_percent or 0.0) - (
+        summary.breakdown_percent.get("input") or 0.0
+    )
+    if silent < _SMALLEST_WRITTEN_PERCENT:
+        return []
+    text = (
+        f"{percent(silent)} precedes the copy of a batch, and nothing recorded says "
+        "what it is spent on: the checks count it as input."
+    )
+    return wrapped(text, width, indent=4, role="dim")
 
 
 def _details(summary: Summary, category: str, time: float, width: int) -> list[Line]:
@@ -170,7 +187,7 @@ def _details(summary: Summary, category: str, time: float, width: int) -> list[L
     words = [
         f"{name} {percent(100 * part / whole)}"
         for name, part in sorted(told.items(), key=lambda one: -one[1])
-        if 100 * part / whole >= 0.1
+        if 100 * part / whole >= _SMALLEST_WRITTEN_PERCENT
     ]
     # The only part says nothing that the category does not say, unless it is "other".
     if not words or (len(words) == 1 and category != "other"):

@@ -81,7 +81,8 @@ _INPUT_CODES: Final = INPUT_CATEGORY_NAMES | {
 }
 #: What a thing to do for the input is about → its title.
 INPUT_STEP_NAMES: Final = _INPUT_CODES | {
-    "outside_markers": "Iterator outside the markers"
+    "outside_markers": "Iterator outside the markers",
+    "not_recorded": "Before a batch is copied",
 }
 #: What worker processes do → what is said of it.
 WORKER_STATES: Final = {

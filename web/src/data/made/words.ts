@@ -67,6 +67,7 @@ export const INPUT_STEPS: Record<string, string> = {
   "unclassified": "Not classified",
   "waiting_for_workers": "Waiting for worker processes",
   "outside_markers": "Iterator outside the markers",
+  "not_recorded": "Before a batch is copied",
 };
 
 /** Column of a table → code → its title. */

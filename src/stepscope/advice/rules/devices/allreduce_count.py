@@ -20,8 +20,7 @@ from stepscope.advice.judging.exchanged import (
 )
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.record import record_grade
-from stepscope.advice.signals.step_series import StepSeries
-from stepscope.advice.verdict import judge
+from stepscope.advice.verdict import StepSeries, judge
 from stepscope.advice.words import WAITING, Words
 from stepscope.units import MIB
 

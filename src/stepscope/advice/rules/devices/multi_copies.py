@@ -18,8 +18,7 @@ from stepscope.advice.signals.device import device_signals
 from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.several.communication import communication_signals
 from stepscope.advice.signals.several.copies import moved_data
-from stepscope.advice.signals.step_series import StepSeries
-from stepscope.advice.verdict import judge
+from stepscope.advice.verdict import StepSeries, judge
 from stepscope.advice.words import WAITING, Words
 from stepscope.unavailable import Unavailable
 from stepscope.units import MIB

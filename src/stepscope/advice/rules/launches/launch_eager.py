@@ -21,8 +21,7 @@ from stepscope.advice.signals.device import device_signals
 from stepscope.advice.signals.launches.eager import eager_signals
 from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.shares import account_signals
-from stepscope.advice.signals.step_series import StepSeries
-from stepscope.advice.verdict import judge
+from stepscope.advice.verdict import StepSeries, judge
 from stepscope.advice.words import Words
 from stepscope.tracer_remedies import RECORD_OPS
 from stepscope.unavailable import Unavailable

@@ -22,8 +22,7 @@ from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.replaying.change import Joined
 from stepscope.advice.signals.running.traits import fitting, program_traits
 from stepscope.advice.signals.shares import account_signals
-from stepscope.advice.signals.step_series import StepSeries
-from stepscope.advice.verdict import judge
+from stepscope.advice.verdict import StepSeries, judge
 from stepscope.advice.words import Words
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from stepscope.advice.finding import Action, Fact, Finding, Part
+from stepscope.advice.finding import Action, Fact, Part
 from stepscope.advice.item import Item
 from stepscope.advice.judging.input_actions import (
     ACTIONS,
@@ -32,7 +32,7 @@ from stepscope.advice.judging.input_actions import (
     WERE_READY,
     WHOLE_BATCHES,
 )
-from stepscope.advice.judging.owned import OWNED_READS, Owned, owned_finding, shares_of
+from stepscope.advice.judging.owned import OWNED_READS, Owned, owned_finding
 from stepscope.advice.judging.worker_processes import (
     NO_WORKERS,
     WORKER_ACTIONS,
@@ -42,13 +42,14 @@ from stepscope.advice.judging.worker_processes import (
 )
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.device import device_signals
-from stepscope.advice.signals.input import input_signals
+from stepscope.advice.signals.input import input_decision, input_signals
 from stepscope.advice.signals.loading.loader_calls import loader_calls
 from stepscope.advice.signals.loading.made_elsewhere import made_elsewhere
 from stepscope.advice.signals.loading.own_threads import made_in_own_threads
 from stepscope.advice.signals.loading.pipeline import pipeline_signals
 from stepscope.advice.signals.loading.practices import missing_practices
 from stepscope.advice.signals.loading.python_elements import python_elements
+from stepscope.advice.signals.shares import account_signals
 from stepscope.advice.verdict import judge
 from stepscope.advice.words import WAITING, Words
 from stepscope.patterns import Pattern
@@ -57,8 +58,9 @@ from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
+    from stepscope.advice.finding import Finding
     from stepscope.advice.judging.worker_processes import WorkerProcesses
-    from stepscope.advice.signals.input import InputSignals
+    from stepscope.advice.signals.input import InputSignals, InputVerdict
     from stepscope.advice.signals.shares import StepShares
     from stepscope.advice.signals.signal import Signals
     from stepscope.advice.verdict import Verdict
@@ -184,17 +186,18 @@ _ITEM: Final = Item(
 
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     """Judge the time in which the step did nothing but wait for data."""
-    shares = shares_of(_ITEM, _OWNED, signals, thresholds)
-    if isinstance(shares, Finding):
-        return shares
-    owned = _UNFED if shares.percent("unfed") else _of_copies(shares)
-    fetching = signals.of(input_signals)
+    found, fetching = signals.of(account_signals), signals.of(input_signals)
+    if isinstance(found, Unavailable):
+        return _ITEM.cannot_tell(found)
+    decided = input_decision(found, fetching, signals.of(device_signals), thresholds)
+    if decided.why is not None:
+        return _ITEM.cannot_tell(decided.why)
     if isinstance(fetching, Unavailable):
         return _ITEM.cannot_tell(fetching)
-    verdict = _judge(owned, fetching, shares, thresholds)
+    shares = found.labelled(decided.label)
+    owned = _UNFED if shares.percent("unfed") else _of_copies(shares)
+    verdict = _judge(owned, fetching, shares, decided, thresholds)
     failed = verdict.status == "fail"
-    if signals.of(device_signals).recorded == "silent" and failed:
-        return _ITEM.cannot_tell(_device_unseen(signals, verdict))
     hidden = _hidden(fetching, shares, verdict, thresholds)
     workers = _makers(fetching, shares, signals) if failed else None
     return owned_finding(
@@ -273,17 +276,19 @@ def _is_given_batches(function: Part, shares: StepShares, signals: Signals) -> b
 
 
 def _judge(
-    owned: Owned, fetching: InputSignals, shares: StepShares, thresholds: Thresholds
+    owned: Owned,
+    fetching: InputSignals,
+    shares: StepShares,
+    decided: InputVerdict,
+    thresholds: Thresholds,
 ) -> Verdict:
-    warn = thresholds.input_warn
-    series = owned.series(shares, thresholds)
-    if not fetching.consumer_recorded:
-        # What nobody saw, and what lies between the steps, may be the making of one.
-        untold = sum(shares.times("unexplained", "between"))
-        untold -= sum(shares.times("unfed"))
-        series = msgspec.structs.replace(series, unknown_ps=untold)
+    """Return the verdict on what was decided, with the causes that the rule names."""
+    parts = {cause: shares.times(*owners) for cause, owners in owned.parts.items()}
     verdict = judge(
-        series, warn=warn, critical=thresholds.input_critical, thresholds=thresholds
+        msgspec.structs.replace(decided.series, parts_ps=parts),
+        warn=thresholds.input_warn,
+        critical=thresholds.input_critical,
+        thresholds=thresholds,
     )
     if verdict.status == "cannot_tell" and not fetching.consumer_recorded:
         return msgspec.structs.replace(verdict, unavailable=_fetches_unseen(verdict))
@@ -509,16 +514,6 @@ def _fetches_unseen(verdict: Verdict) -> Unavailable:
         f"{verdict.resolution_percent:.0f} % of the step is unknown: it may be the "
         "making of batches.",
         remedy=RECORD_FETCHES,
-    )
-
-
-def _device_unseen(signals: Signals, verdict: Verdict) -> Unavailable:
-    cause = signals.of(device_signals).reason
-    return Unavailable(
-        code=cause.code if cause else "NO_DEVICE_EVENTS",
-        reason=f"The host waits for data in {verdict.share_percent:.0f} % of the step, "
-        "but whether the device is idle meanwhile was not recorded.",
-        remedy=cause.remedy if cause else "Record again with the device tracer on.",
     )
 
 

@@ -15,8 +15,7 @@ from stepscope.advice.judging.owned import OWNED_READS, Owned, shares_of
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.running.processors import processor_signals
-from stepscope.advice.signals.step_series import StepSeries
-from stepscope.advice.verdict import judge
+from stepscope.advice.verdict import StepSeries, judge
 from stepscope.advice.words import WAITING, Words
 from stepscope.unavailable import Unavailable
 

@@ -111,7 +111,8 @@ _WORDS: Final = Words(
                     "step are not given."
                 ),
                 (
-                    "No steps were found: nothing marks them, and neither ops nor "
+                    "No steps were found: nothing recorded marks them (a step that is "
+                    "longer than the recording leaves no mark), and neither ops nor "
                     "launches repeat. Times per step are not given."
                 ),
             ),
@@ -127,8 +128,9 @@ _WORDS: Final = Words(
         ("fail", "plain"): (
             (
                 (
-                    "No steps are marked, and the program uses no framework: the "
-                    "shares are of the whole recording."
+                    "No mark of a step was recorded, and the program uses no "
+                    "framework: the shares are of the whole recording. Where it marks "
+                    "its steps, one is longer than the recording: record for longer."
                 ),
             ),
         ),

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Final
 
 import msgspec
 
-__all__ = ["StepSeries"]
+from stepscope.unavailable import Unavailable
+
+__all__ = ["NO_JUDGED_STEPS", "StepSeries"]
+
+NO_JUDGED_STEPS: Final = Unavailable(
+    code="NO_STEPS",
+    reason="Without steps a share of the step cannot be formed.",
+    remedy="Mark the training steps.",
+)
 
 
 class StepSeries(msgspec.Struct, frozen=True, kw_only=True, dict=True):

@@ -1,0 +1,351 @@
+"""Whether the steps wait for their input: decided here once, for rule, tools and pages.
+
+Definition: docs/definitions/judging.md#input.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from stepscope.derive.account.owned_time import account
+from stepscope.derive.account.topics import idle_topics
+from stepscope.derive.columns.arrays import ints
+from stepscope.derive.device.launch_facts import launch_facts
+from stepscope.derive.judging.effect_status import EffectStatus, percent_of, status_of
+from stepscope.derive.judging.recorded_devices import (
+    judged_device,
+    recorded_devices,
+    working_time_ps,
+)
+from stepscope.derive.judging.step_series import NO_JUDGED_STEPS, StepSeries
+from stepscope.derive.step_time.host_classes import host_classes
+from stepscope.derive.step_windows.windows import NOTHING_RECORDED, windows
+from stepscope.derive.steps.chosen import steps
+from stepscope.frozen import Frozen
+from stepscope.thresholds import THRESHOLDS
+from stepscope.trace.reading.nullable import filled
+from stepscope.unavailable import Unavailable, present
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from stepscope.derive.judging.recorded_devices import DeviceSignals
+    from stepscope.derive.profile_data import ProfileData
+    from stepscope.thresholds import Thresholds
+
+__all__ = [
+    "CAUSES",
+    "HIGHLY",
+    "INPUT_VERDICT_NEEDS",
+    "MODERATELY",
+    "NOT",
+    "UNKNOWN",
+    "InputTime",
+    "InputVerdict",
+    "decide_input",
+    "input_verdict",
+    "records_fetches",
+    "verdict_of_run",
+    "with_starved_time",
+]
+
+HIGHLY: Final = "highly_input_bound"
+MODERATELY: Final = "moderately_input_bound"
+NOT: Final = "not_input_bound"
+UNKNOWN: Final = "unknown"
+
+#: Derivations that are asked of each host.
+INPUT_VERDICT_NEEDS: Final = (account, host_classes, idle_topics, launch_facts)
+#: What input is: the parts of the account that are judged together.
+CAUSES: Final = ("fetch", "transfer", "starved")
+_COLUMNS: Final = {
+    "fetch": "input_ps",
+    "transfer": "copy_in_ps",
+    "starved": "starved_ps",
+    "between": "between_ps",
+    "unexplained": "unexplained_ps",
+}
+
+
+class InputVerdict(Frozen, frozen=True):
+    """What the judged steps of one device, or host, say about their input.
+
+    Attributes:
+        host: The judged host.
+        device: Ordinal of the judged device; None for the host's own threads.
+        series: The time of fetching (`fetch`), of copying (`transfer`) and of the time
+            before a copy of which nothing says what it is for (`starved`) in each step.
+        status: What is said of it.
+        unknown_ps: What else may be input, on all devices together.
+        why: Why there is no verdict, whatever the time is; None where there is one, or
+            where only doubt about the time prevents it.
+    """
+
+    host: str
+    device: int | None
+    series: StepSeries
+    status: EffectStatus
+    unknown_ps: int
+    why: Unavailable | None = None
+
+    @property
+    def label(self) -> str:
+        """Return `host:device`, or the host where there is no device."""
+        return self.host if self.device is None else f"{self.host}:{self.device}"
+
+    @property
+    def word(self) -> str:
+        """Return the verdict of tools: one of the four."""
+        if self.status.status == "fail":
+            return HIGHLY if self.status.severity == "critical" else MODERATELY
+        return NOT if self.status.status == "pass" else UNKNOWN
+
+    @property
+    def input_bound(self) -> bool | None:
+        """Return whether the steps wait for input; None where that is not known."""
+        word = self.word
+        return None if word == UNKNOWN else word != NOT
+
+    @property
+    def share_percent(self) -> float:
+        """Return the share of input in the judged steps."""
+        return percent_of(sum(self.series.effect_ps), sum(self.series.window_ps))
+
+    @property
+    def leading(self) -> str | None:
+        """Return the cause that takes most of the time of input; None without any."""
+        most = max(CAUSES, key=self.part_percent)
+        return most if self.part_percent(most) else None
+
+    def part_percent(self, cause: str) -> float:
+        """Return the share of `fetch`, `transfer` or `starved`."""
+        part = sum(self.series.parts_ps.get(cause, ()))
+        return percent_of(part, sum(self.series.window_ps))
+
+
+class InputTime(Frozen, frozen=True):
+    """The time of one device, or of a host without any, that may be spent on input.
+
+    Attributes:
+        host: Name of the host.
+        device: Ordinal of the device; None for the host's own threads.
+        step_source: Where the steps come from; None without any.
+        step_confidence: How sure the steps are; 0 without any.
+        closed: Whether each window ends where the next step starts.
+        window_ps: Length of each judged window.
+        parts_ps: `fetch`, `transfer`, `starved`, `between` and `unexplained` → the time
+            in each window.
+        is_blind: Whether fetches, or copies to the device, could not be looked at.
+        lost_ps: Device time that lost records may stand for.
+        working_ps: What the device did by itself.
+    """
+
+    host: str
+    device: int | None
+    step_source: str | None
+    step_confidence: float
+    closed: bool
+    window_ps: tuple[int, ...]
+    parts_ps: Mapping[str, tuple[int, ...]]
+    is_blind: bool
+    lost_ps: int
+    working_ps: int
+
+    @property
+    def total_ps(self) -> int:
+        """Return the length of all judged windows."""
+        return sum(self.window_ps)
+
+    @property
+    def percent(self) -> float:
+        """Return the share of input."""
+        return percent_of(
+            sum(sum(self.parts_ps[cause]) for cause in CAUSES), self.total_ps
+        )
+
+    def series(self, *, fetched: bool, thresholds: Thresholds) -> StepSeries:
+        """Return the time of input in each step, and how far it is in doubt.
+
+        Args:
+            fetched: Whether any fetch of a batch was recorded.
+            thresholds: From which share on unexplained time is in doubt.
+        """
+        unknown = sum(self.parts_ps["unexplained"])
+        share = percent_of(unknown, self.total_ps)
+        if not fetched:
+            # What nobody saw, and what lies between steps, may be the making of one.
+            unknown += sum(self.parts_ps["between"]) - sum(self.parts_ps["starved"])
+        elif not self.is_blind and share < thresholds.unexplained_warn.value:
+            unknown = 0
+        return StepSeries(
+            step_source=self.step_source,
+            step_confidence=self.step_confidence,
+            closed=self.closed,
+            window_ps=self.window_ps,
+            parts_ps={cause: self.parts_ps[cause] for cause in CAUSES},
+            unknown_ps=unknown,
+            excess_ps=self.lost_ps,
+        )
+
+
+def with_starved_time(
+    profile: ProfileData, host: str, rows: pl.DataFrame
+) -> pl.DataFrame:
+    """Add `starved_ps` to rows of a host's account.
+
+    That is the silence before a batch is copied, where no fetch of one was recorded.
+
+    Args:
+        profile: The run.
+        host: Which of its hosts.
+        rows: Rows with `window`, a row of the host's windows, and `device`.
+    """
+    placed = present(profile.derived(host, windows)).rows
+    at = ints(rows, "window")
+    starts, ends = ints(placed, "start_ps")[at], ints(placed, "end_ps")[at]
+    starved = np.zeros(rows.height, np.int64)
+    topics = profile.derived(host, idle_topics)
+    for one in () if isinstance(topics, Unavailable) else topics.devices:
+        mine = rows["device"].eq_missing(one.device).to_numpy()
+        starved[mine] = one.spans["unfed"].within(starts[mine], ends[mine])
+    return rows.with_columns(starved_ps=pl.Series(starved))
+
+
+def records_fetches(profile: ProfileData, host: str) -> bool:
+    """Return whether a host's recording shows any fetch of a batch, or a pipeline."""
+    classes = profile.derived(host, host_classes)
+    if not isinstance(classes, Unavailable) and len(classes.input_wait):
+        return True
+    iterators = profile.table(host, "iterators")
+    return not isinstance(iterators, Unavailable) and not iterators.is_empty()
+
+
+def verdict_of_run(profile: ProfileData) -> InputVerdict | Unavailable:
+    """Judge the input of every host over the steps that statistics use."""
+    judged = {}
+    why = NOTHING_RECORDED
+    for host in profile.hosts:
+        accounted = profile.derived(host, account)
+        if isinstance(accounted, Unavailable):
+            why = accounted
+            continue
+        rows = present(profile.derived(host, windows)).measured_of(accounted.rows)
+        judged[host] = with_starved_time(profile, host, rows)
+    return input_verdict(profile, judged) if judged else why
+
+
+def input_verdict(
+    profile: ProfileData, judged: Mapping[str, pl.DataFrame]
+) -> InputVerdict:
+    """Judge the input of some hosts.
+
+    Args:
+        profile: The run.
+        judged: Host → the rows of its account that are judged, with `starved_ps`.
+    """
+    classes = [profile.derived(host, host_classes) for host in judged]
+    unknown = [one for one in classes if isinstance(one, Unavailable)]
+    return decide_input(
+        [one for host, rows in judged.items() for one in _times(profile, host, rows)],
+        fetched=any(records_fetches(profile, host) for host in judged),
+        device=recorded_devices(profile),
+        blind=unknown[0] if len(unknown) == len(classes) else None,
+        thresholds=THRESHOLDS,
+    )
+
+
+def decide_input(
+    times: Sequence[InputTime],
+    *,
+    fetched: bool,
+    device: DeviceSignals,
+    blind: Unavailable | None,
+    thresholds: Thresholds,
+) -> InputVerdict:
+    """Judge the time in which steps did nothing but wait for their input.
+
+    Args:
+        times: The devices, or hosts.
+        fetched: Whether any fetch of a batch was recorded.
+        device: What is known about the devices of the run.
+        blind: Why no host shows what its threads did; None where one does.
+        thresholds: The numbers that shares are compared with.
+    """
+    if not times:
+        nothing = StepSeries(
+            step_source=None, step_confidence=0.0, window_ps=(), parts_ps={}
+        )
+        unknown = EffectStatus("cannot_tell")
+        return InputVerdict("", None, nothing, unknown, 0, NO_JUDGED_STEPS)
+    one = judged_device(times, lambda it: it.percent)
+    every = [it.series(fetched=fetched, thresholds=thresholds) for it in times]
+    (series,) = (made for it, made in zip(times, every, strict=True) if it is one)
+    status = status_of(
+        series,
+        warn=thresholds.input_warn,
+        critical=thresholds.input_critical,
+        thresholds=thresholds,
+    )
+    why = blind
+    if one.step_confidence < thresholds.medium_confidence.value:
+        why = NO_JUDGED_STEPS
+    elif why is None and device.recorded == "silent" and status.status == "fail":
+        why = _device_unseen(device, one.percent)
+    if why is not None:
+        status = EffectStatus("cannot_tell")
+    unknown_ps = sum(it.unknown_ps for it in every)
+    return InputVerdict(one.host, one.device, series, status, unknown_ps, why)
+
+
+def _times(
+    profile: ProfileData, host: str, rows: pl.DataFrame
+) -> tuple[InputTime, ...]:
+    """Read the time of input from the rows of a host's account."""
+    return tuple(
+        _time_of(profile, host, device, rows.filter(_DEVICE.eq_missing(device)))
+        for device in rows["device"].unique().sort()
+    )
+
+
+_DEVICE: Final = pl.col("device")
+
+
+def _time_of(
+    profile: ProfileData, host: str, device: int | None, rows: pl.DataFrame
+) -> InputTime:
+    found = profile.derived(host, steps)
+    facts = profile.derived(host, launch_facts)
+    placed = present(profile.derived(host, windows)).rows
+    # Without a device nothing of it is copied, or lost.
+    seen = ("input_ps",) if device is None else ("input_ps", "copy_in_ps")
+    lost_ps = 0
+    if not isinstance(facts, Unavailable) and device is not None:
+        lost_ps = facts.lost_ps
+    return InputTime(
+        host=host,
+        device=device,
+        step_source=None if isinstance(found, Unavailable) else found.source,
+        step_confidence=0.0 if isinstance(found, Unavailable) else found.confidence,
+        closed=not placed["open_end"].gather(rows["window"]).all(),
+        window_ps=tuple(rows["window_ps"].to_list()),
+        parts_ps={
+            cause: tuple(filled(rows[column], 0).tolist())
+            for cause, column in _COLUMNS.items()
+        },
+        is_blind=any(rows[column].null_count() for column in seen),
+        lost_ps=lost_ps,
+        working_ps=working_time_ps(rows),
+    )
+
+
+def _device_unseen(device: DeviceSignals, percent: float) -> Unavailable:
+    cause = device.reason
+    return Unavailable(
+        code=cause.code if cause else "NO_DEVICE_EVENTS",
+        reason=f"The host waits for data in {percent:.0f} % of the step, but whether "
+        "the device is idle meanwhile was not recorded.",
+        remedy=cause.remedy if cause else "Record again with the device tracer on.",
+    )

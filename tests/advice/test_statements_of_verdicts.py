@@ -1,0 +1,188 @@
+"""Every verdict of every tool, page and sentence says what the findings say.
+
+Of each recording the verdicts are read as data: those of the input page, the sides of
+the overview, tf.data's, the suggestions, the first sentence, and every sentence that
+calls a program bound by input or clears it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+from tests.support.results.statements import read
+
+from stepscope.report import to_text
+from stepscope.report.page import plain_text
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from stepscope.advice.finding import Finding
+    from stepscope.report.document import Document
+
+#: Status and severity of `input.bound` → the verdict of the input page …
+WORDS = {
+    ("fail", "critical"): "highly_input_bound",
+    ("fail", "warn"): "moderately_input_bound",
+    ("fail", "info"): "moderately_input_bound",
+    ("pass", "info"): "not_input_bound",
+    ("cannot_tell", "info"): "unknown",
+}
+#: … and of that → the side to work on.
+SIDES = {
+    "highly_input_bound": "host",
+    "moderately_input_bound": "both",
+    "not_input_bound": "device",
+    "unknown": "unknown",
+}
+BOUND = {"fail": True, "pass": False, "cannot_tell": None}
+CALLED_BOUND = re.compile(
+    r"\b(?:highly|moderately) input-bound|^Input-bound\b", re.MULTILINE
+)
+CLEARED = re.compile(r"(?i)\bnot input-bound|data arrives in time")
+WRITTEN = re.compile(r"([<>]?[\d.]+) %")
+
+
+def finding_of(document: Document, name: str = "input.bound") -> Finding:
+    (found,) = (one for one in document.findings if one.id == name)
+    return found
+
+
+def word_of(document: Document) -> str:
+    found = finding_of(document)
+    return WORDS[found.status, found.severity]
+
+
+def sentences(value: object) -> Iterator[str]:
+    """Every text of a result, wherever it stands."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for part in value.values():
+            yield from sentences(part)
+    elif isinstance(value, list | tuple):
+        for part in value:
+            yield from sentences(part)
+    elif isinstance(value, msgspec.Struct):
+        for field in value.__struct_fields__:
+            yield from sentences(getattr(value, field))
+
+
+def test_the_input_page_and_the_overview_have_the_verdict_of_the_finding(
+    recorded_run: str, shared_profile: Any
+) -> None:
+    _, document = read(shared_profile(recorded_run))
+    word = word_of(document)
+    page, overview = document.input_pipeline, document.overview
+    if not isinstance(page, Unavailable):
+        assert page.verdict == word
+    if not isinstance(overview, Unavailable):
+        assert overview.bottleneck == SIDES[word]
+
+
+def test_a_host_by_itself_has_the_verdict_of_its_own_finding(
+    recorded_run: str, shared_profile: Any
+) -> None:
+    _, document = read(shared_profile(recorded_run))
+    page, overview = document.input_pipeline, document.overview
+    if isinstance(page, Unavailable) or isinstance(overview, Unavailable):
+        return
+    sides = {one.host: one.summary.bottleneck for one in overview.by_host}
+    for one in page.by_host:
+        assert sides[one.host] == SIDES[one.verdict]
+        if len(page.by_host) == 1:
+            assert one.verdict == page.verdict
+
+
+def test_the_share_of_the_input_page_is_that_of_the_finding(
+    recorded_run: str, shared_profile: Any
+) -> None:
+    _, document = read(shared_profile(recorded_run))
+    finding, page = finding_of(document), document.input_pipeline
+    if isinstance(page, Unavailable) or finding.share_percent is None:
+        return
+    if len(finding.devices) == 1 and page.input_percent is not None:
+        assert page.input_percent == pytest.approx(finding.share_percent)
+        assert document.overview.input_percent == page.input_percent
+    elif page.input_percent is None:
+        # Nothing was seen, or hosts are not averaged.
+        assert finding.share_percent == 0.0 or len(finding.devices) > 1
+    elif finding.share_percent != pytest.approx(page.input_percent, abs=0.05):
+        # A mean of devices stands beside the share of the one that is judged.
+        assert finding.devices[0] in page.text
+        shares = [float(one.strip("<>")) for one in WRITTEN.findall(page.text)]
+        assert any(abs(one - finding.share_percent) <= 0.051 for one in shares)
+
+
+def test_tf_data_calls_the_run_input_bound_where_the_finding_does(
+    recorded_run: str, shared_profile: Any
+) -> None:
+    _, document = read(shared_profile(recorded_run))
+    found = document.tf_data
+    if isinstance(found, Unavailable) or found.summary.host is None:
+        return  # no host's pipeline was recorded
+    bound = BOUND[finding_of(document).status]
+    summary = found.summary
+    assert summary.input_bound is bound
+    assert set(found.bottlenecks["input_bound"]) == {bound}
+    if not bound:
+        assert not summary.limits_steps
+    if summary.limits_steps:
+        assert "steps wait for it" in summary.text
+    elif bound is False:
+        assert "hardly wait" in summary.text or "do not wait" in summary.text
+        # What is not waited for is not said to need a change.
+        assert re.match(r"The steps do not wait|Nothing to", summary.suggestion or "")
+
+
+def test_the_first_thing_to_try_is_about_what_the_steps_wait_for(
+    recorded_run: str, shared_profile: Any
+) -> None:
+    _, document = read(shared_profile(recorded_run))
+    finding, page = finding_of(document), document.input_pipeline
+    if isinstance(page, Unavailable) or finding.status != "fail":
+        return
+    (cause, *_) = (one.cause for one in finding.causes)
+    tried = [one.category for one in page.next_steps if one.category in page_kinds()]
+    if cause == "unfed":
+        assert page.next_steps[0].category == "not_recorded"
+    elif cause == "transfer" and "enqueue" in tried:
+        assert tried[0] == "enqueue"
+    elif cause == "fetch" and set(tried) - {"enqueue"}:
+        assert tried[0] != "enqueue"
+
+
+def page_kinds() -> set[str]:
+    return {
+        *("demanded_file_read", "advanced_file_read", "preprocessing", "enqueue"),
+        *("unclassified", "waiting_for_workers"),
+    }
+
+
+def test_no_sentence_calls_a_program_what_the_finding_does_not(
+    recorded_run: str, shared_profile: Any
+) -> None:
+    """Results of tools, the headline, and the whole text of the report."""
+    _, document = read(shared_profile(recorded_run))
+    status = finding_of(document).status
+    parts = [getattr(document, name) for name in document.__struct_fields__]
+    said = [text for part in parts for text in sentences(part)]
+    said.append(plain_text(to_text.render(document, width=100)))
+    for text in said:
+        if status != "fail":
+            assert not CALLED_BOUND.search(text), text
+        if status != "pass":
+            assert not CLEARED.search(text), text
+
+
+def test_the_input_leads_where_the_first_sentence_says_so(
+    recorded_run: str, shared_profile: Any
+) -> None:
+    _, document = read(shared_profile(recorded_run))
+    if document.headline.finding == "input.bound":
+        assert finding_of(document).status == "fail"
+        assert document.headline.percent == finding_of(document).share_percent
