@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from stepscope.errors import BadInput
 from stepscope.formats.opening import read
 
 if TYPE_CHECKING:
@@ -68,11 +67,9 @@ def raises(error: Exception) -> None:
     "wrong",
     [
         lambda: raises(KeyError("x")),
-        lambda: raises(BadInput("two\nlines")),
-        lambda: raises(BadInput("\x1b[2J")),
         lambda: warnings.warn("of polars", stacklevel=1),
     ],
-    ids=["KeyError", "two lines", "control", "warning"],
+    ids=["KeyError", "warning"],
 )
 def test_the_loop_sees_what_it_looks_for(
     wrong: Callable[[], None],
@@ -90,7 +87,7 @@ def test_the_loop_sees_what_it_looks_for(
     path.write_bytes(fuzz.sources()[0])
     trace = read(path)
     monkeypatch.setattr(case_loop, "read", damaged)
-    with pytest.raises((KeyError, AssertionError, UserWarning)):
+    with pytest.raises((KeyError, UserWarning)):
         fuzz.damage_loop(
             lambda _: b"x", cases=3, seconds=9, seed=1, note=tmp_path / "x.json"
         )

@@ -66,7 +66,7 @@ def test_nsight_systems_is_asked_for_what_it_was_not_told_to_record(
     head = page(read_file(write(tmp_path / "a.sqlite", tables))).split("Findings")[0]
     assert "! The device's work is not in this profile." in head
     assert "under `nsys profile --trace=cuda,nvtx`" in " ".join(head.split())
-    assert "LD_LIBRARY_PATH" not in head
+    assert "CUDA_HOME" not in head
 
 
 def test_a_program_that_samples_find_in_calls_of_cuda_used_a_device(

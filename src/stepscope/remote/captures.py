@@ -317,8 +317,7 @@ class Captures:
             raise RefusedCapture(
                 Refusal.RESOURCE_EXHAUSTED,
                 "clients had this program write as many files as they may; take "
-                "recordings over the wire (StartContinuousProfiling, or stepscope "
-                "capture).",
+                "recordings over the wire (stepscope capture ADDRESS …).",
             )
         path = None if flight is None else flight.dumped()
         if path is None:

@@ -71,7 +71,7 @@ class HostSteps(Frozen, frozen=True):
     recorded_ps: int = 0
 
 
-@signal(step_candidates, steps, windows, input_between_steps, requests)
+@signal("quality", step_candidates, steps, windows, input_between_steps, requests)
 def step_signals(
     profile: ProfileData, _: Thresholds
 ) -> dict[str, HostSteps] | Unavailable:

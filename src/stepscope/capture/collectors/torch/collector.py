@@ -219,8 +219,11 @@ class _Recording:
 
     def count_events(self) -> int | None:
         result = getattr(sys.modules["torch"]._C._autograd, "_ProfilerResult", None)  # noqa: SLF001 - it has no other
-        # Calls of Python that are under way would be cut in two.
+        # Calls of Python that are under way would be cut in two, and kernels that are
+        # queued on a device could be lost.
         if self._profiler is None or self._thread is not None or self.traces_python:
+            return None
+        if any(activity.name != "CPU" for activity in self._settings[1]):
             return None
         if not hasattr(result, "trace_activities"):
             return None
