@@ -15,7 +15,12 @@ import click
 
 from stepscope import __version__
 from stepscope.cli.light_start import MORE_THREADS
-from stepscope.cli.output import drop_output, flush_output, refusal_sentence
+from stepscope.cli.output import (
+    STANDARD_OUTPUT,
+    drop_output,
+    flush_output,
+    refusal_sentence,
+)
 from stepscope.errors import BadUsage, StepscopeError, one_line
 
 if TYPE_CHECKING:
@@ -178,7 +183,8 @@ class Edge(click.Group):
             sys.exit(_NO_ANSWER)
         except OSError as error:
             _complain(one_line(refusal_sentence(error)))
-            drop_output()
+            if error.filename in {None, STANDARD_OUTPUT}:
+                drop_output()
             sys.exit(_NO_ANSWER)
         except RuntimeError as error:
             if _NO_THREAD not in str(error):

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 __all__ = [
+    "STANDARD_OUTPUT",
     "check_free",
     "deliver",
     "drop_output",
@@ -29,7 +30,7 @@ __all__ = [
     "replace_closed_streams",
 ]
 
-_STANDARD_OUTPUT: Final = "standard output"
+STANDARD_OUTPUT: Final = "standard output"
 #: Number of an error → the way out.
 _WAYS_OUT: Final = {
     errno.EACCES: "Check the permissions, or name another place",
@@ -61,7 +62,7 @@ class _ClosedOutput(io.StringIO):
     @property
     def buffer(self) -> NoReturn:
         """Refuse to be written to."""
-        raise OSError(errno.EBADF, "it is closed", _STANDARD_OUTPUT)
+        raise OSError(errno.EBADF, "it is closed", STANDARD_OUTPUT)
 
     def write(self, text: str, /) -> int:
         """Refuse a text."""
@@ -88,7 +89,7 @@ def flush_output() -> None:
     Raises:
         OSError: It does not take it; the error names it.
     """
-    with _names_file(_STANDARD_OUTPUT):
+    with _names_file(STANDARD_OUTPUT):
         if sys.stdout is not None:
             sys.stdout.flush()
 
@@ -138,7 +139,7 @@ def opened_output(output: str | None) -> Iterator[BinaryIO]:
     Raises:
         OSError: It cannot be written; the error names it.
     """
-    with _names_file(_STANDARD_OUTPUT if output is None else output):
+    with _names_file(STANDARD_OUTPUT if output is None else output):
         if output is None:
             sys.stdout.flush()
             yield sys.stdout.buffer

@@ -24,6 +24,8 @@ from tests.support.traces.kineto import (
     read_file,
 )
 
+import stepscope
+from stepscope.derive.ops.execution_costs import ExecutionCosts, execution_costs
 from stepscope.errors import BadInput
 from stepscope.unavailable import Unavailable
 
@@ -323,6 +325,24 @@ def test_integers_beyond_64_bits_keep_what_fits(trace_of_bytes: Build) -> None:
     # Too large for a real number, too.
     as_reals = [stats[name][1] for name in ("Most", "Least")]
     assert np.array(as_reals).view(np.float64).tolist() == [np.inf, -np.inf]
+
+
+def test_sizes_that_no_tensor_has_give_no_cost(tmp_path: Path) -> None:
+    """Their product is beyond 64 bits: an OverflowError ended the report."""
+    big = 2**40
+    products = ([[big, big], [big, big]], [[-big, big], [big, big]], [[4, 2], [2, 3]])
+    types = {"Input type": ["float", "float"]}
+    events = [
+        complete("aten::mm", 10 * at, 5, args={"Input Dims": sizes, **types})
+        for at, sizes in enumerate(products)
+    ]
+    path = tmp_path / "rank0.json"
+    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
+    profile = stepscope.open(path)
+    costs = profile.derived(profile.hosts[0], execution_costs)
+    assert isinstance(costs, ExecutionCosts)
+    # Unknown, and 2 x 4 x 2 x 3 of the product that a tensor can have.
+    assert costs.flops.tolist() == [-1, -1, 48]
 
 
 def test_numbers_that_no_device_has_are_unknown(trace_of_bytes: Build) -> None:

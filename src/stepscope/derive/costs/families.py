@@ -37,7 +37,15 @@ if TYPE_CHECKING:
     from stepscope.derive.costs.family import Family, Rule
     from stepscope.derive.costs.operands import Operands, Tensor
 
-__all__ = ["FAMILIES", "Cost", "calls_only", "cost_of", "family_of", "weights_of"]
+__all__ = [
+    "FAMILIES",
+    "Cost",
+    "calls_only",
+    "cost_of",
+    "countable",
+    "family_of",
+    "weights_of",
+]
 
 #: All families; an op type is in one of them at most.
 FAMILIES: Final[tuple[Family, ...]] = (
@@ -55,6 +63,10 @@ FAMILIES: Final[tuple[Family, ...]] = (
     WITHOUT_ARITHMETIC,
 )
 _BY_TYPE: Final = {op: family for family in FAMILIES for op in family.rules}
+
+
+#: No execution computes or moves as much: an hour of work at 20 TFLOP/s.
+_COST_END: Final = 2**56
 
 
 class Cost(Frozen, frozen=True, eq=True):
@@ -107,6 +119,11 @@ def cost_of(op_type: str, given: Operands) -> Cost | None:
         # Functions of integers are indices and masks; products of integers count.
         flops = 0
     return Cost(family.part, flops, _accessed(given, rule, outputs))
+
+
+def countable(cost: int | None) -> int | None:
+    """Return a cost that an execution can have; None where damaged sizes gave it."""
+    return cost if cost is not None and 0 <= cost < _COST_END else None
 
 
 def weights_of(op_type: str, given: Operands) -> tuple[tuple[int, ...], ...]:

@@ -14,6 +14,7 @@ from stepscope.derive.costs.convolution_windows import (
     convolution_terms,
     read_window,
 )
+from stepscope.derive.costs.families import countable
 from stepscope.derive.costs.operands import Tensor, from_text
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
@@ -97,7 +98,10 @@ def instruction_costs(*, hlo_ops: pl.DataFrame) -> pl.DataFrame:
             _Instruction(*row) for row in program.drop("program").iter_rows()
         ]
         costs = _Program(instructions, tensors)
-        rows += [(costs.flops(one), costs.accessed(one)) for one in instructions]
+        rows += [
+            (countable(costs.flops(one)), countable(costs.accessed(one)))
+            for one in instructions
+        ]
     # Groups keep the order of the table only where programs are not interleaved.
     order = hlo_ops.with_row_index("row").group_by("program", maintain_order=True)
     places = order.agg("row").explode("row")["row"]

@@ -9,7 +9,7 @@ import numpy as np
 from stepscope.derive.columns.arrays import handles, picked
 from stepscope.derive.columns.dense_codes import Codes, combined
 from stepscope.derive.columns.stat_values import find_handle, rows_at
-from stepscope.derive.costs.families import calls_only, cost_of, weights_of
+from stepscope.derive.costs.families import calls_only, cost_of, countable, weights_of
 from stepscope.derive.costs.family import Part
 from stepscope.derive.costs.operands import from_lists, from_text
 from stepscope.derive.host.values import text_codes
@@ -162,10 +162,12 @@ def _costs(given: _Recorded, found: HostOpEvents) -> _Costs:
             weights[code] = variables.setdefault(weight, len(variables))
         cost = cost_of(op_type, operands)
         if cost is not None:
-            if cost.flops is not None:
-                flops[code], part[code] = cost.flops, int(cost.part)
-            if cost.accessed_bytes is not None:
-                accessed[code] = cost.accessed_bytes
+            computed = countable(cost.flops)
+            if computed is not None:
+                flops[code], part[code] = computed, int(cost.part)
+            moved = countable(cost.accessed_bytes)
+            if moved is not None:
+                accessed[code] = moved
     return _Costs(combos.code, flops, accessed, part, weights, tuple(variables))
 
 
