@@ -13,6 +13,7 @@ from stepscope.capture.ground.options import ProfilerOptions
 from stepscope.capture.recording.session import current
 from stepscope.remote import captures, server
 from stepscope.remote.continuous import Client, Continuous, HeldByAnother
+from stepscope.remote.destinations import Allowance
 from stepscope.remote.messages import (
     GetSnapshotRequest,
     ProfileOptions,
@@ -226,7 +227,7 @@ def test_profiles_and_snapshots_share_a_limit_of_files(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Each snapshot of a flight recorder is a file more, whatever its own limit."""
-    monkeypatch.setattr(ours.captures, "_allowance", captures._Allowance(2, 100 * MB))
+    monkeypatch.setattr(ours.captures, "allowance", Allowance(2, 100 * MB))
     with ss.flight_recorder(tmp_path / "flight", slower_than=1000):
         with ss.StepTrace(0):
             pass
@@ -246,7 +247,8 @@ def test_a_profile_beyond_that_limit_comes_over_the_wire(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(ours.captures, "_allowance", captures._Allowance(*allowed))
+    monkeypatch.setattr(ours.captures, "logdir", tmp_path)
+    monkeypatch.setattr(ours.captures, "allowance", Allowance(*allowed))
     asked = ProfileRequest(
         duration_ms=20,
         repository_root=str(tmp_path / "plugins" / "profile"),

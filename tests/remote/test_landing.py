@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import stepscope as ss
-from stepscope.remote.destinations import landing
+from stepscope.remote.destinations import Allowance, NotStored, landing
 from stepscope.remote.messages import (
     ProfileOptions,
     ProfileRequest,
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+PLENTY = Allowance(9, 10**9)
 #: Root and session that clients may not have files written at. In a root, LOGS is the
 #: server's log directory and OUT another one.
 ELSEWHERE = [
@@ -99,7 +100,7 @@ def test_nothing_lands_elsewhere(
     for root, session in ELSEWHERE:
         place = root.replace("LOGS", str(logdir)).replace("OUT", str(out))
         name = session.replace("OUT", str(out))
-        assert landing(logdir, place, name) is None, (root, session)
+        assert landing(logdir, place, name, PLENTY) is None, (root, session)
     # Two of them over the wire, and two that lead nowhere.
     for root, session in (
         (logdir / "link", "s"),
@@ -131,9 +132,24 @@ def test_a_folder_that_was_replaced_by_a_link_gets_nothing(
 ) -> None:
     """What is decided before a recording holds when it is written."""
     root = logdir / "plugins" / "profile"
-    place = landing(logdir, str(root), "s")
+    place = landing(logdir, str(root), "s", PLENTY)
     assert place is not None
     (root / "s").symlink_to(out)
     with pytest.raises(Exception, match="leads elsewhere now"):
         place.store("vm.xplane.pb", b"content")
     assert list(out.iterdir()) == []
+
+
+@pytest.mark.parametrize(("files", "size"), [(1, 100), (9, 10)])
+def test_all_methods_share_what_clients_may_have_written(
+    files: int, size: int, logdir: Path
+) -> None:
+    root = str(logdir / "plugins" / "profile")
+    allowance = Allowance(files, size)
+    first, second = (landing(logdir, root, it, allowance) for it in ("a", "b"))
+    assert first is not None
+    assert second is not None
+    first.store("vm.xplane.pb", b"8 bytes.")
+    with pytest.raises(NotStored, match=r"as much as they may.*it is not kept"):
+        second.store("vm.xplane.pb", b"8 bytes.")
+    assert [it.parent.name for it in logdir.rglob("*.pb")] == ["a"]

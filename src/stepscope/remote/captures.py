@@ -34,7 +34,7 @@ from stepscope.remote.continuous import (
     HeldByAnother,
     private_bytes,
 )
-from stepscope.remote.destinations import NotStored, landing
+from stepscope.remote.destinations import Allowance, NotStored, landing
 from stepscope.remote.messages import (
     MOST_MS,
     MonitorResponse,
@@ -135,7 +135,7 @@ class Captures:
             self._begin, lease_s=lease_s, max_growth_bytes=max_growth_bytes
         )
         self._max_growth_bytes = max_growth_bytes
-        self._allowance = _Allowance(_MAX_FILES, _MAX_FILE_BYTES)
+        self.allowance = Allowance(_MAX_FILES, _MAX_FILE_BYTES)
         self.most_bytes = _MOST_BYTES
 
     def profile(
@@ -313,7 +313,7 @@ class Captures:
 
     def _kept_by_flight_recorder(self) -> bytes:
         flight = sys.modules.get("stepscope.capture.flight.recorder")
-        if flight is not None and not self._allowance.take(0):
+        if flight is not None and not self.allowance.take(0):
             raise RefusedCapture(
                 Refusal.RESOURCE_EXHAUSTED,
                 "clients had this program write as many files as they may; take "
@@ -328,14 +328,15 @@ class Captures:
                 "StartContinuousProfiling first.",
             )
         content = Path(path).read_bytes()
-        self._allowance.charge(len(content))
+        self.allowance.charge(len(content))
         return content
 
     def _landed(self, request: ProfileRequest, content: bytes) -> bool:
         """Write the file of this host where the client may; whether that was done."""
         session = request.session_id or request.opts.session_id
-        place = landing(self.logdir, request.repository_root, session)
-        if place is None or not self._allowance.take(len(content)):
+        root = request.repository_root
+        place = landing(self.logdir, root, session, self.allowance)
+        if place is None:
             return False
         host = request.opts.override_hostname or request.host_name
         try:
@@ -343,29 +344,6 @@ class Captures:
         except NotStored:
             return False
         return True
-
-
-class _Allowance:
-    """What clients may still have written on the disk of the program."""
-
-    def __init__(self, max_files: int, max_bytes: int) -> None:
-        self._files = max_files
-        self._bytes = max_bytes
-        self._lock = threading.Lock()
-
-    def take(self, size: int) -> bool:
-        """Return whether one more file of this size may be written, and count it."""
-        with self._lock:
-            if self._files < 1 or self._bytes < size:
-                return False
-            self._files -= 1
-            self._bytes -= size
-            return True
-
-    def charge(self, size: int) -> None:
-        """Count the bytes of a file whose size was not known before."""
-        with self._lock:
-            self._bytes -= size
 
 
 class _Recording:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     Pieces = tuple[bytes | memoryview, ...]
 
-__all__ = ["Destination", "NotStored", "landing", "run_destination"]
+__all__ = ["Allowance", "Destination", "NotStored", "landing", "run_destination"]
 
 #: What a client may call a run: one part of a path, not hidden.
 _SESSION: Final = re.compile(r"[A-Za-z0-9_:-][A-Za-z0-9_.:-]*")
@@ -130,13 +130,39 @@ def run_destination(logdir: str | os.PathLike[str], run: str) -> Destination:
     return Destination(f"{text.rstrip('/')}/{below}", run, write)
 
 
-def landing(logdir: Path | None, root: str, session: str) -> Destination | None:
+class Allowance:
+    """What clients may still have written on the disk of the program."""
+
+    def __init__(self, max_files: int, max_bytes: int) -> None:
+        self._files = max_files
+        self._bytes = max_bytes
+        self._lock = threading.Lock()
+
+    def take(self, size: int) -> bool:
+        """Return whether one more file of this size may be written, and count it."""
+        with self._lock:
+            if self._files < 1 or self._bytes < size:
+                return False
+            self._files -= 1
+            self._bytes -= size
+            return True
+
+    def charge(self, size: int) -> None:
+        """Count the bytes of a file whose size was not known before."""
+        with self._lock:
+            self._bytes -= size
+
+
+def landing(
+    logdir: Path | None, root: str, session: str, allowance: Allowance
+) -> Destination | None:
     """Return where the files of a client's recording are stored; None for nowhere.
 
     Args:
         logdir: Below it clients may have files written; None means nowhere.
         root: The `repository_root` that a client sent: an absolute path.
         session: The name of the run that a client sent.
+        allowance: What clients may still have written.
     """
     path = Path(root)
     if logdir is None or not path.is_absolute() or ".." in path.parts:
@@ -152,6 +178,8 @@ def landing(logdir: Path | None, root: str, session: str) -> Destination | None:
         return None
 
     def write(name: str, pieces: Pieces) -> None:
+        if not allowance.take(sum(map(len, pieces))):
+            raise OSError("clients had this program write as much as they may")
         try:
             _write_within(folder, name, pieces)
         except OSError as error:

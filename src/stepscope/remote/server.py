@@ -138,7 +138,9 @@ def start(
     place.check()
     folder = None if logdir is None else Path(logdir).absolute()
     captures = Captures(folder)
-    workers = WorkerSessions(folder, addresses(peers) if peers else ())
+    workers = WorkerSessions(
+        folder, addresses(peers) if peers else (), captures.allowance
+    )
     made = grpc.server(
         DaemonThreads(),
         options=(

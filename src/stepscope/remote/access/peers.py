@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from stepscope.remote.destinations import Destination
+    from stepscope.remote.destinations import Allowance, Destination
     from stepscope.remote.messages import NewProfileSessionRequest
 
 __all__ = ["WorkerSessions"]
@@ -35,10 +35,14 @@ class WorkerSessions:
         logdir: Below it recordings are written; None means nowhere, so that nothing
             is recorded.
         peers: Addresses that may be called, as clients write them.
+        allowance: What clients may still have written.
     """
 
-    def __init__(self, logdir: Path | None, peers: Iterable[str]) -> None:
+    def __init__(
+        self, logdir: Path | None, peers: Iterable[str], allowance: Allowance
+    ) -> None:
         self._logdir = logdir
+        self._allowance = allowance
         self._allowed = set(peers)
         self._one = threading.Lock()
 
@@ -105,6 +109,7 @@ class WorkerSessions:
             self._logdir,
             request.repository_root or asked.repository_root,
             request.session_id or asked.session_id,
+            self._allowance,
         )
         if place is None:
             raise RefusedCapture(
