@@ -180,8 +180,8 @@ class _Recording:
         activities = _activities(self._levels)
         self.traces_python = False
         self._profiler: Any = None
-        #: Those that were stopped to count what they had recorded.
-        self._earlier: list[Any] = []
+        #: What was recorded until the profiler was stopped to count it.
+        self._earlier: list[Activities] = []
         self._forward: _Forward | None = None
         self._was_given = False
         self._stop_ns: int | None = None
@@ -227,15 +227,15 @@ class _Recording:
             return None
         if not hasattr(result, "trace_activities"):
             return None
-        profiler = self._profiler
         self._stop_profiler()
-        try:
-            self._begin(*self._settings)
-        except BaseException:
-            self._stop_ns = time.time_ns()
-            raise
-        self._earlier.append(profiler)
-        return len(profiler.profiler.kineto_results.trace_activities())
+        self._stop_ns = time.time_ns()
+        recorded = _activities_of(self._profiler)
+        # What stays of a profiler while the next one records ends the program.
+        _let_go_of(self._profiler)
+        self._earlier.append(recorded)
+        self._begin(*self._settings)
+        self._stop_ns = None
+        return len(recorded.name)
 
     def _stop_profiler(self) -> None:
         self._profiler.stop()
@@ -329,17 +329,20 @@ class _Recording:
         trace on a thread of its own, while another of its profilers may be at work:
         the program then crashes.
         """
-        profilers, self._earlier = [*self._earlier, self._profiler], []
-        self._profiler = None
-        for profiler in profilers:
-            inner = getattr(profiler, "profiler", None)
-            if inner is not None and hasattr(inner, "kineto_results"):
-                inner.kineto_results = None
-                # Without results it would look like one that is ready to record.
-                inner.entered = False
+        profiler, self._profiler = self._profiler, None
+        self._earlier = []
+        _let_go_of(profiler)
 
     def _handed_over(self) -> Activities:
-        return joined(list(map(_activities_of, (*self._earlier, self._profiler))))
+        return joined([*self._earlier, _activities_of(self._profiler)])
+
+
+def _let_go_of(profiler: Any) -> None:
+    inner = getattr(profiler, "profiler", None)
+    if inner is not None and hasattr(inner, "kineto_results"):
+        inner.kineto_results = None
+        # Without results it would look like one that is ready to record.
+        inner.entered = False
 
 
 def _activities_of(profiler: Any) -> Activities:
