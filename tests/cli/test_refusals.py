@@ -98,6 +98,16 @@ def test_a_closed_stream_that_nobody_needs_is_no_error(tmp_path: Path) -> None:
     assert shown.splitlines()[0] == written.read_text("utf-8").splitlines()[0]
 
 
+@pytest.mark.slow(seconds=1)
+@pytest.mark.parametrize("command", ["report", "doctor"])
+@pytest.mark.parametrize("limit_kb", [150_000, 300_000, 340_000])
+def test_too_little_address_space_is_one_line(command: str, limit_kb: int) -> None:
+    """The allocator of polars wrote 103,077 lines at 300,000; it aborted at 340,000."""
+    status, _, said = shell(f"ulimit -v {limit_kb}; {STEPSCOPE} {command} {RECORDED}")
+    assert re.search(r"address space .*ulimit -v", one_line(said))
+    assert status == 2
+
+
 @pytest.mark.slow(seconds=4)
 @pytest.mark.parametrize("command", ["report", "show memory_profile", "doctor"])
 def test_too_few_threads_are_one_line(command: str) -> None:
