@@ -70,6 +70,24 @@ def test_an_output_that_takes_nothing_is_named(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow(seconds=3)
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("words", ["report {} --format json", "report {}", "--help"])
+def test_an_answer_that_is_cut_off_is_no_success(
+    words: str, unbuffered: str, tmp_path: Path
+) -> None:
+    """Without a buffer, Python takes for written whole what was cut off."""
+    command = f"{STEPSCOPE} {words.format(RECORDED)}"
+    status, whole, _ = shell(command)
+    assert (status, len(whole) > 512) == (0, True)
+    written = tmp_path / "answer"
+    status, _, said = shell(
+        f"ulimit -f 1; PYTHONUNBUFFERED={unbuffered} {command} > {written}"
+    )
+    assert re.search(r"\(File too large\)\. .*ulimit -f", one_line(said))
+    assert status == 2
+
+
 @pytest.mark.slow(seconds=2)
 def test_a_closed_stream_that_nobody_needs_is_no_error(tmp_path: Path) -> None:
     written = tmp_path / "report.txt"
@@ -78,6 +96,16 @@ def test_a_closed_stream_that_nobody_needs_is_no_error(tmp_path: Path) -> None:
     status, shown, _ = shell(f"{STEPSCOPE} report {RECORDED} 2>&-")
     assert status == 0
     assert shown.splitlines()[0] == written.read_text("utf-8").splitlines()[0]
+
+
+@pytest.mark.slow(seconds=1)
+@pytest.mark.parametrize("command", ["report", "doctor"])
+@pytest.mark.parametrize("limit_kb", [150_000, 300_000, 340_000])
+def test_too_little_address_space_is_one_line(command: str, limit_kb: int) -> None:
+    """The allocator of polars wrote 103,077 lines at 300,000; it aborted at 340,000."""
+    status, _, said = shell(f"ulimit -v {limit_kb}; {STEPSCOPE} {command} {RECORDED}")
+    assert re.search(r"address space .*ulimit -v", one_line(said))
+    assert status == 2
 
 
 @pytest.mark.slow(seconds=4)

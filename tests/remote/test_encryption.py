@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from typing import TYPE_CHECKING, Any, Final
@@ -179,7 +180,11 @@ def test_what_cannot_encrypt_is_refused_before_the_program_runs(
     chain, key = tmp_path / "chain.pem", tmp_path / "other.key"
     chain.write_bytes(certificates["ours"][1])
     key.write_bytes(certificates["other"][0])
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
     asked = {
+        "is a pipe": ["--serve", "0", "--certificate", pipe, "--key", key],
+        "is a device": ["--serve", "0", "--certificate", chain, "--key", "/dev/zero"],
         "cannot encrypt": ["--serve", "0", "--certificate", chain, "--key", key],
         "give both files": ["--serve", "0", "--certificate", chain],
         "add --serve": ["--certificate", chain, "--key", key],
@@ -194,7 +199,16 @@ def test_what_cannot_encrypt_is_refused_before_the_program_runs(
 
 
 #: With a line end it would be two headers, and gRPC raises; others arrive as another.
-NO_TOKENS: Final = ["", " ", "two words", "line\nend", "größe", "zero\0byte"]
+#: What is longer gRPC refuses as metadata.
+NO_TOKENS: Final = [
+    "",
+    " ",
+    "two words",
+    "line\nend",
+    "größe",
+    "zero\0byte",
+    "x" * 20_000,
+]
 
 
 @pytest.mark.parametrize("token", NO_TOKENS)

@@ -77,6 +77,24 @@ def test_what_is_no_place_for_a_socket_is_said_in_one_line(short: Path) -> None:
         server.start(6009, host=f"unix:{short}/socket")
 
 
+def test_a_token_is_logged_only_where_the_server_made_it(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever gave one knows it; logs are read by others."""
+    everywhere = "0.0.0.0"  # noqa: S104 - what is tested
+    monkeypatch.delenv("STEPSCOPE_TOKEN", raising=False)
+    with caplog.at_level(logging.WARNING, "stepscope"):
+        made = server.start(0, host=everywhere)
+        made.stop()
+        assert str(made.token) in caplog.messages[-1]
+        server.start(0, host=everywhere, token="given").stop()  # noqa: S106 - of this test alone
+        monkeypatch.setenv("STEPSCOPE_TOKEN", "of-the-variable")
+        server.start(0, host=everywhere).stop()
+    assert caplog.messages[-1].endswith("with the token that it was given")
+    assert "of-the-variable" not in caplog.text
+    assert "with the token given" not in caplog.text
+
+
 def test_who_may_ask_without_a_token_is_said_with_words_that_fit(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

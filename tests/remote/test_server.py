@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import types
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import grpc
@@ -35,7 +39,6 @@ from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 SHORT = ProfileRequest(duration_ms=50, emit_xspace=True, session_id="s")
 
@@ -186,6 +189,37 @@ def test_the_main_thread_does_only_what_pytorch_needs_it_for(
     main = threading.main_thread()
     assert (threads["halt"] is main) == uses_torch
     assert threads["stop"] is not main
+
+
+def test_a_client_hears_that_a_signal_interrupted_the_start(
+    calls: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a handler of the program raises is the program's, and no fault of ours."""
+    asks = threading.Event()
+
+    def ask() -> bytes:
+        asks.wait()
+        return calls("Profile", encode(SHORT))
+
+    def interrupted(*_: object, **__: object) -> None:
+        signal.raise_signal(signal.SIGALRM)
+
+    def handler(*_: object) -> None:
+        raise TimeoutError("of the program")
+
+    before = signal.signal(signal.SIGALRM, handler)
+    monkeypatch.setattr(captures.Session, "start", interrupted)
+    folders = set(Path(tempfile.gettempdir()).glob("stepscope-capture-*"))
+    with ThreadPoolExecutor() as pool:
+        answer = pool.submit(ask)
+        with pytest.raises(TimeoutError, match="of the program"):
+            until(lambda: asks.set() or answer.done())
+        signal.signal(signal.SIGALRM, before)
+        with pytest.raises(grpc.RpcError) as refused:
+            answer.result()
+    assert refused.value.code() == grpc.StatusCode.ABORTED
+    assert "a signal interrupted the start" in refused.value.details()
+    assert set(Path(tempfile.gettempdir()).glob("stepscope-capture-*")) <= folders
 
 
 def test_who_records_later_locks_nobody_out(

@@ -70,9 +70,20 @@ class _ClosedOutput(io.StringIO):
 
 
 def replace_closed_streams() -> None:
-    """Let a process whose standard output or error is closed say so, or be silent."""
+    """Let a process whose standard output or error is closed say so, or be silent.
+
+    Without a buffer (PYTHONUNBUFFERED), Python takes for written whole what a full
+    disk cut off: standard output gets a buffer, which is emptied line by line.
+    """
     if sys.stdout is None:
         sys.stdout = _ClosedOutput()
+    elif isinstance(buffer := getattr(sys.stdout, "buffer", None), io.RawIOBase):
+        sys.stdout = io.TextIOWrapper(
+            io.BufferedWriter(buffer),
+            encoding=sys.stdout.encoding,
+            errors=sys.stdout.errors,
+            line_buffering=True,
+        )
     if sys.stderr is None:
         sys.stderr = io.StringIO()
 

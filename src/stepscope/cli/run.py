@@ -116,7 +116,11 @@ def _certificate_files(certificate: str | None, key: str | None) -> str:
         raise BadUsage("--certificate and --key belong together: give both files.")
     import ssl  # noqa: PLC0415 - only where it is asked for
 
+    from stepscope.xspace.reading.input_file import open_input  # noqa: PLC0415 - only where it is asked for
+
     try:
+        for name in (certificate, key):
+            open_input(Path(name), way_out="Give a PEM file.").close()
         # With no password for an encrypted key, which would be asked for.
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(
             certificate, key, password=lambda: ""

@@ -179,6 +179,7 @@ class _Listens:
         if is_launcher():
             return
         from stepscope.remote import server  # noqa: PLC0415 - arming stays light
+        from stepscope.remote.access.openness import is_given  # noqa: PLC0415 - arming stays light
 
         host, port, token, open_to = self._plan
         if port:
@@ -201,6 +202,8 @@ class _Listens:
                 0, host=host, token=token, certificate=certificate, open_to=open_to
             )
             say(f"{_this()} found port {port} taken")
+        if token and not is_given(None):
+            say(f"{_this()} is recorded by other machines with the token {token}")
         trust = " --certificate FILE" if certificate else ""
         say(
             f"{_this()} listens at {self._server.address}; record it with: stepscope "

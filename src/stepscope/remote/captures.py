@@ -407,6 +407,13 @@ class _Recording:
             busy = isinstance(refused[0], AlreadyRecording)
             why = Refusal.ALREADY_EXISTS if busy else Refusal.INVALID_ARGUMENT
             raise RefusedCapture(why, str(refused[0]))
+        if not begun:
+            # A signal handler of the program raised, and the program has that.
+            _remove(logdir)
+            raise RefusedCapture(
+                Refusal.ABORTED,
+                "a signal interrupted the start of the recording; try again.",
+            )
         return cls(begun[0], options, left, began_bytes)
 
     def is_full(self, max_growth_bytes: int) -> bool:

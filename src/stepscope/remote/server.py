@@ -20,7 +20,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from stepscope.errors import BadUsage, StepscopeError
 from stepscope.remote import registry
-from stepscope.remote.access.openness import Doorkeeper, token_of, who_may_ask
+from stepscope.remote.access.openness import (
+    Doorkeeper,
+    is_given,
+    token_of,
+    who_may_ask,
+)
 from stepscope.remote.access.peers import WorkerSessions
 from stepscope.remote.access.places import Place
 from stepscope.remote.addresses import addresses, from_this_machine
@@ -134,6 +139,7 @@ def start(
     """
     grpc = grpc_module()
     place = Place(host, port)
+    was_given = is_given(token)
     token = token_of(token, open_to, is_local=place.is_local, is_socket=place.is_socket)
     place.check()
     folder = None if logdir is None else Path(logdir).absolute()
@@ -170,11 +176,13 @@ def start(
     begin_as_ours(made.start)
     # A call that is answered must not find half an interpreter.
     atexit.register(server._at_exit)  # noqa: SLF001 - its own module
-    _say_who_may_ask(place, token, open_to)
+    _say_who_may_ask(place, token, open_to, was_given=was_given)
     return server
 
 
-def _say_who_may_ask(place: Place, token: str | None, open_to: str | None) -> None:
+def _say_who_may_ask(
+    place: Place, token: str | None, open_to: str | None, *, was_given: bool
+) -> None:
     """Note where clients of this user find the server, and tell who else may ask."""
     problem = registry.note(from_this_machine(place.target), token)
     if problem is not None:
@@ -186,7 +194,7 @@ def _say_who_may_ask(place: Place, token: str | None, open_to: str | None) -> No
         _log.warning(
             "stepscope: clients record this program at %s with the token %s",
             place.target,
-            token,
+            "that it was given" if was_given else token,
         )
 
 

@@ -13,7 +13,7 @@ from stepscope.remote.transport import METADATA_KEY, bearer, checked_token
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Doorkeeper", "OpenTo", "token_of", "who_may_ask"]
+__all__ = ["Doorkeeper", "OpenTo", "is_given", "token_of", "who_may_ask"]
 
 #: Whom a server without a token is open to.
 OpenTo = Literal["machine", "network"]
@@ -65,6 +65,11 @@ def token_of(
             'give open_to="network", or leave out the host.'
         )
     return None
+
+
+def is_given(token: str | None) -> bool:
+    """Return whether the user chose the token, and so knows what must not be logged."""
+    return token is not None or bool(os.environ.get(_VARIABLE))
 
 
 def who_may_ask(open_to: str, *, is_local: bool) -> str:
