@@ -475,6 +475,9 @@ def test_a_log_directory_that_cannot_be_written_to_costs_the_recording_alone() -
     done = run(script(MARKED), 30, options=("--logdir", "file/logs"), report=True)
     assert (done.status, done.out) == (0, "trained ['30']\n")
     assert "cannot be written to" in done.err
+    # What was not recorded is not said to be kept anywhere.
+    assert ".part" not in done.err
+    assert "kept in memory" not in done.err
     assert "Traceback" not in done.err
     assert done.runs == ()
 

@@ -136,7 +136,13 @@ def _certificate_files(certificate: str | None, key: str | None) -> str:
 
 def recorded(arguments: Sequence[str], plan: RunPlan) -> int:
     """Run a program, finish what its processes recorded, and return its status."""
-    _warn_if_unwritable(plan.logdir)
+    reason = _why_unwritable(plan.logdir)
+    if reason is not None:
+        say(
+            f"{plan.logdir}: cannot be written to ({reason}): nothing is recorded. "
+            "Give another --logdir"
+        )
+        return supervise(arguments, os.environ)
     notes = _folder_for_notes(plan.logdir)
     try:
         status = launch(arguments, plan._replace(notes=notes), os.environ)
@@ -183,19 +189,13 @@ def _status_kept(what: str) -> Iterator[None]:
         say(f"{what} failed: {type(error).__name__}: {error}")
 
 
-def _warn_if_unwritable(logdir: str) -> None:
-    """Warn before the program starts that nothing will be recorded."""
+def _why_unwritable(logdir: str) -> str | None:
+    """Return why nothing can be recorded into a directory; None where it can be."""
     try:
         Path(logdir).mkdir(parents=True, exist_ok=True)
-        is_writable = os.access(logdir, os.W_OK | os.X_OK)
-        reason = "permission denied"
     except OSError as error:
-        is_writable, reason = False, str(error.strerror)
-    if not is_writable:
-        say(
-            f"{logdir}: cannot be written to ({reason}): nothing will be recorded. "
-            "Give another --logdir"
-        )
+        return str(error.strerror)
+    return None if os.access(logdir, os.W_OK | os.X_OK) else "permission denied"
 
 
 def _holds_traces(directory: Path) -> bool:

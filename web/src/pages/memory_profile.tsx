@@ -26,6 +26,7 @@ function Memories({ data, options }: { data: MemoryProfileResult; options: Recor
   const id = names.find((each) => each === state.value.mem) ?? names[0];
   const memory = id === undefined ? undefined : data.memories[id];
   if (id === undefined || !memory) return null;
+  const inColumn = sizes(memory.breakdown);
   return (
     <>
       <p>
@@ -37,7 +38,7 @@ function Memories({ data, options }: { data: MemoryProfileResult; options: Recor
       ) : (
         <Timeline id={id} memory={memory} />
       )}
-      {memory.lines.length > 0 && <Lines id={id} options={options} />}
+      {memory.lines.length > 0 && <Lines id={id} rows={memory.lines} options={options} />}
       <section class="panel" aria-label="Memory breakdown">
         <h2>
           What was alive at {ms(memory.breakdown_time_ms)}
@@ -50,8 +51,8 @@ function Memories({ data, options }: { data: MemoryProfileResult; options: Recor
           caption="ops"
           options={options}
           columns={[
-            { name: "allocation_bytes", title: "Allocation size", show: written, bar: true },
-            { name: "requested_bytes", title: "Requested size", show: written },
+            { name: "allocation_bytes", title: "Allocation size", show: inColumn, bar: true },
+            { name: "requested_bytes", title: "Requested size", show: inColumn },
             "op_name", "occurrences", "region_type", "data_type", "tensor_shape: Shape", "source: Line of the program",
           ]}
         />
@@ -61,7 +62,7 @@ function Memories({ data, options }: { data: MemoryProfileResult; options: Recor
 }
 
 /** Which lines of the program asked for what was alive, with the stack that holds most. */
-function Lines({ id, options }: { id: string; options: Record<string, string> }) {
+function Lines({ id, rows, options }: { id: string; rows: Row[]; options: Record<string, string> }) {
   return (
     <section class="panel" aria-label="Memory by line of the program">
       <h2>Which lines asked for it</h2>
@@ -71,7 +72,7 @@ function Lines({ id, options }: { id: string; options: Record<string, string> })
         caption="program lines"
         options={options}
         columns={[
-          { name: "allocation_bytes", title: "Allocation size", show: written, bar: true },
+          { name: "allocation_bytes", title: "Allocation size", show: sizes(rows), bar: true },
           "share_percent: Share", "source: Line of the program", "occurrences", "stacks",
         ]}
       />
@@ -79,7 +80,11 @@ function Lines({ id, options }: { id: string; options: Record<string, string> })
   );
 }
 
-const written = (bytes: Cell) => size(Number(bytes));
+/** Bytes in the unit of the largest of some rows. */
+function sizes(rows: Row[]): (bytes: Cell) => string {
+  const most = Math.max(...rows.map((row) => cell(row, "allocation_bytes") ?? 0), 0);
+  return (bytes) => size(Number(bytes), most);
+}
 
 function Summary({ id, memory }: { id: string; memory: Memory }) {
   const of = `memories.${id}`;
