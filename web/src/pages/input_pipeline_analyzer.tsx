@@ -59,7 +59,7 @@ function Summary({ data }: { data: InputPipelineResult }) {
       )}
       {data.next_steps.length > 0 && (
         <>
-          <h3>{["moderately_input_bound", "highly_input_bound"].includes(data.verdict) ? "What to do" : "What would make the input cheaper"}</h3>
+          <h3>{/^(high|moderate)ly/.test(data.verdict) ? "What to do" : "What would make the input cheaper"}</h3>
           <ul>
             {data.next_steps.map((each) => (
               <li key={each.category}>

@@ -20,8 +20,8 @@ export function useKeys(): void {
   useEffect(() => {
     const stop = new AbortController();
     addEventListener("keydown", pressed, stop);
-    addEventListener("beforeprint", unfold, stop);
-    addEventListener("afterprint", foldAgain, stop);
+    addEventListener("beforeprint", () => unfold(true), stop);
+    addEventListener("afterprint", () => unfold(false), stop);
     addEventListener("pointerdown", (event) => closeLists(event.target as Element), stop);
     return () => stop.abort();
   }, []);
@@ -41,16 +41,12 @@ function pressed(event: KeyboardEvent): void {
   }
 }
 
-let unfolded: HTMLDetailsElement[] = [];
+let folded: HTMLDetailsElement[] = [];
 
-/** Paper cannot be unfolded: what is folded is printed too. */
-function unfold(): void {
-  unfolded = [...document.querySelectorAll<HTMLDetailsElement>("main details:not([open], .choose)")];
-  for (const each of unfolded) each.open = true;
-}
-
-function foldAgain(): void {
-  for (const each of unfolded) each.open = false;
+/** Paper cannot be unfolded: what is folded is printed too, and folded again afterwards. */
+function unfold(open: boolean): void {
+  if (open) folded = [...document.querySelectorAll<HTMLDetailsElement>("main details:not([open], .choose)")];
+  for (const each of folded) each.open = open;
 }
 
 /** Close the lists that unfold over the page, but for the one around an element; whether there was one. */
