@@ -31,7 +31,9 @@ def ends(how):
         raise ValueError("of the program")
     if how == "stops":
         server.stop()
-    signal.pause()
+    while True:
+        # It returns also where a SIGTERM waits until something is stored.
+        signal.pause()
 
 server = ss.server.start(0)
 how = sys.stdin.readline().strip()
