@@ -80,10 +80,10 @@ function Lines({ id, rows, options }: { id: string; rows: Row[]; options: Record
   );
 }
 
-/** Bytes in the unit of the largest of some rows. */
+/** Bytes in the unit of the largest of some rows, and GiB in MiB, which hide less. */
 function sizes(rows: Row[]): (bytes: Cell) => string {
   const most = Math.max(...rows.map((row) => cell(row, "allocation_bytes") ?? 0), 0);
-  return (bytes) => size(Number(bytes), most);
+  return (bytes) => size(Number(bytes), most < 2 ** 30 ? most : 2 ** 20);
 }
 
 function Summary({ id, memory }: { id: string; memory: Memory }) {
