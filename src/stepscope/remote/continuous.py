@@ -100,7 +100,7 @@ class _Held:
         """Return whether a client may take or end it.
 
         Who began it with a session id has to be named by it. Clients of XProf connect
-        anew for each call, and name none: they are known by their address.
+        again for each call, and name none: they are known by their address.
         """
         if self.owner.session:
             return client.session == self.owner.session
@@ -183,7 +183,7 @@ class Continuous:
             held.recording.drop()
 
     def renew(self, peer: str) -> None:
-        """Let the lease begin anew where its client calls, over the same connection."""
+        """Extend the lease where its client calls, over the same connection."""
         with self._lock:
             if self._held is not None and self._held.owner.peer == peer:
                 self._held.until_s = self._clock() + self._lease_s

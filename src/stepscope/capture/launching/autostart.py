@@ -166,7 +166,7 @@ class Armed:
             self._in_main(self._window.close_by_time)
 
     def _follow_window(self) -> None:
-        """Wait until the window by time is over, which may begin anew with less."""
+        """Wait until the window by time is over, which may begin again with less."""
         from stepscope.capture.launching.extent import (  # noqa: PLC0415 - arming stays light
             COUNTED_AFTER_S,
         )
@@ -181,8 +181,8 @@ class Armed:
             return
         beginnings = self._window.beginnings
         self._in_main(self._window.lower_by_time)
-        anew = self._window.beginnings != beginnings
-        self._ends.wait(lasts_s - (0 if anew else looks_s))
+        began_again = self._window.beginnings != beginnings
+        self._ends.wait(lasts_s - (0 if began_again else looks_s))
 
     def _in_main(self, call: Callable[[], object]) -> None:
         """Have the main thread do it, as long as it comes to it; else do it here."""
