@@ -13,7 +13,7 @@ from gpu_program import (
 )
 from gpu_timeline import Timeline
 from grouped_events import Line, integers, new_line, reals, texts, unsigned
-from stepscope.xspace.writing.write import PlaneBuilder, Unsigned, Value
+from stepscope.xspace.writing.builders import PlaneBuilder, Unsigned, Value
 
 LIMIT_BYTES = 40 << 30
 COPY_BYTES = 12_845_056

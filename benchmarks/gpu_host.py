@@ -10,7 +10,7 @@ from gpu_program import COLLECTIVE_OPS, COPY_IN_OPS, COPY_OUT_OP
 from gpu_timeline import THREADS, Intervals, Timeline
 from gpu_workers import iterator_thread, pool_threads, run_id, worker_threads
 from grouped_events import Line, integers, new_line, reals, texts, unsigned
-from stepscope.xspace.writing.write import PlaneBuilder
+from stepscope.xspace.writing.builders import PlaneBuilder
 
 US = 1_000  # nanoseconds
 ALLOCATING_OPS = 7  # every seventh op allocates its output

@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from gpu_timeline import THREADS, Timeline
 from grouped_events import Line, integers, new_line
-from stepscope.xspace.writing.write import PlaneBuilder
+from stepscope.xspace.writing.builders import PlaneBuilder
 
 US = 1_000  # nanoseconds
 BATCH = 16

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from stepscope.xspace.fields import DOUBLE, INT, REF, UINT
-from stepscope.xspace.writing.write import LineBuilder, PlaneBuilder, StatColumn
+from stepscope.xspace.writing.builders import LineBuilder, PlaneBuilder
+from stepscope.xspace.writing.encode import StatColumn
 
 PS_PER_NS = 1000
 

@@ -23,6 +23,7 @@ import polars as pl
 
 from stepscope.advice.checklist import CheckedStage
 from stepscope.advice.finding import Finding
+from stepscope.advice.words import OWNER_WORDS, OWNERS_OF
 from stepscope.analysis.framework_op_stats.detail import OpDetailResult
 from stepscope.analysis.model_views import AnnotationDetailResult
 from stepscope.analysis.results.field_sentences import field_sentences
@@ -37,8 +38,6 @@ from stepscope.report.words.names import (
     CODE_WORDS,
     INPUT_CATEGORY_NAMES,
     INPUT_STEP_NAMES,
-    OWNER_WORDS,
-    OWNERS_OF,
     PART_WORDS,
     SOURCE_WORDS,
 )

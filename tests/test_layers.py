@@ -56,14 +56,17 @@ MAY_IMPORT = {
     # Where the two halves meet: files are opened, and become a profile with its tools.
     "session": BASE | {"formats", "analysis"},
     "serve": BASE
-    | {"formats", "analysis", "advice", "compare", "report", "session", "remote"},
+    | {
+        *("formats", "derive", "analysis", "advice", "compare", "report", "session"),
+        "remote",
+    },
     "cli": BASE
     | {
-        *("capture", "remote", "derive", "analysis", "advice", "compare", "report"),
-        *("session", "serve", "doctor"),
+        *("capture", "remote", "formats", "derive", "analysis", "advice", "compare"),
+        *("report", "session", "serve", "doctor"),
     },
     "profiler": BASE | {"capture", "derive", "analysis", "advice", "report", "session"},
-    "tracking": BASE | {"analysis", "advice", "report", "session"},
+    "tracking": BASE | {"formats", "analysis", "advice", "report", "session"},
 }
 #: Package → room (a folder that holds no other) → what of its own package it imports,
 #: and no more: rooms, and modules that stand beside them. A folder's own modules count
@@ -412,13 +415,13 @@ def test_capture_imports_frameworks_when_they_are_used() -> None:
     assert {(path, name) for path, name in found if name in late} == set()
 
 
-def test_rules_read_signals_only() -> None:
+def test_rules_read_neither_tables_nor_tools_nor_files() -> None:
     crossings = {
         (path.stem, name)
         for path in (SOURCE / "advice" / "rules").rglob("*.py")
         for name in imported_modules(path)
         if name.startswith("stepscope.")
-        and name.split(".")[1] in {"trace", "derive", "analysis", "formats"}
+        and name.split(".")[1] in {"trace", "analysis", "formats"}
     }
     assert crossings == set()
 

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 SOURCE = Path(stepscope.__file__).parent
 DECLARED = [
     getattr(tracer_remedies, name)
-    for name in tracer_remedies.__all__
-    if name.startswith("RECORD_")
+    for name in vars(tracer_remedies)
+    if name.startswith("RECORD_") and name not in {"RECORD_HLO", "RECORD_OP_MEMORY"}
 ]
 #: Words of a remedy that asks for a tracer or for another version.
 ASKS = re.compile(

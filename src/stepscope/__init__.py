@@ -4,15 +4,11 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from stepscope._core.recorder import Trace
     from stepscope.analysis.profile import ProfileWithTools as ProfileData
     from stepscope.capture import keras
     from stepscope.capture.flight.recorder import flight_recorder
-    from stepscope.capture.ground.annotate import (
-        StepTrace,
-        Trace,
-        mark_step,
-        trace_function,
-    )
+    from stepscope.capture.ground.annotate import StepTrace, mark_step, trace_function
     from stepscope.capture.ground.describing import announce as describe
     from stepscope.capture.ground.options import ProfilerOptions
     from stepscope.capture.profile import Profile, start, stop

@@ -19,8 +19,6 @@ except KeyboardInterrupt:
 if TYPE_CHECKING:
     from types import FrameType
 
-__all__ = ["run"]
-
 
 def run() -> None:
     """Run a command line in a process of its own, and end that process."""

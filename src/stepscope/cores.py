@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 
-__all__ = ["core_count"]
-
 
 def core_count() -> int:
     """Return the number of cores of the machine that the process is allowed to use."""

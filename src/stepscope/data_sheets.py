@@ -16,8 +16,6 @@ from typing import Final
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
 
-__all__ = ["DATA_SHEETS", "DataSheet", "data_sheet_of", "link_gb_per_s"]
-
 
 class DataSheet(Frozen, frozen=True, eq=True):
     """One product.

@@ -26,18 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from types import CodeType, FrameType
 
-__all__ = [
-    "AlreadyRecording",
-    "BadInput",
-    "BadUsage",
-    "Malformed",
-    "StepscopeError",
-    "UnknownFormat",
-    "is_from_handler",
-    "one_line",
-    "suppress_faults",
-]
-
 #: Flag of a function that takes any number of arguments.
 _CO_VARARGS: Final = 0x04
 

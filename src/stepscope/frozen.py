@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import msgspec
 
-__all__ = ["Frozen"]
-
 
 class Frozen(msgspec.Struct, frozen=True, eq=False):
     """A value with named fields, compared by identity, since most hold arrays.

@@ -15,21 +15,6 @@ from typing import Final, Literal
 
 from stepscope.frozen import Frozen
 
-__all__ = [
-    "AMD_RATES",
-    "NVIDIA_RATES",
-    "OCCUPANCY_LIMITS",
-    "MultiprocessorLimits",
-    "Occupancy",
-    "Rates",
-    "Unit",
-    "device_type",
-    "occupancy",
-    "peak_flops",
-    "rates_of",
-    "unit_of",
-]
-
 #: The unit that a kernel computes with: vector lanes or matrix units, at one width.
 Unit = Literal["fp32", "fp16", "matrix_tf32", "matrix_fp16"]
 

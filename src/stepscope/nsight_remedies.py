@@ -12,8 +12,6 @@ from typing import Final
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
 
-__all__ = ["NSIGHT", "nsight_remedy"]
-
 #: The recorder of such a recording.
 NSIGHT: Final = "nsight"
 

@@ -9,8 +9,6 @@ import sys
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-__all__ = ["PLACES", "CudaVersions", "cuda_versions", "find_tool", "version_told"]
-
 #: Where NVIDIA's installers put them, apart from `PATH`; below the root.
 PLACES: Final = {
     "ncu": ("usr/local/cuda/bin", "opt/nvidia/nsight-compute/*"),

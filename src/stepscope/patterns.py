@@ -13,14 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from re import Match
 
-__all__ = [
-    "NAMED_INPUT",
-    "UNNAMED_NAMESPACE",
-    "Pattern",
-    "ascii_only",
-    "printable_text",
-]
-
 #: Ranges that a program has named as fetching input.
 NAMED_INPUT: Final = (
     r"(?i)^(?:py)?grain(?:$|[ ._:])|^next$|^(?:get_)?next_?(?:batch|element)$"

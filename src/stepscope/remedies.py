@@ -11,24 +11,6 @@ from typing import Final
 
 import msgspec
 
-__all__ = [
-    "ALLOW_DEVICE_TRACER",
-    "CAUSES_OF_SILENT_DEVICES",
-    "COMPILE_FOR_LINES",
-    "COPY_AGAIN",
-    "COUNT_MATRIX_INSTRUCTIONS",
-    "DESCRIBE_MODEL",
-    "NAME_RANGES",
-    "OTHER_DEVICE_TRACER",
-    "OTHER_MACHINE",
-    "RECORD_HLO",
-    "RECORD_OP_MEMORY",
-    "RECORD_WITH_STEPSCOPE",
-    "REMEDIES",
-    "WRITE_MEMORY",
-    "Remedy",
-]
-
 ALLOW_DEVICE_TRACER: Final = (
     "Give the process the right to trace the GPU (docs/errors/no_device_activity.md), "
     "and record again with the device tracer on."

@@ -29,31 +29,6 @@ from stepscope.patterns import Pattern
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
-__all__ = [
-    "LIMIT_BYTES",
-    "PROFILE_WANTED",
-    "SPOOL_SUFFIX",
-    "TRACE_SUFFIX",
-    "HostFiles",
-    "Run",
-    "Scan",
-    "changed_unix_s",
-    "find_runs",
-    "host_file_name",
-    "host_name",
-    "is_spool",
-    "is_trace",
-    "is_worker_trace",
-    "new_run_name",
-    "newest_first",
-    "run_directory",
-    "run_of_file",
-    "runs_of_listing",
-    "scan",
-    "shown_name",
-    "traces_in",
-]
-
 #: Largest content of a compressed trace, in bytes
 #: (docs/formats/README.md#limits-of-every-reader).
 LIMIT_BYTES: Final = 16 * 2**30

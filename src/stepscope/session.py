@@ -5,22 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stepscope.analysis.profile import ProfileWithTools
-from stepscope.formats.beside import read_kernels, with_kernels
-from stepscope.formats.opening import newest_run, open_hosts, open_run
-from stepscope.formats.registry import printed_tables
+from stepscope.formats.beside import with_kernels
+from stepscope.formats.opening import open_hosts, open_run
 
 if TYPE_CHECKING:
     from os import PathLike
 
     from stepscope.rundir import Run
-
-__all__ = [
-    "newest_run",
-    "open_found",
-    "open_profile",
-    "printed_tables",
-    "read_kernels",
-]
 
 
 def open_profile(

@@ -16,8 +16,6 @@ from typing import Final
 
 import msgspec
 
-__all__ = ["THRESHOLDS", "Threshold", "Thresholds"]
-
 
 class Threshold(msgspec.Struct, frozen=True, kw_only=True):
     """One named number.

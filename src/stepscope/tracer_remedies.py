@@ -25,38 +25,6 @@ from stepscope.remedies import (
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-__all__ = [
-    "ANNOTATE_UNKNOWN_TIME",
-    "LONGER_FOR_LOOKS",
-    "LOOK_AT_OWN_OPS",
-    "RECORD_ALLOCATIONS",
-    "RECORD_CALLS",
-    "RECORD_EXECUTIONS",
-    "RECORD_FETCHES",
-    "RECORD_FRAMES",
-    "RECORD_FUNCTIONS",
-    "RECORD_KERNEL_OPS",
-    "RECORD_LAUNCHES",
-    "RECORD_LINES",
-    "RECORD_OPS",
-    "RECORD_OP_CALLS",
-    "RECORD_OP_MODES",
-    "RECORD_OP_NAMES",
-    "RECORD_PIPELINE",
-    "RECORD_PIPELINE_STAGES",
-    "RECORD_SHAPES",
-    "RECORD_STAGE_PARAMETERS",
-    "RECORD_UNKNOWN_TIME",
-    "RECORD_WHOLE_PIPELINE",
-    "Tracers",
-    "asks_for_nothing",
-    "asks_for_tracers",
-    "depends_on_framework",
-    "remedy_beside",
-    "remedy_for",
-]
-
-
 #: Of time that nothing names although the program's functions were recorded.
 ANNOTATE_UNKNOWN_TIME: Final = (
     "Annotate what the program does in that time (`with ss.Trace('name'):`): its "

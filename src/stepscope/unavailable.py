@@ -6,8 +6,6 @@ from typing import Final, TypeVar
 
 import msgspec
 
-__all__ = ["CODES", "Missing", "Unavailable", "present"]
-
 _Value = TypeVar("_Value")
 
 #: Code → what it means (docs/glossary.md#why-a-number-is-missing).

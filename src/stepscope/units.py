@@ -4,17 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = [
-    "GIB",
-    "MIB",
-    "PS_PER_MS",
-    "PS_PER_NS",
-    "PS_PER_S",
-    "PS_PER_US",
-    "bytes_text",
-    "duration_text",
-]
-
 PS_PER_NS: Final = 1_000
 PS_PER_US: Final = 1_000_000
 PS_PER_MS: Final = 1_000_000_000

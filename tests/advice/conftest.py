@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from stepscope.advice.signals.device import DeviceSignals, device_signals
+from stepscope.advice.signals.device import device_signals
 from stepscope.advice.signals.enclosing import enclosing_functions
 from stepscope.advice.signals.input import InputSignals, input_signals
 from stepscope.advice.signals.launch import LaunchSignals, launch_signals
@@ -42,6 +42,7 @@ from stepscope.advice.signals.signal import Signal, Signals
 from stepscope.advice.signals.trust.capture import CaptureSignals, capture_signals
 from stepscope.advice.signals.trust.outside import unexplained_outside
 from stepscope.advice.signals.vocabulary import frameworks_used
+from stepscope.derive.judging.recorded_devices import DeviceSignals
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

@@ -10,9 +10,10 @@ from stepscope.advice.judging.narrow import for_units
 from stepscope.advice.rules.kernels.tc_unused import ACTIONS as ACTIONS_OF_UNITS
 from stepscope.advice.rules.precision.amp_share import ACTIONS as ITS_ACTIONS
 from stepscope.advice.rules.precision.amp_share import evaluate
-from stepscope.advice.signals.device import DeviceSignals, device_signals
+from stepscope.advice.signals.device import device_signals
 from stepscope.advice.signals.precision import precision_signals
 from stepscope.advice.signals.running.traits import ProgramTraits, program_traits
+from stepscope.derive.judging.recorded_devices import DeviceSignals
 from stepscope.thresholds import THRESHOLDS
 
 US = 1_000_000

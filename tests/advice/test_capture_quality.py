@@ -10,8 +10,8 @@ from tests.support.traces.training import BF16, MATMUL, Recorder, findings
 
 from stepscope.advice import engine
 from stepscope.advice.rules.trust.capture_quality import evaluate
-from stepscope.advice.signals.device import DeviceSignals
 from stepscope.advice.signals.trust.capture import capture_signals
+from stepscope.derive.judging.recorded_devices import DeviceSignals
 from stepscope.report.words.findings import headline
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable

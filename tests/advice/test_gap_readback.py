@@ -8,7 +8,7 @@ import pytest
 from tests.support.traces.training import beside, findings, on_host, read_back
 
 from stepscope.advice.rules.waiting.gap_readback import evaluate
-from stepscope.advice.signals.device import DeviceSignals
+from stepscope.derive.judging.recorded_devices import DeviceSignals
 from stepscope.thresholds import THRESHOLDS
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from stepscope.advice.finding import Saving
 from stepscope.advice.rules.waiting.gaps_between import evaluate
-from stepscope.advice.signals.device import DeviceSignals
 from stepscope.advice.signals.shares import NamedTime
+from stepscope.derive.judging.recorded_devices import DeviceSignals
 from stepscope.thresholds import THRESHOLDS
 
 MS = 1_000_000_000

@@ -13,7 +13,8 @@ from stepscope.advice.headline import by_cost, costliest, lead
 from stepscope.advice.replayed import together
 from stepscope.advice.signals.replay import replay_signals
 from stepscope.advice.signals.shares import NamedTime
-from stepscope.advice.signals.vocabulary import PLAIN, frameworks_used
+from stepscope.advice.signals.vocabulary import frameworks_used
+from stepscope.derive.frameworks import PLAIN
 from stepscope.report.words.headline import first_sentence
 from stepscope.thresholds import THRESHOLDS
 

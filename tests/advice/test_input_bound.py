@@ -11,7 +11,6 @@ from tests.support.traces.training import cores, on_host
 from stepscope.advice.engine import signals_of as signals_of_profile
 from stepscope.advice.finding import CauseShare, Saving
 from stepscope.advice.rules.loading.input_bound import evaluate
-from stepscope.advice.signals.device import DeviceSignals
 from stepscope.advice.signals.input import InputSignals, input_signals
 from stepscope.advice.signals.loading.loader_calls import LoaderCalls, loader_calls
 from stepscope.advice.signals.loading.loader_workers import (
@@ -19,6 +18,7 @@ from stepscope.advice.signals.loading.loader_workers import (
     loader_workers,
 )
 from stepscope.advice.signals.shares import NamedTime
+from stepscope.derive.judging.recorded_devices import DeviceSignals
 from stepscope.report.words.findings import headline, lead_sentence
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable

@@ -8,9 +8,9 @@ import pytest
 
 from stepscope.advice.finding import Saving
 from stepscope.advice.rules.launches.launch_delay import evaluate
-from stepscope.advice.signals.device import DeviceSignals
 from stepscope.advice.signals.running.annotations import annotation_names
 from stepscope.advice.signals.shares import NamedTime
+from stepscope.derive.judging.recorded_devices import DeviceSignals
 from stepscope.report.words.findings import lead_sentence
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable

@@ -19,9 +19,10 @@ from stepscope.advice.engine import evaluate, signals_of
 from stepscope.advice.finding import Limits, Saving
 from stepscope.advice.signals.replay import ReplaySignals, replay_signals
 from stepscope.advice.signals.replaying.change import Gone
-from stepscope.advice.signals.shares import IDLE_OWNERS, account_signals
+from stepscope.advice.signals.shares import account_signals
 from stepscope.advice.signals.signal import Signals
 from stepscope.derive.step_time.device_sets import device_sets
+from stepscope.derive.step_time.owners import IDLE_OWNERS
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 

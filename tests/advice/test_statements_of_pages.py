@@ -20,13 +20,14 @@ from tests.support.results.statements import (
     read,
 )
 
+from stepscope.advice.words import OWNERS_OF
 from stepscope.derive.step_time.owners import CATEGORIES
 from stepscope.report import to_text
 from stepscope.report.page import plain_text
 from stepscope.report.text import pod
 from stepscope.report.text.pod import render
 from stepscope.report.text.unseen import unseen
-from stepscope.report.words.names import CATEGORY_NAMES, OWNERS_OF, time_heading
+from stepscope.report.words.names import CATEGORY_NAMES, time_heading
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import pytest
 from tests.support.traces import blueprint
 
 import stepscope as ss
-from stepscope.advice.signals.vocabulary import seen
+from stepscope.derive.frameworks import seen
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,7 +13,8 @@ from tests.support.xspace.wire import sized
 
 import stepscope as ss
 from stepscope.capture.ground.spool import Fragment, Spool
-from stepscope.xspace.writing.write import Unsigned, XSpaceBuilder
+from stepscope.xspace.writing.builders import Unsigned
+from stepscope.xspace.writing.write import XSpaceBuilder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

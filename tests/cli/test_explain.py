@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner, Result
 from tests.support.sites.serve import running
 
+from stepscope.advice.words import OWNER_WORDS
 from stepscope.cli.main import main
-from stepscope.report.words.names import OWNER_WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

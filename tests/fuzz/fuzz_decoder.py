@@ -38,7 +38,8 @@ from tests.support.xspace.kernels import (  # noqa: E402 - needs the path above
 from stepscope.errors import BadInput  # noqa: E402
 from stepscope.xspace.reading.columns import XSpace  # noqa: E402, TC001
 from stepscope.xspace.reading.decode import decode_bytes  # noqa: E402
-from stepscope.xspace.writing.write import Unsigned, XSpaceBuilder  # noqa: E402
+from stepscope.xspace.writing.builders import Unsigned  # noqa: E402
+from stepscope.xspace.writing.write import XSpaceBuilder  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -16,10 +16,11 @@ from tests.support.xspace.wire import SPACES, sized
 from stepscope.errors import Malformed
 from stepscope.xspace.reading import chunks
 from stepscope.xspace.reading.decode import decode_bytes
-from stepscope.xspace.writing.write import Unsigned, XSpaceBuilder
+from stepscope.xspace.writing.builders import Unsigned
+from stepscope.xspace.writing.write import XSpaceBuilder
 
 if TYPE_CHECKING:
-    from stepscope.xspace.writing.write import Value
+    from stepscope.xspace.writing.builders import Value
 
 FORMS = {"compiled": nullcontext, "plain": uncompiled_xspace}
 

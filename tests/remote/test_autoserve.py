@@ -20,8 +20,9 @@ from stepscope.capture.launching.window import Phase
 from stepscope.cli.main import main
 from stepscope.errors import BadUsage
 from stepscope.remote import registry
-from stepscope.remote.autoserve import VARIABLE, ServePlan
+from stepscope.remote.autoserve import ServePlan
 from stepscope.remote.marked_steps import MarkedSteps
+from stepscope.remote.processes import VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepscope.remote.messages import (
-    MalformedMessage,
     NewProfileSessionRequest,
     ProfileOptions,
     ProfileRequest,
@@ -19,6 +18,7 @@ from stepscope.remote.messages import (
     decode,
     encode,
 )
+from stepscope.xspace.wire import MalformedMessage
 
 KINDS = descriptor_pb2.FieldDescriptorProto
 #: Fields as the public .proto files of TensorFlow declare them: name, number, type.

@@ -18,7 +18,6 @@ from stepscope.errors import one_line
 from stepscope.remote import calling, client, server
 from stepscope.remote.messages import (
     MAX_FIELDS,
-    MalformedMessage,
     MonitorResponse,
     ProfileResponse,
     ProfileToolData,
@@ -26,6 +25,7 @@ from stepscope.remote.messages import (
     encode,
 )
 from stepscope.remote.transport import SERVICE
+from stepscope.xspace.wire import MalformedMessage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

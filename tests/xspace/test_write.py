@@ -11,12 +11,14 @@ from tests.support.xspace.proto import values_of_message, values_of_space
 from stepscope.xspace.fields import DOUBLE, INT, REF, TEXT, UINT
 from stepscope.xspace.reading.decode import decode, decode_bytes
 from stepscope.xspace.writing import builders
-from stepscope.xspace.writing.write import StatColumn, Unsigned, XSpaceBuilder
+from stepscope.xspace.writing.builders import Unsigned
+from stepscope.xspace.writing.encode import StatColumn
+from stepscope.xspace.writing.write import XSpaceBuilder
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from stepscope.xspace.writing.write import PlaneBuilder
+    from stepscope.xspace.writing.builders import PlaneBuilder
 
 
 def builder(**clock: Any) -> XSpaceBuilder:

@@ -25,46 +25,6 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = [
-    "bint",
-    "boundscheck",
-    "cast",
-    "ccall",
-    "cclass",
-    "cdivision",
-    "cfunc",
-    "char",
-    "compiled",
-    "const",
-    "declare",
-    "double",
-    "exceptval",
-    "final",
-    "float",
-    "fused_type",
-    "initializedcheck",
-    "inline",
-    "int",
-    "long",
-    "longlong",
-    "no_gc",
-    "nogil",
-    "nonecheck",
-    "overflowcheck",
-    "p_char",
-    "returns",
-    "schar",
-    "short",
-    "size_t",
-    "uchar",
-    "uint",
-    "ulong",
-    "ulonglong",
-    "ushort",
-    "void",
-    "wraparound",
-]
-
 compiled: Final = False
 
 

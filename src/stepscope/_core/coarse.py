@@ -25,8 +25,6 @@ except ImportError:
 if not cython.compiled:
     from stepscope._core import _shim as cython
 
-__all__ = ["BAD_RANGE", "NO_ROOM", "fold_rows", "fold_slices"]
-
 #: The output holds fewer slices than there are.
 NO_ROOM = -1
 #: Numbers beyond an array, or arrays whose lengths do not belong together.

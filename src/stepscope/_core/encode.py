@@ -14,8 +14,6 @@ except ImportError:
 if not cython.compiled:
     from stepscope._core import _shim as cython
 
-__all__ = ["BAD_RANGE", "NO_ROOM", "encode", "measure"]
-
 #: The output is too small: `measure` returns the size.
 NO_ROOM = -1
 #: The rows do not lie within every array, or an array has the wrong length.

@@ -38,8 +38,6 @@ except ImportError:
 if not cython.compiled:
     from stepscope._core import _shim as cython
 
-__all__ = ["BAD_RANGE", "fill"]
-
 #: The rows do not lie within every array, or an array has the wrong shape.
 BAD_RANGE = -3
 

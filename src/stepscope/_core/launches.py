@@ -20,17 +20,6 @@ except ImportError:
 if not cython.compiled:
     from stepscope._core import _shim as cython
 
-__all__ = [
-    "BAD_RANGE",
-    "endings",
-    "executions",
-    "forward",
-    "gaps",
-    "match",
-    "ordered",
-    "waits",
-]
-
 #: Arrays of different lengths, or a number outside of its table or array.
 BAD_RANGE = -3
 

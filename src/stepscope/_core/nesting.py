@@ -28,17 +28,6 @@ except ImportError:
 if not cython.compiled:
     from stepscope._core import _shim as cython
 
-__all__ = [
-    "BAD_RANGE",
-    "NO_ROOM",
-    "OUT_OF_ORDER",
-    "first_unordered",
-    "flatten",
-    "inherit",
-    "nest",
-    "running",
-]
-
 #: A stack or an output array is too small: call again with more room.
 NO_ROOM = -1
 #: A row starts before its predecessor, or at the same time and lasts longer; or a

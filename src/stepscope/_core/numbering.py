@@ -18,17 +18,6 @@ except ImportError:
 if not cython.compiled:
     from stepscope._core import _shim as cython
 
-__all__ = [
-    "BAD_RANGE",
-    "NO_ROOM",
-    "gather",
-    "hulls",
-    "number",
-    "pick",
-    "tally",
-    "totals",
-]
-
 #: An output array is too small.
 NO_ROOM = -1
 #: Arrays of different lengths, or a value or code outside of its table.

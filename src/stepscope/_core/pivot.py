@@ -21,19 +21,6 @@ except ImportError:
 if not cython.compiled:
     from stepscope._core import _shim as cython
 
-__all__ = [
-    "BAD_RANGE",
-    "FRACTION",
-    "IRREGULAR",
-    "NO_ROOM",
-    "NUMBER",
-    "intern",
-    "pivot",
-    "pivot_rows",
-    "sqlite_leaves",
-    "sqlite_numbers",
-]
-
 #: The slots or the list of representatives are too few: call again with more.
 NO_ROOM = -1
 #: The rows do not lie within every array, or an array has the wrong length.

@@ -16,8 +16,6 @@ except ImportError:
 if not cython.compiled:
     from stepscope._core import _shim as cython
 
-__all__ = ["BAD_RANGE", "MALFORMED", "measure", "rewrite", "times"]
-
 #: An event breaks the wire format.
 MALFORMED = -1
 #: The output is too small, an event lies outside the data, or tables do not fit.

@@ -45,27 +45,6 @@ if TYPE_CHECKING:
 
     Stack = tuple[list[CodeType], list[int]]
 
-__all__ = [
-    "COMPILED",
-    "Collections",
-    "Drained",
-    "Trace",
-    "disable",
-    "drain",
-    "enable",
-    "enabled",
-    "end_step",
-    "forget",
-    "keep",
-    "lost",
-    "mark_step",
-    "now",
-    "set_forward",
-    "stacks_beside",
-    "stacks_of",
-    "thread_id",
-]
-
 COMPILED = cython.compiled
 
 if cython.compiled:

@@ -27,16 +27,6 @@ if not cython.compiled:
 if cython.compiled:
     from cython.cimports.posix.unistd import pread
 
-__all__ = [
-    "BAD_RANGE",
-    "GONE",
-    "LAYOUT",
-    "MEMORY_BYTES",
-    "OTHER",
-    "UNREADABLE",
-    "look",
-]
-
 #: Arrays of wrong sizes, or a layout that cannot be.
 BAD_RANGE = -1
 #: The state of the thread could not be read: the process has ended, say.

@@ -24,20 +24,6 @@ except ImportError:
 if not cython.compiled:
     from stepscope._core import _shim as cython
 
-__all__ = [
-    "APART",
-    "BAD_RANGE",
-    "NO_ROOM",
-    "OUT_OF_ORDER",
-    "children",
-    "fit",
-    "mark",
-    "meeting",
-    "paint",
-    "spread",
-    "union_quick",
-]
-
 #: The depth of a span that overlaps an earlier one without lying inside it.
 APART = -1
 

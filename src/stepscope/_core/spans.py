@@ -19,19 +19,6 @@ except ImportError:
 if not cython.compiled:
     from stepscope._core import _shim as cython
 
-__all__ = [
-    "BAD_RANGE",
-    "NO_ROOM",
-    "OUT_OF_ORDER",
-    "covered_before",
-    "covered_until",
-    "difference",
-    "intersection",
-    "survey",
-    "union",
-    "union_events",
-]
-
 #: An output array is smaller than the contract says.
 NO_ROOM = -1
 #: A row starts before its predecessor.

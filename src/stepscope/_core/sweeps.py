@@ -28,16 +28,6 @@ except ImportError:
 if not cython.compiled:
     from stepscope._core import _shim as cython
 
-__all__ = [
-    "BAD_RANGE",
-    "NO_ROOM",
-    "OUT_OF_ORDER",
-    "busy_before",
-    "close_spans",
-    "open_spans",
-    "sweep",
-]
-
 #: More intervals run at once than the heap has places for.
 NO_ROOM = -1
 #: A row starts before its predecessor.

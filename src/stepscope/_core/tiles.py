@@ -29,17 +29,6 @@ except ImportError:
 if not cython.compiled:
     from stepscope._core import _shim as cython
 
-__all__ = [
-    "BAD_RANGE",
-    "BLOCK",
-    "COLUMNS",
-    "NO_ROOM",
-    "OVERLAP",
-    "count_lanes",
-    "fill_lanes",
-    "fold",
-]
-
 #: The output holds fewer slices than the window has.
 NO_ROOM = -1
 #: A row starts before an earlier one of its lane has ended.

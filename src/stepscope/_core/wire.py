@@ -22,8 +22,6 @@ except ImportError:
 if not cython.compiled:
     from stepscope._core import _shim as cython
 
-__all__ = ["BAD_RANGE", "COMPILED", "index", "scan", "split"]
-
 COMPILED = cython.compiled
 #: The rows do not lie within every array, or an array has the wrong shape.
 BAD_RANGE = -3

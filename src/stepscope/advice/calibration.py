@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["CALIBRATED", "JUDGES_NOTHING", "is_calibrated"]
-
 #: Rules that only collect numbers.
 JUDGES_NOTHING: Final = frozenset({"score.card"})
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from stepscope.advice.finding import Finding
 
-__all__ = ["STAGES", "CheckedStage", "checklist"]
-
 #: Stage → what it is about.
 STAGES: Final[dict[int, str]] = {
     0: "Recording",

@@ -18,7 +18,8 @@ from stepscope.advice.replayed import replayed
 from stepscope.advice.signals.replay import replay_signals
 from stepscope.advice.signals.shares import account_signals
 from stepscope.advice.signals.signal import Signals
-from stepscope.advice.signals.vocabulary import PLAIN, frameworks_used
+from stepscope.advice.signals.vocabulary import frameworks_used
+from stepscope.derive.frameworks import PLAIN
 from stepscope.derive.profile_data import Reader
 from stepscope.derive.step_windows.windows import NOTHING_RECORDED
 from stepscope.thresholds import THRESHOLDS
@@ -32,15 +33,6 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.signal import Signal
     from stepscope.derive.profile_data import ProfileData, Wanted
     from stepscope.thresholds import Thresholds
-
-__all__ = [
-    "DERIVATIONS",
-    "evaluate",
-    "explained",
-    "readers_of",
-    "signals_of",
-    "staged",
-]
 
 #: Signals that the rules read.
 _SIGNALS: Final = tuple(

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.signal import Signal, Signals
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = ["GAIN_FIELD", "Explanation", "LeftOut", "SignalNumbers", "explanation"]
-
 #: The field that is null where a gain is no replay's.
 GAIN_FIELD: Final = "finding.saving_ms.identity_error_percent"
 

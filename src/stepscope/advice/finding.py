@@ -20,24 +20,6 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from stepscope.derive.host.function_names import FunctionName
 
-__all__ = [
-    "STATUSES",
-    "Action",
-    "CauseShare",
-    "Evidence",
-    "Fact",
-    "Finding",
-    "Limits",
-    "Part",
-    "Pattern",
-    "PatternKind",
-    "Place",
-    "Recorder",
-    "Saving",
-    "Severity",
-    "Status",
-]
-
 Status = Literal["fail", "pass", "cannot_tell", "not_applicable"]
 Severity = Literal["info", "warn", "critical"]
 #: How an effect is spread over the steps.

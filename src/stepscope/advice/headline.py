@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING, Final, Literal
 import msgspec
 
 from stepscope.advice.finding import Part, Place
-from stepscope.advice.signals.shares import (
-    BUSY_OWNERS,
-    IDLE_OWNERS,
-    account_signals,
-)
+from stepscope.advice.signals.shares import account_signals
 from stepscope.advice.signals.slow_steps import HELD_BY_SLOW
-from stepscope.advice.signals.vocabulary import PLAIN, frameworks_used
+from stepscope.advice.signals.vocabulary import frameworks_used
+from stepscope.derive.frameworks import PLAIN
+from stepscope.derive.step_time.owners import BUSY_OWNERS, IDLE_OWNERS
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 
@@ -28,16 +26,6 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.shares import AccountSignals, StepShares
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
-
-__all__ = [
-    "ABOUT",
-    "Lead",
-    "LeadKind",
-    "are_slow_steps",
-    "by_cost",
-    "costliest",
-    "lead",
-]
 
 #: What the first sentence is about: a failing finding; idle time that no rule finds;
 #: a step that its device bounds; the work of a host without devices; the largest owner

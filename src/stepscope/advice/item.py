@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from stepscope.thresholds import Threshold
     from stepscope.unavailable import Unavailable
 
-__all__ = ["Item"]
-
 _US_PER_MS: Final = 1000
 
 

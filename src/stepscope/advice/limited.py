@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from stepscope.advice.finding import Limits
-from stepscope.advice.signals.shares import BUSY_OWNERS, account_signals
+from stepscope.advice.signals.shares import account_signals
+from stepscope.derive.step_time.owners import BUSY_OWNERS
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
     from stepscope.advice.signals.shares import StepShares
     from stepscope.advice.signals.signal import Signals
-
-__all__ = ["limited", "limits_of"]
 
 
 def limited(finding: Finding, signals: Signals) -> Finding:

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.derive.replay.critical import CriticalPath
 
-__all__ = ["PathShare", "StepPath", "step_path"]
-
 #: Names and threads that a path lists; JSON lists no more, since the rest is small.
 _MOST: Final = 10
 

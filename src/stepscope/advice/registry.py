@@ -77,8 +77,6 @@ from stepscope.advice.rules.waiting import (
 if TYPE_CHECKING:
     from stepscope.advice.rule import Rule
 
-__all__ = ["RULES"]
-
 RULES: Final[tuple[Rule, ...]] = (
     capture_quality.RULE,
     capture_steps.RULE,

@@ -15,7 +15,8 @@ from stepscope.advice.limited import limits_of
 from stepscope.advice.registry import RULES
 from stepscope.advice.signals.replay import replay_signals
 from stepscope.advice.signals.replaying.change import Gone
-from stepscope.advice.signals.shares import IDLE_OWNERS, account_signals
+from stepscope.advice.signals.shares import account_signals
+from stepscope.derive.step_time.owners import IDLE_OWNERS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.replaying.change import Change
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
-
-__all__ = ["MOST", "Together", "replayed", "together", "why_not_replayed"]
 
 #: Findings that are looked at together.
 MOST: Final = 3

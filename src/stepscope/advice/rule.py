@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.signal import Signal, Signals
     from stepscope.thresholds import Thresholds
 
-__all__ = ["Rule"]
-
 
 class Rule(Frozen, frozen=True, eq=True):
     """One rule.

@@ -21,7 +21,6 @@ from stepscope.advice.finding import (
 )
 from stepscope.derive.judging.bootstrap import is_hit, mean_interval_ms
 from stepscope.derive.judging.effect_status import pattern_kind, percent_of, status_of
-from stepscope.derive.judging.step_series import StepSeries
 from stepscope.tracer_remedies import RECORD_UNKNOWN_TIME
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
@@ -29,9 +28,8 @@ from stepscope.units import PS_PER_MS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from stepscope.derive.judging.step_series import StepSeries
     from stepscope.thresholds import Threshold, Thresholds
-
-__all__ = ["StepSeries", "Verdict", "judge", "pattern_of", "promise_of"]
 
 _US_PER_MS: Final = 1000
 _NO_LOSS: Final = "Record a shorter window, so that no record is dropped."

@@ -27,8 +27,6 @@ import msgspec
 
 from stepscope.advice.finding import Status
 
-__all__ = ["OWNERS_OF", "OWNER_WORDS", "WAITING", "Text", "Texts", "Words"]
-
 #: Sentences, in order. Each is a tuple of alternatives, of which the first one whose
 #: numbers are all known is used; where no alternative fits, the sentence is left out.
 Text = tuple[tuple[str, ...], ...]

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     )
     from stepscope.unavailable import Unavailable
 
-__all__ = ["ProfileWithTools"]
-
 
 class ProfileWithTools(ProfileData):
     """A run, everything that follows from its traces, and the tools that look at it.

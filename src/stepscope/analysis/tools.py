@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData, Wanted
     from stepscope.unavailable import Unavailable
 
-__all__ = ["COMPAT", "TOOLS", "analyse", "answers", "find_tool", "needs"]
-
 TOOLS: Final[tuple[Tool, ...]] = (
     Tool(
         "overview_page",

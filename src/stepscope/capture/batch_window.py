@@ -8,8 +8,6 @@ from typing import Final, NamedTuple
 from stepscope.capture.ground.options import LEAST_WINDOW_S
 from stepscope.errors import BadUsage
 
-__all__ = ["DEFAULT_WINDOW", "BatchWindow", "parse_window"]
-
 _RANGE: Final = re.compile(r"\s*(\d+)\s*(?:,\s*(\d+)\s*)?")
 
 

@@ -7,8 +7,6 @@ import os
 import sys
 from typing import Any, Final
 
-__all__ = ["ForkedSince", "import_grpc"]
-
 _FORKS: Final = "GRPC_ENABLE_FORK_SUPPORT"
 #: What gRPC's own code reads when it is imported, unless the user has set it.
 #:

@@ -12,8 +12,8 @@ import time
 import warnings
 from typing import TYPE_CHECKING, Any, Final
 
+from stepscope._core.recorder import Trace
 from stepscope.capture.batch_window import BatchWindow, parse_window
-from stepscope.capture.ground.annotate import Trace
 from stepscope.capture.ground.leaving import leaving
 from stepscope.capture.ground.tracebacks import NO_FRAME
 from stepscope.capture.recording.session import Session
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from stepscope.capture.ground.options import ProfilerOptions
-    from stepscope.capture.recording.session import Run
+    from stepscope.capture.ground.run import Run
 
 __all__ = ["ProfilerCallback"]
 

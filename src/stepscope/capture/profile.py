@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from stepscope.capture.ground.options import ProfilerOptions
     from stepscope.capture.ground.run import Run
 
-__all__ = ["Profile", "start", "stop"]
-
 
 def start(
     logdir: str | os.PathLike[str], options: ProfilerOptions | None = None

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from stepscope.capture.ground.run import Run
 
-__all__ = ["Schedule", "schedule"]
-
 _log: Final = logging.getLogger("stepscope")
 
 

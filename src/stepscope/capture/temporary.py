@@ -16,8 +16,6 @@ import zlib
 from pathlib import Path
 from typing import Final
 
-__all__ = ["folder_prefix", "make_folder"]
-
 #: Where recordings of TensorFlow are written, in memory.
 _IN_MEMORY: Final = "/dev/shm"  # noqa: S108 - only folders of our own are looked for
 #: Kind, place, process, when that started, and what makes the name unique.

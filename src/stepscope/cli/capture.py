@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from stepscope.remote.outcome import HostOutcome, Outcome
 
-__all__ = ["HostsTable", "answer"]
-
 #: Exit status where a host was not recorded.
 _INCOMPLETE: Final = 1
 #: Exit status where none was.

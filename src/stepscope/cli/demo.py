@@ -22,8 +22,6 @@ from stepscope.rundir import run_directory
 if TYPE_CHECKING:
     from stepscope.report.page import Line
 
-__all__ = ["PROGRAMS", "RECORDED", "answer"]
-
 #: Package that a program needs → the program; the first with its package is run.
 PROGRAMS: Final = {
     "torch": "torch_loop.py",

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from stepscope.capture.launching.notes import Note
     from stepscope.doctor.check import Check
 
-__all__ = ["answer", "answer_of_program", "lines"]
-
 #: Version of the JSON form.
 _SCHEMA: Final = 1
 _WIDTH: Final = 96

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["REPORT_FORMS", "SHOW_FORMS"]
-
 #: Forms of `report`.
 REPORT_FORMS: Final = ("text", "json", "markdown")
 #: Forms of `show`.

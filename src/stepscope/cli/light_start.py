@@ -29,8 +29,6 @@ from stepscope.errors import BadUsage
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-__all__ = ["MORE_THREADS", "check_threads", "end_lightly", "light_start"]
-
 #: How many threads OpenBLAS starts when numpy is imported; each first waits busily for
 #: work. No command multiplies matrices.
 _BLAS_THREADS: Final = "OPENBLAS_NUM_THREADS"

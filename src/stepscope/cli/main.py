@@ -26,8 +26,6 @@ from stepscope.errors import BadUsage, StepscopeError, one_line
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["COMMANDS", "INTERRUPTED", "Command", "Edge", "main"]
-
 #: Exit status for bad usage, bad input, or a defect of this program.
 _NO_ANSWER: Final = 2
 #: Exit status that shells report for an interrupted program.

@@ -7,8 +7,6 @@ from typing import Final
 
 from stepscope.serve.built import why_unbuilt
 
-__all__ = ["notice"]
-
 _WAY_OUT: Final = (
     "Run `make web` in a checkout, or install stepscope again on a machine that "
     "reaches npm's registry. Everything else works, `stepscope report` too."

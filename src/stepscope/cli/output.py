@@ -19,17 +19,6 @@ from stepscope.errors import BadUsage
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = [
-    "STANDARD_OUTPUT",
-    "check_free",
-    "deliver",
-    "drop_output",
-    "flush_output",
-    "opened_output",
-    "refusal_sentence",
-    "replace_closed_streams",
-]
-
 STANDARD_OUTPUT: Final = "standard output"
 #: Number of an error → the way out.
 _WAYS_OUT: Final = {

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from rich.progress import Progress as Bar
 
-__all__ = ["Progress", "progress", "recording_bar"]
-
 #: Shorter work would only flicker.
 _PATIENCE_S: Final = 1.0
 #: So often the bar of a recording moves.

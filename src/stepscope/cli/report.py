@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from stepscope.report.outline.parts import Outline
     from stepscope.report.page import Line
 
-__all__ = ["Request", "answer", "composed", "show"]
-
 
 class Request(Frozen, frozen=True, eq=True):
     """What was asked for.

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
     from stepscope.remote.access.openness import OpenTo
 
-__all__ = ["answer", "answer_served", "planned", "recorded"]
-
 
 def planned(logdir: str, **choices: Any) -> RunPlan:
     """Make a plan for a run that begins now.
@@ -87,11 +85,12 @@ def answer_served(
         BadUsage: Options say what to record, which `stepscope capture` decides, or
             the certificate and the key do not belong together.
     """
-    from stepscope.remote.autoserve import (  # noqa: PLC0415 - only where it is asked for
+    # Only where it is asked for.
+    from stepscope.remote.autoserve import (  # noqa: PLC0415
         CERTIFICATE_VARIABLE,
-        VARIABLE,
         ServePlan,
     )
+    from stepscope.remote.processes import VARIABLE  # noqa: PLC0415
 
     of_server = ("--serve", "--open", "--certificate", "--key")
     others = [option for option in given if option not in of_server]

@@ -14,6 +14,7 @@ import click
 from stepscope.cli.missing_page import notice
 from stepscope.cli.terminal import text_width
 from stepscope.errors import BadUsage
+from stepscope.formats.beside import read_kernels
 from stepscope.serve.app import App
 from stepscope.serve.listening import listen
 from stepscope.serve.pages import page_files
@@ -21,7 +22,6 @@ from stepscope.serve.runs.program_files import ProgramFiles
 from stepscope.serve.runs.source import source_of
 from stepscope.serve.runs.store import Store
 from stepscope.serve.security import policy_for
-from stepscope.session import read_kernels
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from stepscope.serve.listening import Server
     from stepscope.serve.recorder import Capturing, Wanted
     from stepscope.serve.security import Policy
-
-__all__ = ["answer"]
 
 #: The tool that the first page shows.
 _FIRST: Final = "overview_page"

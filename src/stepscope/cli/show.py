@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from stepscope.analysis.results.tool import Tool
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = ["PRODUCERS", "Request", "answer"]
-
 #: Exit status where the tool has no answer about this profile.
 _NO: Final = 1
 #: Forms for files and programs: they get all rows and points.

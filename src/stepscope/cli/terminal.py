@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from stepscope.report.page import Line
 
-__all__ = ["draw", "is_terminal", "page_width", "text_width"]
-
 #: Tables into a pipe or a file may be this wide.
 _PIPE_WIDTH: Final = 160
 #: Lines of sentences are read best between these.

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from stepscope.analysis.trace_viewer import TraceViewerResult
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = ["write"]
-
 #: Level of compression: traces are so repetitive that a low one removes most bytes.
 _EFFORT: Final = 5
 

@@ -17,17 +17,6 @@ if TYPE_CHECKING:
     from stepscope.compare.named_times import KernelTimes, OpTimes
     from stepscope.compare.timing import RunTimes
 
-__all__ = [
-    "Change",
-    "StepTimeChange",
-    "breakdown_changes",
-    "kernel_changes",
-    "op_changes",
-    "owner_changes",
-    "step_time_change",
-    "with_shares",
-]
-
 _CATEGORY_OF: Final = {one.name: one.category for one in OWNERS}
 
 Kind: TypeAlias = Literal["appeared", "vanished", "slowed", "quickened", "same"]

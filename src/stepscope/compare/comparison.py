@@ -37,15 +37,6 @@ if TYPE_CHECKING:
     from stepscope.compare.work import Work
     from stepscope.thresholds import Thresholds
 
-__all__ = [
-    "Comparison",
-    "FindingChange",
-    "RunOfTwo",
-    "StepColumns",
-    "compare",
-    "time_between",
-]
-
 
 class StepColumns(msgspec.Struct, frozen=True, kw_only=True):
     """The steps of a run one after the other, as columns of a chart.

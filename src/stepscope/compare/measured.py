@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from stepscope.compare.work import Work
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = ["Measured", "measured"]
-
 
 class Measured(Frozen, frozen=True):
     """One run; it holds no tables, so that the profile may be closed.

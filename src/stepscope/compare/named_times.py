@@ -18,16 +18,6 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.unavailable import Missing
 
-__all__ = [
-    "KernelKey",
-    "KernelTime",
-    "KernelTimes",
-    "OpKey",
-    "OpTimes",
-    "kernel_times",
-    "op_times",
-]
-
 _US_PER_MS: Final = PS_PER_MS / PS_PER_US
 _NO_STEP_TIME: Final = Unavailable(
     code="NO_STEPS",

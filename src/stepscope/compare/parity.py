@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from stepscope.compare.work import Counts, Work
     from stepscope.thresholds import Thresholds
 
-__all__ = ["Check", "Parity", "overlap", "parity_of"]
-
 #: What is compared; `work` is what a step runs: kernels, else ops.
 Topic = Literal["devices", "steps", "batch", "model", "kernels", "ops"]
 

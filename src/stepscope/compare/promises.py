@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from stepscope.compare.changes import StepTimeChange
     from stepscope.thresholds import Thresholds
 
-__all__ = ["Outcome", "Promise", "answers_to", "promises_of"]
-
 #: What became of a promise. `untried`: its cause is still there; `joint`: several
 #: causes were changed at once, so that the gain is that of all together.
 Verdict = Literal["inside", "below", "above", "untried", "joint", "not_comparable"]

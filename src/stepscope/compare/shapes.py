@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = ["batch_sizes", "operand_shapes", "program_inputs"]
-
 _SIZES: Final = (
     StatKey.INPUT_DIMS,
     StatKey.INPUT_DIMS_OLD,

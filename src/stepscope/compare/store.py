@@ -26,16 +26,6 @@ if TYPE_CHECKING:
     from stepscope.compare.measured import Measured
     from stepscope.thresholds import Thresholds
 
-__all__ = [
-    "Answer",
-    "Kept",
-    "StoredRun",
-    "answered",
-    "promise_file",
-    "read_promises",
-    "write_promises",
-]
-
 _SCHEMA: Final = 1
 _SUFFIX: Final = ".promises.json"
 #: Larger files are no files of promises.

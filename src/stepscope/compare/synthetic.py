@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from stepscope.compare.changes import Change, StepTimeChange
     from stepscope.thresholds import Thresholds
 
-__all__ = ["SyntheticInput", "synthetic_input"]
-
 _COPIES: Final = "copy_in"
 
 

@@ -17,8 +17,6 @@ from stepscope.units import PS_PER_MS
 if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = ["RunTimes", "run_times"]
-
 #: Owner of what starting, stopping and writing the recording took.
 _RECORDING: Final = "profiler"
 

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from stepscope.derive.host.op_events import HostOpEvents
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = ["Counts", "Work", "kernel_runs", "work_of"]
-
 #: Name → how often in a step.
 Counts = dict[str, float]
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.derive.steps.chosen import Steps
 
-__all__ = ["consistency"]
-
 
 def consistency(
     *,

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from stepscope.derive.engine.derivation import Derivation
 
-__all__ = ["DERIVATIONS", "derivation", "is_derivation"]
-
 #: Name of the function → its module, below this folder.
 DERIVATIONS: Final[Mapping[str, str]] = {
     "event_kinds": "names.event_kinds",

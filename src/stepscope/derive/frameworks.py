@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from stepscope.derive.host.function_names import FunctionName
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = ["PLAIN", "of_framework", "seen"]
-
 _NAMES: Final = {
     OpCategory.TENSORFLOW: "TensorFlow",
     OpCategory.JAX: "JAX",

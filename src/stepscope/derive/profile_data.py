@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from stepscope.trace.model import TraceData
 
-__all__ = ["ProfileData", "Reader", "Wanted"]
-
 _Value = TypeVar("_Value")
 _Of = TypeVarTuple("_Of")
 

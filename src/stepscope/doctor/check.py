@@ -8,8 +8,6 @@ import msgspec
 
 from stepscope.remedies import REMEDIES
 
-__all__ = ["Check", "State", "fact", "mended_by"]
-
 State = Literal["ok", "warn", "fail", "skip"]
 
 

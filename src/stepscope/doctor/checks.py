@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from stepscope.doctor.check import Check
     from stepscope.doctor.machine import Machine
 
-__all__ = ["checks"]
-
 
 def checks(machine: Machine, logdir: Path) -> tuple[Check, ...]:
     """Look at everything that decides what can be recorded.

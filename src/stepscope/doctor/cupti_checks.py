@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from stepscope.doctor.machine import Machine
 
-__all__ = ["cupti_checks"]
-
 _CUPTI: Final = "CUPTI"
 #: What `cuptiGetVersion` says where no driver is usable.
 _NO_DRIVER: Final = 999

@@ -8,8 +8,6 @@ from typing import Final
 
 from stepscope.doctor.check import Check, fact
 
-__all__ = ["kernel_checks", "uncompiled_notice"]
-
 _NAME: Final = "kernels of stepscope"
 #: The ratio: docs/benchmarks.md, "Without a compiler".
 _PROBLEM: Final = "not compiled: a report takes up to 15 times as long."

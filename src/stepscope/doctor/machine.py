@@ -16,8 +16,6 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["Machine"]
-
 Loader = Callable[[str], Any]
 
 

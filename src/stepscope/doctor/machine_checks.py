@@ -11,8 +11,6 @@ from stepscope.nvidia import PLACES
 if TYPE_CHECKING:
     from stepscope.doctor.machine import Machine
 
-__all__ = ["capabilities", "machine_checks", "tool_checks"]
-
 _MACHINE: Final = "machine"
 _TOOLS: Final = "tools"
 _BITS: Final = {"SYS_PTRACE": 19, "SYS_ADMIN": 21, "PERFMON": 38}

@@ -14,8 +14,6 @@ from stepscope.remedies import REMEDIES
 if TYPE_CHECKING:
     from stepscope.doctor.machine import Machine
 
-__all__ = ["NO_GPU", "nvidia_checks"]
-
 _NVIDIA: Final = "NVIDIA"
 NO_GPU: Final = "This machine shows no NVIDIA GPU."
 _DRIVER: Final = "libcuda.so.1"

@@ -12,8 +12,6 @@ from stepscope.doctor.check import Check, fact
 if TYPE_CHECKING:
     from stepscope.doctor.machine import Machine
 
-__all__ = ["place_checks"]
-
 _HERE: Final = "here and now"
 #: A recording of some steps takes a few to some hundred megabytes.
 _LEAST_BYTES: Final = 2**30

@@ -13,8 +13,6 @@ from stepscope.doctor.check import Check, fact
 if TYPE_CHECKING:
     from stepscope.doctor.machine import Machine
 
-__all__ = ["cuda_major", "framework_checks", "python_checks"]
-
 _PYTHON: Final = "Python"
 _FRAMEWORKS: Final = "frameworks"
 #: Distribution → what it is for; the first of a row that is installed is told.

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = ["recording_checks"]
-
 _OF_DOUBTS: Final = "quality"
 _STATES: Final[dict[str, State]] = {"error": "fail", "warning": "warn", "info": "ok"}
 

@@ -15,8 +15,6 @@ from stepscope.units import PS_PER_S, bytes_text, duration_text
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Trial", "cost_checks"]
-
 #: Fewer steps on a side say nothing of how steps differ anyway.
 _LEAST_STEPS: Final = 4
 #: A recording of so many steps is given as an example.

@@ -10,8 +10,6 @@ from stepscope.doctor.check import Check, fact
 if TYPE_CHECKING:
     from stepscope.doctor.machine import Machine
 
-__all__ = ["version_checks"]
-
 _GROUP: Final = "frameworks"
 _NAME: Final = "versions"
 #: JAX's code for a GPU, which it leaves aside where its version is not jaxlib's.

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from stepscope.trace.model import TraceData
 
-__all__ = ["read_kernels", "with_kernels"]
-
 
 def read_kernels(path: str | PathLike[str]) -> TraceData:
     """Read what Nsight Compute measured: a table (CSV) or a report.

@@ -7,8 +7,6 @@ from typing import Any, Final
 from stepscope.errors import BadInput
 from stepscope.patterns import Pattern
 
-__all__ = ["file_system", "is_url"]
-
 #: Windows' drive letters are no schemes.
 _URL: Final = Pattern(r"[A-Za-z][A-Za-z0-9+.-]+(::[a-z0-9+.-]+)*://")
 _INSTALL: Final = "Install it with: pip install 'stepscope[cloud]'."

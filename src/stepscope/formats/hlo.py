@@ -23,8 +23,6 @@ from stepscope.xspace.wire import fields_of, numbers_of, packed, text_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["HloInstruction", "parse_module"]
-
 #: PrimitiveType → (name, bits) of the types with elements.
 _ELEMENTS: Final = {
     1: ("pred", 8),

@@ -15,8 +15,6 @@ from stepscope.xspace.wire import fields_of, numbers_of, packed
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["ATTRIBUTE_FIELDS", "attributes_text", "shape_text"]
-
 #: Fields of HloInstructionProto that `attributes_text` reads.
 _WINDOW: Final = 15
 _CONVOLUTION: Final = 16

@@ -10,8 +10,6 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["IN_DOUBT", "NO_CALL_GIVES_WORK", "gives_work", "idle_devices"]
-
 #: What the names of calls that put work or memory on a device have in common, of any
 #: vendor.
 _GIVES_WORK: Final = Pattern(

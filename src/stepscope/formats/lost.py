@@ -5,8 +5,6 @@ from __future__ import annotations
 from stepscope.remedies import COPY_AGAIN
 from stepscope.unavailable import Unavailable
 
-__all__ = ["or_lost"]
-
 
 def or_lost(absent: Unavailable, damaged_at: int | None) -> Unavailable:
     """Return why a table is absent: where damage may have taken it, that is the reason.

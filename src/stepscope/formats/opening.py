@@ -45,8 +45,6 @@ if TYPE_CHECKING:
     from stepscope.formats.remote import RemoteDirectory
     from stepscope.trace.model import TraceData
 
-__all__ = ["find", "loose_runs", "newest_run", "open_hosts", "open_run", "read"]
-
 #: Bytes below which threads would only wait for each other: one file after the other
 #: is read in less time, and in the memory that the first one needed.
 _SMALL: Final = 2**20

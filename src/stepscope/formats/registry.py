@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from stepscope.rundir import HostFiles
     from stepscope.trace.model import TraceData
 
-__all__ = ["READERS", "Reader", "printed_tables"]
-
 
 class Reader(Frozen, frozen=True, eq=True):
     """One format that can be read.

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from stepscope.rundir import Run
 
-__all__ = ["Cache", "RemoteDirectory", "RemoteFile"]
-
 #: The cache is kept below this; a larger file is refused.
 MOST_BYTES: Final = 16 * 2**30
 #: So many files of a directory without runs are fetched to look what they are.

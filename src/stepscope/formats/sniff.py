@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import BinaryIO
 
-__all__ = ["FOREIGN", "Foreign", "detect", "foreign", "head_of"]
-
 #: So much of the (unpacked) content is looked at. Traces in JSON may open with tens
 #: of kilobytes about the devices before their first event.
 _HEAD_BYTES: Final = 256 * 1024

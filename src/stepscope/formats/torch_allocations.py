@@ -11,8 +11,6 @@ from stepscope.trace.allocations import ALLOCATIONS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["allocation_rows"]
-
 #: `Device Type` → what PyTorch calls such devices (c10/core/DeviceType.h).
 _DEVICE_TYPES: Final = {
     0: "cpu",

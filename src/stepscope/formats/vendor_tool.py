@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-__all__ = ["output_of"]
-
 #: Longest part of what a tool says that a message repeats.
 _LONGEST_SAID: Final = 300
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
-__all__ = ["named_after_files", "with_worker_runs"]
-
 _SUFFIX: Final = ".pt.trace.json"
 #: Milliseconds or, since late 2023, nanoseconds since 1970: years 2001 to 2286.
 _TIME: Final = Pattern(r"\.(?:(?P<ms>\d{13})|(?P<ns>\d{19}))\.pt\.trace\.json")

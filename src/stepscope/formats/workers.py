@@ -24,16 +24,6 @@ if TYPE_CHECKING:
     from stepscope.rundir import HostFiles, Run
     from stepscope.trace.model import TraceData
 
-__all__ = [
-    "RANK_IN_NAME",
-    "against_one_run",
-    "distinct_hosts",
-    "grouped_by_name",
-    "grouped_by_time",
-    "joined_names",
-    "name_of_all",
-]
-
 _Host = TypeVar("_Host")
 
 #: The number of a process in the name of a file.

@@ -12,8 +12,6 @@ from stepscope.errors import BadUsage
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["CHECKERS", "EVERYTHING", "KNOWN", "Asked", "asked", "checkers_noted"]
-
 #: A choice of names that chooses all.
 EVERYTHING: Final = (".*",)
 #: The older API's type of variables that are trained; here they are no type.

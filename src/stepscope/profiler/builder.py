@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["ProfileOptionBuilder"]
-
 
 class ProfileOptionBuilder:
     """Give options of the older profiler as plain dictionaries.

@@ -21,11 +21,9 @@ if TYPE_CHECKING:
     from types import ModuleType, TracebackType
 
     from stepscope.analysis.profile import ProfileWithTools
-    from stepscope.capture.recording.session import Run
+    from stepscope.capture.ground.run import Run
     from stepscope.derive.model.view_names import View
     from stepscope.profiler.views import Advice, ModelView
-
-__all__ = ["Profiler"]
 
 _log: Final = logging.getLogger("stepscope")
 #: What steps are called.

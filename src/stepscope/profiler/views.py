@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from stepscope.derive.model.view_names import View
     from stepscope.profiler.asked import Asked
 
-__all__ = ["Advice", "ModelView", "advice_on", "view_of"]
-
 _TOOL: Final = "model_views"
 _NARROWEST: Final = 60
 #: How many known names a message lists where one was not found.

@@ -15,14 +15,6 @@ from stepscope.remote.tpu_names import workers
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = [
-    "SOCKET",
-    "addresses",
-    "file_name_of",
-    "from_this_machine",
-    "is_loopback",
-]
-
 #: What the address of a Unix socket begins with; a path from the root follows.
 SOCKET: Final = "unix:"
 

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from stepscope.remote.access.openness import OpenTo
     from stepscope.remote.server import Server
 
-__all__ = ["CERTIFICATE_VARIABLE", "VARIABLE", "ServePlan", "arm"]
-
 #: Files of the chain and of the key, a line each, or nothing.
 CERTIFICATE_VARIABLE: Final = "STEPSCOPE_SERVE_CERTIFICATE"
 

@@ -11,7 +11,6 @@ from stepscope.remote import registry
 from stepscope.remote.addresses import file_name_of
 from stepscope.remote.destinations import NotStored
 from stepscope.remote.messages import (
-    MalformedMessage,
     MonitorRequest,
     MonitorResponse,
     ProfileResponse,
@@ -28,14 +27,12 @@ from stepscope.remote.transport import (
 )
 from stepscope.rundir import TRACE_SUFFIX
 from stepscope.xspace.vocabulary import CLOCK_PLANE, ClockStat
-from stepscope.xspace.wire import fields_of
+from stepscope.xspace.wire import MalformedMessage, fields_of
 from stepscope.xspace.writing.write import XSpaceBuilder
 
 if TYPE_CHECKING:
     from stepscope.remote.destinations import Destination
     from stepscope.remote.messages import Message, ProfileRequest
-
-__all__ = ["Caller"]
 
 _NS_PER_S: Final = 1_000_000_000
 #: A proxy that the environment names is another machine, and would read the token.

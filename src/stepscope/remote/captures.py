@@ -54,8 +54,6 @@ if TYPE_CHECKING:
         StopContinuousProfilingRequest,
     )
 
-__all__ = ["Captures", "Refusal", "RefusedCapture", "checked"]
-
 _MS_PER_S: Final = 1000
 _NS_PER_S: Final = 1_000_000_000
 #: How far in the future a recording may begin.

@@ -18,16 +18,6 @@ if TYPE_CHECKING:
 
     from stepscope.capture.ground.options import ProfilerOptions
 
-__all__ = [
-    "LEASE_S",
-    "MAX_GROWTH_BYTES",
-    "Client",
-    "Continuous",
-    "HeldByAnother",
-    "Recording",
-    "private_bytes",
-]
-
 #: A client that does not come back for so long has gone.
 LEASE_S: Final = 60.0
 #: What is recorded takes more memory than its message, which holds 2 GB.

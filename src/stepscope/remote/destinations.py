@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     Pieces = tuple[bytes | memoryview, ...]
 
-__all__ = ["Allowance", "Destination", "NotStored", "landing", "run_destination"]
-
 #: What a client may call a run: one part of a path, not hidden.
 _SESSION: Final = re.compile(r"[A-Za-z0-9_:-][A-Za-z0-9_.:-]*")
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from contextlib import AbstractContextManager
 
-__all__ = ["MarkedSteps"]
-
 _NUMBER: Final = "step_num"
 
 

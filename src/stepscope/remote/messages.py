@@ -26,29 +26,6 @@ import msgspec
 from stepscope.xspace.wire import MalformedMessage, fields_of, text_of
 from stepscope.xspace.writing.encode import number_field, sized_field
 
-__all__ = [
-    "MAX_FIELDS",
-    "MOST_MS",
-    "ContinuousProfilingResponse",
-    "GetSnapshotRequest",
-    "MalformedMessage",
-    "Message",
-    "MonitorRequest",
-    "MonitorResponse",
-    "NewProfileSessionRequest",
-    "NewProfileSessionResponse",
-    "ProfileOptions",
-    "ProfileRequest",
-    "ProfileResponse",
-    "ProfileToolData",
-    "StopContinuousProfilingRequest",
-    "StopContinuousProfilingResponse",
-    "TerminateRequest",
-    "TerminateResponse",
-    "decode",
-    "encode",
-]
-
 #: A recording that lasts longer is a mistake in the request: an hour.
 MOST_MS: Final = 3_600_000
 #: Fields of one message, of which each would take time and memory of a hundred bytes.

@@ -9,8 +9,6 @@ from stepscope.errors import one_line
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["HostOutcome", "Outcome"]
-
 
 class HostOutcome(NamedTuple):
     """What became of a recording on one host.

@@ -8,16 +8,6 @@ from __future__ import annotations
 import os
 from typing import Final
 
-__all__ = [
-    "VARIABLE",
-    "ancestors",
-    "begins_to_listen",
-    "command",
-    "owner",
-    "started_ticks",
-    "user_name",
-]
-
 #: The environment variable by which `stepscope run --serve` has processes listen.
 VARIABLE: Final = "STEPSCOPE_SERVE"
 #: Fields of /proc/PID/stat, counted from after the name of the process.

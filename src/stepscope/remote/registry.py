@@ -32,16 +32,6 @@ from stepscope.remote.processes import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = [
-    "Listening",
-    "at_address",
-    "forget",
-    "listening",
-    "note",
-    "reached_by",
-    "refused_folders",
-]
-
 #: Longest list of processes in a sentence.
 _LISTED: Final = 5
 _WRITABLE_BY_OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH

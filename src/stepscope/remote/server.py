@@ -33,7 +33,6 @@ from stepscope.remote.captures import Captures, RefusedCapture
 from stepscope.remote.messages import (
     ContinuousProfilingResponse,
     GetSnapshotRequest,
-    MalformedMessage,
     Message,
     MonitorRequest,
     NewProfileSessionRequest,
@@ -52,6 +51,7 @@ from stepscope.remote.transport import (
     begin_as_ours,
     grpc_module,
 )
+from stepscope.xspace.wire import MalformedMessage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -9,8 +9,6 @@ from typing import Any, Final
 
 from stepscope.errors import BadUsage
 
-__all__ = ["SCHEME", "workers"]
-
 #: Begins an address in which the name of a TPU stands for its workers.
 SCHEME: Final = "tpu://"
 _COMMAND: Final = "gcloud"

@@ -14,19 +14,6 @@ from stepscope.errors import BadUsage
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = [
-    "ANALYSIS",
-    "MAX_ANSWER_BYTES",
-    "METADATA_KEY",
-    "SERVICE",
-    "DaemonThreads",
-    "bearer",
-    "begin_as_ours",
-    "checked_token",
-    "grpc_module",
-    "receive_limits",
-]
-
 SERVICE: Final = "tensorflow.ProfilerService"
 ANALYSIS: Final = "tensorflow.ProfileAnalysis"
 #: The largest answer that a client takes; gRPC itself refuses those from 2 GB on.

@@ -12,11 +12,11 @@ from stepscope.advice.engine import evaluate, readers_of, signals_of
 from stepscope.advice.headline import lead
 from stepscope.advice.replayed import together
 from stepscope.advice.signals.device import device_signals
-from stepscope.advice.signals.vocabulary import seen
 from stepscope.analysis.model_views.top_annotations import top_annotations
 from stepscope.analysis.ops.hardware import hardware
 from stepscope.analysis.results.remedied import recorder_of, remedied
 from stepscope.analysis.tools import answers
+from stepscope.derive.frameworks import seen
 from stepscope.derive.model.annotation_calls import annotation_calls
 from stepscope.frozen import Frozen
 from stepscope.nsight_remedies import NSIGHT
@@ -36,15 +36,6 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.signal import Signals
     from stepscope.analysis.memory_profile import MemoryProfileResult
     from stepscope.derive.profile_data import ProfileData
-
-__all__ = [
-    "STAGES",
-    "Judgement",
-    "Stages",
-    "compose",
-    "explain",
-    "judge",
-]
 
 #: Ranges of the program that a report names; the tool lists all.
 _ANNOTATIONS: Final = 3

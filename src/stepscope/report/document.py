@@ -23,12 +23,6 @@ from stepscope.analysis.tf_data_bottleneck_analysis import (
 from stepscope.report.envelope import Doubt, Profile
 from stepscope.unavailable import Unavailable
 
-__all__ = [
-    "REPORTED",
-    "Document",
-    "Headline",
-]
-
 #: Tool whose result a report needs → the field of `Document` with that result.
 REPORTED: Final = {
     "overview_page": "overview",

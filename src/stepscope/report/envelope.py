@@ -13,16 +13,6 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.trace.quality import QualityNote
 
-__all__ = [
-    "Device",
-    "Doubt",
-    "Envelope",
-    "Profile",
-    "describe",
-    "doubts",
-    "doubts_of",
-]
-
 
 class Device(msgspec.Struct, frozen=True, kw_only=True):
     """An accelerator that the capture listed.

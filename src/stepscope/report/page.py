@@ -15,22 +15,6 @@ from stepscope.patterns import UNNAMED_NAMESPACE, Pattern, printable_text
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = [
-    "Align",
-    "Line",
-    "Piece",
-    "Role",
-    "bar",
-    "cut",
-    "cut_middle",
-    "line",
-    "more",
-    "plain_text",
-    "sparkline",
-    "table",
-    "wrapped",
-]
-
 Role = Literal[
     "plain", "title", "heading", "dim", "good", "bad", "warn", "bar", "code", "number"
 ]

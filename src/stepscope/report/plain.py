@@ -12,8 +12,6 @@ import polars as pl
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["EXACT_INTEGER", "Plain", "plain", "rows"]
-
 #: Readers of JSON keep integers exactly up to here; larger ones are written as text
 #: (docs/definitions/times-and-values.md#the-json-of-an-answer).
 EXACT_INTEGER: Final = 2**53

@@ -7,8 +7,6 @@ import polars as pl
 from stepscope.errors import BadUsage
 from stepscope.report.tables import flat
 
-__all__ = ["arranged"]
-
 
 def arranged(
     frame: pl.DataFrame,

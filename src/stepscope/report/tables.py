@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from stepscope.report.plain import Plain
 
-__all__ = ["LIMITS", "SUMMARY", "choose", "flat", "name_of_main", "tables"]
-
 #: Options that limit long tables on a screen; a file gets all rows.
 LIMITS: Final = frozenset({"points", "most_calls"})
 #: Name of the table of all single values.

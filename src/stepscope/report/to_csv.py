@@ -8,8 +8,6 @@ import polars as pl
 
 from stepscope.report.tables import flat
 
-__all__ = ["render"]
-
 #: First characters of a cell that a spreadsheet takes for a formula.
 _FORMULA: Final = r"^[=+\-@\t\r]"
 _NUMBER: Final = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from stepscope.advice.words import OWNER_WORDS
 from stepscope.report.envelope import Envelope, doubts_of
 from stepscope.report.outline.promises import promise_lines
 from stepscope.report.plain import plain
 from stepscope.report.words.comparison import check_words, explaining, verdict
 from stepscope.report.words.gaps import gap_words
-from stepscope.report.words.names import OWNER_WORDS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -28,16 +28,6 @@ if TYPE_CHECKING:
     from stepscope.report.document import Document
     from stepscope.report.envelope import Doubt, Profile
     from stepscope.report.plain import Plain
-
-__all__ = [
-    "envelope",
-    "plain_envelope",
-    "render_comparison",
-    "render_document",
-    "render_envelope",
-    "render_explanation",
-    "render_gap",
-]
 
 #: Fields of a result that the envelope has beside `data`, not in it.
 _AROUND: Final = frozenset({"missing", "inputs", "quality"})

@@ -6,8 +6,6 @@ import io
 
 import polars as pl
 
-__all__ = ["render"]
-
 
 def render(frame: pl.DataFrame) -> bytes:
     """Write the file; an object without fields, which Parquet lacks, becomes null."""

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-__all__ = ["render"]
-
 _NUMBER: Final = 0
 _SIZED: Final = 2
 #: `file.py:12 function` and `file.py:12`.

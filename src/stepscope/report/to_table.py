@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from stepscope.report.page import Align, Line
     from stepscope.unavailable import Missing, Unavailable
 
-__all__ = ["MOST_ROWS", "render", "render_unavailable"]
-
 #: Largest number of rows on a screen; other formats have all.
 MOST_ROWS: Final = 50
 _NARROWEST_TEXT: Final = 24

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     #: Heading and body; no section where the body has no line.
     Section = tuple[str, Callable[[Document, int], list[Line]]]
 
-__all__ = ["FIRST_SECTIONS", "SECTIONS", "render"]
-
 #: The verdict and what it is about: the report in short.
 FIRST_SECTIONS: Final[tuple[Section, ...]] = (
     ("", header),

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from stepscope.report.envelope import Envelope
     from stepscope.report.plain import Plain
 
-__all__ = ["render_piece", "write_spans", "write_trace"]
-
 #: Times are written in µs with as many digits as picoseconds need.
 _PS_PER_US: Final = 1_000_000
 _DIGITS: Final = 6

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from stepscope.analysis.timeline.tiles import Tiles
     from stepscope.report.plain import Plain
 
-__all__ = ["TraceFrame", "counter_frame", "flow_frame", "slice_frame"]
-
 #: Numbers that name a span and where it is drawn.
 _PLACES: Final[dict[str, pl.DataType]] = {
     "track": pl.Int32(),

@@ -18,8 +18,6 @@ from stepscope.serve.security import HEADERS
 if TYPE_CHECKING:
     from werkzeug.serving import BaseWSGIServer
 
-__all__ = ["Answer", "answered"]
-
 _LOG: Final = logging.getLogger(__name__)
 
 

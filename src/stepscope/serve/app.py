@@ -45,25 +45,6 @@ if TYPE_CHECKING:
     from stepscope.serve.runs.store import Entry, Store
     from stepscope.serve.security import Policy
 
-__all__ = [
-    "ROUTES",
-    "App",
-    "csv",
-    "difference",
-    "explain",
-    "findings",
-    "frame",
-    "profile",
-    "reload",
-    "report",
-    "runs",
-    "source",
-    "status",
-    "table",
-    "tool",
-    "tools",
-]
-
 _LOG: Final = logging.getLogger(__name__)
 #: Rows of a table in a tool's answer: by default, and at most.
 _ROWS: Final = 2000

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from stepscope.serve.runs.program_files import ProgramFiles
     from stepscope.serve.runs.store import Entry, Lane, Question, Store
 
-__all__ = ["JSON", "Asked", "Route", "digest", "json_response"]
-
 JSON: Final = "application/json"
 #: A year: what is named by its version never changes.
 _FOR_GOOD: Final = "private, max-age=31536000, immutable"

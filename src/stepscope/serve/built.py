@@ -6,8 +6,6 @@ import json
 from pathlib import Path
 from typing import Final
 
-__all__ = ["STATIC", "why_unbuilt"]
-
 STATIC: Final = Path(__file__).parent / "static"
 
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from stepscope.report.plain import Plain
 
-__all__ = ["ROUTES", "begin", "state"]
-
 
 def state(asked: Asked) -> Response:
     """Answer with what may be recorded, and how far a recording is."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from stepscope.errors import StepscopeError
 
-__all__ = ["Refused"]
-
 
 class Refused(StepscopeError):
     """A request without an answer.

@@ -20,8 +20,6 @@ from stepscope.errors import Malformed
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Column", "Frame", "decode", "encode"]
-
 _SCHEMA: Final = 1
 _ALIGNMENT: Final = 8
 _LENGTH: Final = struct.Struct("<I")

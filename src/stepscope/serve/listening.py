@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
     from _typeshed.wsgi import WSGIApplication
 
-__all__ = ["MOST_THREADS", "Limits", "Server", "listen"]
-
 _LOG: Final = logging.getLogger(__name__)
 
 MOST_THREADS: Final = 64

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from werkzeug.wrappers import Request
 
-__all__ = ["File", "answer", "page_files"]
-
 _HERE: Final = Path(__file__).parent
 _INDEX: Final = "index.html"
 #: Names of files with a hash of their content, as the bundler writes them: such a

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from stepscope.analysis.results.tool import Tool
 
-__all__ = ["FARTHEST", "HIDDEN_OPTIONS", "Parameters"]
-
 #: No time of a trace lies farther from its start, in picoseconds.
 FARTHEST: Final = 2**62
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from stepscope.remote.outcome import HostOutcome, Outcome
     from stepscope.report.plain import Plain
 
-__all__ = ["Capturing", "Wanted"]
-
 _LOG: Final = logging.getLogger(__name__)
 #: The recording and what was prepared for it are held in memory: an hour is too long.
 _LONGEST_MS: Final = 600_000

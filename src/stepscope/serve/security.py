@@ -22,18 +22,6 @@ from stepscope.serve.errors import Refused
 if TYPE_CHECKING:
     from werkzeug.datastructures import Headers
 
-__all__ = [
-    "CHANGE_HEADER",
-    "HEADERS",
-    "Policy",
-    "admit",
-    "check_change",
-    "check_reader",
-    "is_loopback",
-    "policy_for",
-    "protect",
-]
-
 #: Headers of every answer.
 HEADERS: Final = (
     (

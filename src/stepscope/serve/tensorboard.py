@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
-__all__ = ["StepscopePlugin"]
-
 _LOG: Final = logging.getLogger(__name__)
 #: Two plugins of one name break TensorBoard, and `profile` is taken.
 _NAME: Final = "stepscope"

@@ -21,22 +21,6 @@ if TYPE_CHECKING:
     from stepscope.analysis.timeline.instances import Side
     from stepscope.serve.runs.opened import Opened
 
-__all__ = [
-    "ROUTES",
-    "catalogue",
-    "counters",
-    "details",
-    "events",
-    "find",
-    "flows",
-    "longest",
-    "search",
-    "tiles",
-    "totals",
-    "unfold",
-    "window",
-]
-
 _COLUMNS: Final = "application/octet-stream"
 #: Spans of one page of a list: by default, and at most.
 _PAGE: Final = 200

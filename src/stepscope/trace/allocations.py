@@ -8,8 +8,6 @@ import polars as pl
 
 from stepscope.trace.schema import NEVER, Column, TableSchema
 
-__all__ = ["ALLOCATIONS", "ALLOCATION_KINDS"]
-
 ALLOCATION_KINDS: Final = pl.Enum(["allocate", "deallocate", "held"])
 
 ALLOCATIONS: Final = TableSchema(

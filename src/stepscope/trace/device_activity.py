@@ -8,8 +8,6 @@ import polars as pl
 
 from stepscope.trace.schema import NEVER, Column, TableSchema
 
-__all__ = ["ACTIVITY_KINDS", "DEVICE_ACTIVITY", "GEOMETRIES"]
-
 ACTIVITY_KINDS: Final = pl.Enum(
     [
         *("kernel", "collective", "h2d", "d2h", "p2p_copy", "local_copy", "memset"),

@@ -8,8 +8,6 @@ import polars as pl
 
 from stepscope.trace.schema import NEVER, Column, TableSchema
 
-__all__ = ["DEVICES"]
-
 DEVICES: Final = TableSchema(
     "devices",
     "an accelerator that the capture listed, used or not",

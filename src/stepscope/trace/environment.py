@@ -11,8 +11,6 @@ from stepscope.trace.schema import NEVER, Column, TableSchema
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["ENVIRONMENT", "environment_frame"]
-
 _LEVEL = "not recorded by this producer"
 
 ENVIRONMENT: Final = TableSchema(

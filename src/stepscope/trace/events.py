@@ -8,8 +8,6 @@ import polars as pl
 
 from stepscope.trace.schema import NEVER, Column, TableSchema
 
-__all__ = ["AGGREGATES", "EVENTS", "EVENT_TYPES"]
-
 EVENTS: Final = TableSchema(
     "events",
     "a slice on a track; a slice of no length is an instant",

@@ -8,8 +8,6 @@ import polars as pl
 
 from stepscope.trace.schema import NEVER, Column, TableSchema
 
-__all__ = ["HLO_OPS"]
-
 HLO_OPS: Final = TableSchema(
     "hlo_ops",
     "an instruction of a compiled program",

@@ -9,8 +9,6 @@ import polars as pl
 from stepscope.patterns import Pattern
 from stepscope.trace.schema import NEVER, Column, TableSchema
 
-__all__ = ["ITERATORS", "is_loader_call"]
-
 #: How PyTorch names the range around each batch that a DataLoader hands over.
 _LOADER_CALL: Final = Pattern(r"enumerate\(\w+\)#.*__next__")
 

@@ -8,8 +8,6 @@ import polars as pl
 
 from stepscope.trace.schema import NEVER, Column, TableSchema
 
-__all__ = ["LAUNCHES"]
-
 LAUNCHES: Final = TableSchema(
     "launches",
     "a host event that carries a correlation id",

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     import numpy as np
     import polars as pl
 
-__all__ = ["TraceData"]
-
 
 class TraceData:
     """The tables of one host's profile.

@@ -8,8 +8,6 @@ import polars as pl
 
 from stepscope.trace.schema import NEVER, Column, TableSchema
 
-__all__ = ["PARAMETERS"]
-
 PARAMETERS: Final = TableSchema(
     "parameters",
     "a variable of the model",

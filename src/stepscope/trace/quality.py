@@ -9,16 +9,6 @@ import polars as pl
 
 from stepscope.trace.schema import NEVER, Column, TableSchema
 
-__all__ = [
-    "DEVICE_CALLED",
-    "DEVICE_IN_DOUBT",
-    "ENDED_EARLY",
-    "QUALITY",
-    "SEVERITIES",
-    "QualityNote",
-    "notes_frame",
-]
-
 #: Kind of the doubt whether the program used a listed device that left no record.
 DEVICE_IN_DOUBT: Final = "device_in_doubt"
 #: Kind of the note that the program called a device of which nothing else was recorded.

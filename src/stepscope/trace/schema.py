@@ -13,8 +13,6 @@ from stepscope.frozen import Frozen
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["NEVER", "Column", "TableSchema", "check"]
-
 #: The null meaning of a column that never holds null.
 NEVER: Final = ""
 

@@ -8,17 +8,6 @@ import polars as pl
 
 from stepscope.trace.schema import NEVER, Column, TableSchema
 
-__all__ = [
-    "DOUBLE",
-    "INT",
-    "PLACE_BYTES",
-    "PLACE_TEXT",
-    "REF",
-    "STATS",
-    "TYPE_STATS",
-    "UINT",
-]
-
 #: Values of the column `kind`.
 DOUBLE: Final = 2
 UINT: Final = 3

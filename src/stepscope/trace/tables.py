@@ -23,8 +23,6 @@ from stepscope.trace.quality import QUALITY
 from stepscope.trace.stats import STATS, TYPE_STATS
 from stepscope.trace.tracks import TRACKS
 
-__all__ = ["BESIDE", "TABLES"]
-
 TABLES: Final = {
     schema.name: schema
     for schema in (

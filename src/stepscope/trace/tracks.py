@@ -8,8 +8,6 @@ import polars as pl
 
 from stepscope.trace.schema import NEVER, Column, TableSchema
 
-__all__ = ["DERIVED_LINES", "TRACKS", "TRACK_KINDS"]
-
 TRACK_KINDS: Final = pl.Enum(
     [
         "thread",

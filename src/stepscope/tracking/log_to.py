@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from stepscope.errors import BadUsage
+from stepscope.formats.opening import newest_run
 from stepscope.report import to_json
 from stepscope.report.compose import compose
 from stepscope.report.outline import as_markdown
 from stepscope.report.outline.whole import report_outline
-from stepscope.session import newest_run, open_found
+from stepscope.session import open_found
 from stepscope.tracking import mlflow_run, wandb_run
 from stepscope.tracking.logged import Logged, finding_rows, numbers
 
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 
     from stepscope.report.document import Document
     from stepscope.rundir import Run
-
-__all__ = ["log_to"]
 
 #: Top of the module that a run's class comes from → who logs to it.
 _TRACKERS: Final[dict[str, Callable[..., None]]] = {

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
     from stepscope.report.document import Document
 
-__all__ = ["FINDING_COLUMNS", "PREFIX", "Logged", "finding_rows", "numbers"]
-
 #: Names of numbers begin so: trackers group by it.
 PREFIX: Final = "stepscope/"
 FINDING_COLUMNS: Final = (

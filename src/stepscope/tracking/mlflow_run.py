@@ -11,8 +11,6 @@ from stepscope.tracking.logged import FINDING_COLUMNS
 if TYPE_CHECKING:
     from stepscope.tracking.logged import Logged
 
-__all__ = ["log"]
-
 _FOLDER = "stepscope"
 
 

@@ -11,8 +11,6 @@ from stepscope.tracking.logged import FINDING_COLUMNS, PREFIX
 if TYPE_CHECKING:
     from stepscope.tracking.logged import Logged
 
-__all__ = ["log"]
-
 
 def log(run: Any, logged: Logged, *, step: int | None) -> None:
     """Log numbers, a table and an artifact of type `profile`.

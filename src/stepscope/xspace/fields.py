@@ -11,24 +11,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = [
-    "BYTES",
-    "DOUBLE",
-    "INT",
-    "NO_VALUE",
-    "REF",
-    "TEXT",
-    "UINT",
-    "Entry",
-    "EventMetadata",
-    "EventTag",
-    "LineTag",
-    "PlaneTag",
-    "SpaceTag",
-    "StatMetadata",
-    "StatTag",
-]
-
 
 def _varint(number: int) -> int:
     return number << 3

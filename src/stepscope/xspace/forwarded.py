@@ -19,8 +19,6 @@ from stepscope.frozen import Frozen
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Forwarded", "forwarded", "forwarded_name"]
-
 #: Names of annotations that we forwarded begin so, then come name and values.
 _PREFIX: Final = "stepscope."
 _NAME_AND_VALUES: Final = msgspec.json.Decoder(tuple[str, Raw])

@@ -12,8 +12,6 @@ from typing import Final, Literal
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
 
-__all__ = ["KEPT_KINDS", "KeptCounter", "KeptKind"]
-
 #: Members, or nodes of a graph; bytes of their arrays, and of graphs of gradients.
 KeptKind = Literal["items", "bytes", "graphs"]
 KEPT_KINDS: Final[tuple[KeptKind, ...]] = ("items", "bytes", "graphs")

@@ -11,8 +11,6 @@ from stepscope._core import nesting
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["BOOKKEEPING", "innermost_around", "last_with_id"]
-
 #: Records of a framework that carry what an op was asked to do. They have the category
 #: of ops and do no work: what they enclose is the work of the op around them.
 BOOKKEEPING: Final = frozenset({"record_param_comms"})

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["operands_text"]
-
 
 def operands_text(sizes: Sequence[object], types: Sequence[object]) -> str | None:
     """`c10::Half[128,64], float[64]` for the operands that have dimensions.

@@ -15,19 +15,6 @@ from typing import Final, Literal
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
 
-__all__ = [
-    "AWAKE",
-    "CORE_TIME_BASE",
-    "FILE_PATH",
-    "LINE",
-    "OTHER_THREADS",
-    "READ",
-    "SAMPLES_BASE",
-    "SYSTEM",
-    "SamplesKind",
-    "SamplesLine",
-]
-
 #: Added to the id of a thread: systems number threads below it, and viewers that keep
 #: 32 bits of an id keep the line apart from all threads.
 SAMPLES_BASE: Final = 2**30

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-__all__ = ["UNSEEN", "Unseen", "unseen_of"]
-
 _BEGIN: Final = "functions of worker processes were not looked at: "
 _PYTHON: Final = "Run the program in CPython 3.11, 3.12 or 3.13."
 

@@ -4,23 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = [
-    "ANNOTATION_CATEGORY",
-    "CATEGORY",
-    "CLOCK_PLANE",
-    "END_PLANE",
-    "END_STAT",
-    "ENVIRONMENT_PLANE",
-    "FORWARDED_PLANE",
-    "HOST_PLANE",
-    "MODEL_PLANE",
-    "OP_CATEGORY",
-    "PROGRAM_ORDINAL",
-    "ClockStat",
-    "EnvironmentStat",
-    "ParameterStat",
-]
-
 #: Kinds of events that PyTorch recorded carry its category under this name.
 CATEGORY: Final = "stepscope_category"
 #: The category of its operators.

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["MalformedMessage", "fields_of", "numbers_of", "packed", "text_of"]
-
 _VARINT: Final = 0
 _FIXED64: Final = 1
 _LENGTH: Final = 2

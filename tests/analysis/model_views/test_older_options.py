@@ -6,7 +6,8 @@ import msgspec
 import pytest
 
 import stepscope as ss
-from stepscope.analysis.model_views.settings import PRESETS, Options, settings_of
+from stepscope.analysis.model_views.settings import PRESETS, settings_of
+from stepscope.analysis.options.model_views import Options
 from stepscope.errors import BadUsage
 from stepscope.profiler.asked import KNOWN, asked
 

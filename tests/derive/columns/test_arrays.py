@@ -6,8 +6,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from stepscope.derive.columns.arrays import nullable, picked
-from stepscope.trace.reading.nullable import absent, filled, held, is_true
+from stepscope.derive.columns.arrays import picked
+from stepscope.trace.reading.nullable import absent, filled, held, is_true, nullable
 
 
 @pytest.mark.parametrize("length", [1, 7, 19_999, 20_000, 20_001])

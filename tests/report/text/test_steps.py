@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from stepscope.analysis.profile import ProfileWithTools
     from stepscope.report.document import Document
-    from stepscope.session import ProfileWithTools
 
 #: From this share on it is said how to name it.
 MUCH = 5.0

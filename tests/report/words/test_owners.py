@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from stepscope.advice.words import OWNER_WORDS, OWNERS_OF
 from stepscope.derive.step_time.owners import CATEGORIES, OWNERS, owners_of
-from stepscope.report.words.names import CATEGORY_NAMES, OWNER_WORDS, OWNERS_OF
+from stepscope.report.words.names import CATEGORY_NAMES
 
 
 def test_every_owner_has_one_word_under_its_own_category() -> None:

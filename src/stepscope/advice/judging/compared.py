@@ -9,7 +9,8 @@ from stepscope.advice.signals.device import device_signals
 from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.several.communication import communication_signals
 from stepscope.advice.signals.several.workers import ONE_WORKER, worker_signals
-from stepscope.advice.verdict import StepSeries, judge
+from stepscope.advice.verdict import judge
+from stepscope.derive.judging.step_series import StepSeries
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -19,16 +20,6 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.several.workers import StepWorkers, WorkerSignals
     from stepscope.advice.signals.signal import Signal, Signals
     from stepscope.thresholds import Threshold, Thresholds
-
-__all__ = [
-    "COMPARED_READS",
-    "ONE_EACH",
-    "hands_on",
-    "judge_steps",
-    "most_often",
-    "worker_words",
-    "workers_of",
-]
 
 #: The signals that these functions ask for.
 COMPARED_READS: Final[tuple[Signal[Any], ...]] = (

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.signal import Signal, Signals
     from stepscope.thresholds import Thresholds
 
-__all__ = ["CORE_READS", "FOR_CORES", "most_of_excess", "without_a_core"]
-
 #: The signals that `without_a_core` asks for.
 CORE_READS: Final[tuple[Signal[Any], ...]] = (
     *(account_signals, processor_signals, worker_ops),

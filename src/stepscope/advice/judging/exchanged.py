@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.several.exchanges import ExchangeSignals
     from stepscope.advice.signals.signal import Signal, Signals
 
-__all__ = ["EXCHANGE_READS", "at_rate", "exchanges_of", "without_sizes"]
-
 #: The signals that a rule about all-reduces asks for.
 EXCHANGE_READS: Final[tuple[Signal[Any], ...]] = (
     communication_signals,

@@ -16,8 +16,9 @@ import numpy as np
 from stepscope.advice.judging.work_actions import LIBRARY_KINDS
 from stepscope.advice.signals.running.callbacks import CalledBack, called_back
 from stepscope.advice.signals.running.function_runs import function_runs
-from stepscope.advice.signals.vocabulary import PLAIN, frameworks_used
+from stepscope.advice.signals.vocabulary import frameworks_used
 from stepscope.derive.account.topics import COLLECTIONS
+from stepscope.derive.frameworks import PLAIN
 from stepscope.derive.host.function_frames import FEW_LOOKS
 from stepscope.derive.intervals.spans import Spans
 from stepscope.frozen import Frozen
@@ -30,15 +31,6 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.shares import StepShares
     from stepscope.advice.signals.signal import Signal, Signals
     from stepscope.thresholds import Thresholds
-
-__all__ = [
-    "FUNCTION_READS",
-    "OWNER",
-    "HostFunction",
-    "fault_of",
-    "has_ops",
-    "host_functions",
-]
 
 #: The owner whose time functions have.
 OWNER: Final = "host_compute"

@@ -9,28 +9,6 @@ from typing import Final
 
 from stepscope.advice.finding import Action
 
-__all__ = [
-    "ACTIONS",
-    "ANY_FETCH",
-    "BESIDE",
-    "BY_OTHER_PROCESSES",
-    "BY_OTHER_THREADS",
-    "CACHE",
-    "FETCH",
-    "FEW_WORKERS",
-    "HANDED_OVER",
-    "IN_OWN_THREADS",
-    "KERAS_WORKERS",
-    "NATIVE",
-    "PIECES",
-    "REMAINING",
-    "TO_BE_SURE",
-    "TO_FETCH_AHEAD",
-    "TO_PIN",
-    "WERE_READY",
-    "WHOLE_BATCHES",
-]
-
 ACTIONS: Final = (
     Action(
         cause="fetch",

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.signal import Signal, Signals
     from stepscope.thresholds import Threshold, Thresholds
 
-__all__ = ["MEASURED_READS", "Fault", "judge_measured"]
-
 #: The signals that these functions ask for.
 MEASURED_READS: Final[tuple[Signal[Any], ...]] = (*WORKED_READS, measured_work)
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.computing.kernel_work import KernelWork
     from stepscope.advice.signals.signal import Signals
 
-__all__ = ["for_kernels", "for_units"]
-
 #: First compute capability whose matrix units take bfloat16 and TF32.
 _BFLOAT16_CAPABILITY: Final = (8, 0)
 #: What the names of kernels hold that libraries and compilers make.

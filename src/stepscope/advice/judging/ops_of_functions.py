@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.signal import Signal, Signals
     from stepscope.thresholds import Thresholds
 
-__all__ = ["OF_FUNCTION_READS", "OPS_READS", "are_of_a_function", "rule_of_ops"]
-
 #: Signals that `rule_of_ops` reads.
 OPS_READS: Final[tuple[Signal[Any], ...]] = (eager_signals, small_ops)
 #: Signals that `are_of_a_function` reads.

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 from stepscope.advice.finding import Finding
 from stepscope.advice.signals.device import device_signals
 from stepscope.advice.signals.record import record_grade
-from stepscope.advice.signals.shares import TOPICS, account_signals
+from stepscope.advice.signals.shares import account_signals
 from stepscope.advice.verdict import judge
+from stepscope.derive.account.topics import TOPICS
 from stepscope.derive.judging.step_series import NO_JUDGED_STEPS
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
@@ -23,20 +24,12 @@ if TYPE_CHECKING:
 
     from stepscope.advice.finding import Place
     from stepscope.advice.item import Item
-    from stepscope.advice.signals.device import DeviceSignals
     from stepscope.advice.signals.shares import StepShares
     from stepscope.advice.signals.signal import Signal, Signals
-    from stepscope.advice.verdict import StepSeries, Verdict
+    from stepscope.advice.verdict import Verdict
+    from stepscope.derive.judging.recorded_devices import DeviceSignals
+    from stepscope.derive.judging.step_series import StepSeries
     from stepscope.thresholds import Threshold, Thresholds
-
-__all__ = [
-    "OWNED_READS",
-    "Owned",
-    "judge_owned",
-    "judge_shares",
-    "owned_finding",
-    "shares_of",
-]
 
 #: The signals that these functions ask for.
 OWNED_READS: Final[tuple[Signal[Any], ...]] = (

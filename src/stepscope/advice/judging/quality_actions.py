@@ -10,8 +10,6 @@ from typing import Final
 from stepscope.advice.finding import Action
 from stepscope.tracer_remedies import ANNOTATE_UNKNOWN_TIME, LONGER_FOR_LOOKS
 
-__all__ = ["ACTIONS"]
-
 ACTIONS: Final = (
     Action(
         cause="queued_before",

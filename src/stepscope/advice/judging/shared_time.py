@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stepscope.advice.signals.shares import BUSY_OWNERS, IDLE_OWNERS, PLACES
+from stepscope.derive.step_time.owners import BUSY_OWNERS, IDLE_OWNERS, PLACES
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from stepscope.advice.finding import Finding
     from stepscope.advice.signals.shares import AccountSignals, StepShares
-
-__all__ = ["shared_time"]
 
 _OWNERS: Final = frozenset({*BUSY_OWNERS, *IDLE_OWNERS})
 

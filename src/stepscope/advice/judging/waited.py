@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.shares import StepShares
     from stepscope.thresholds import Thresholds
 
-__all__ = ["WAITING_ACTIONS", "WAITING_LEAD", "of_waiting"]
-
 _WAITS_FOR_THREAD: Final = (
     Action(
         cause="any",

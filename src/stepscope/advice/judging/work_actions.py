@@ -17,29 +17,6 @@ from stepscope.patterns import Pattern
 if TYPE_CHECKING:
     from stepscope.derive.host.function_names import FunctionName
 
-__all__ = [
-    "ACTIONS",
-    "ASKS",
-    "BY_HAND",
-    "CALLED_BACK",
-    "COLLECTING",
-    "ELEMENTS",
-    "EXCHANGES",
-    "FEWER_OBJECTS",
-    "FREEZE",
-    "IN_LIBRARIES",
-    "LIBRARY_KINDS",
-    "ONCE",
-    "OWN_LINES",
-    "PIPELINE",
-    "PREDICTS",
-    "RARELY",
-    "RUNS_OPS",
-    "VECTORISE",
-    "WAITS",
-    "LibraryWork",
-]
-
 PIPELINE: Final = Action(
     cause="any",
     framework="TensorFlow",

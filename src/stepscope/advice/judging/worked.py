@@ -12,7 +12,8 @@ from stepscope.advice.signals.device import device_signals
 from stepscope.advice.signals.ranges import SHOWN
 from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.replaying.change import Faster
-from stepscope.advice.signals.shares import IDLE_OWNERS, account_signals
+from stepscope.advice.signals.shares import account_signals
+from stepscope.derive.step_time.owners import IDLE_OWNERS
 from stepscope.frozen import Frozen
 from stepscope.tracer_remedies import LOOK_AT_OWN_OPS, RECORD_KERNEL_OPS
 from stepscope.unavailable import Unavailable
@@ -27,18 +28,6 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.replaying.change import Change
     from stepscope.advice.signals.signal import Signal, Signals
     from stepscope.thresholds import Threshold, Thresholds
-
-__all__ = [
-    "WORKED_READS",
-    "Worked",
-    "at_measured_speed",
-    "faster",
-    "idle_percent",
-    "judge_kernels",
-    "kernels_of",
-    "measured_gain_ms",
-    "undecided",
-]
 
 #: The signals that these functions ask for.
 WORKED_READS: Final[tuple[Signal[Any], ...]] = (

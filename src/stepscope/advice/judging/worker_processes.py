@@ -26,16 +26,6 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.loading.worker_time import WorkerTime
     from stepscope.advice.signals.signal import Signal, Signals
 
-__all__ = [
-    "IN_FUNCTION",
-    "NO_WORKERS",
-    "WORKER_ACTIONS",
-    "WORKER_READS",
-    "WorkerProcesses",
-    "sized",
-    "worker_processes",
-]
-
 #: The signals that these functions ask for.
 WORKER_READS: Final[tuple[Signal[Any], ...]] = (
     *(loader_workers, machine_cores, worker_time),

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.derive.step_windows.windows import Windows
 
-__all__ = ["JudgedRows", "StepBasis", "clean_rows", "step_basis"]
-
 #: Flags of windows that mark an untypical step.
 _UNTYPICAL = frozenset((*LEFT_OUT, "outlier", "cut"))
 

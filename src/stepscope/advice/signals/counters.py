@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = ["Readings", "cores_of", "counter", "usable_cores"]
-
 _OF_A_CORE: Final = r"^core \d+ CPU \(percent\)$"
 
 

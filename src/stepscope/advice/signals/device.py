@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Final
 from stepscope.advice.signals.signal import signal
 from stepscope.derive.account.owned_time import account
 from stepscope.derive.judging.recorded_devices import (
-    HOST_MEMORY,
-    HOST_ONLY,
     DeviceSignals,
     recorded_devices,
 )
@@ -17,8 +15,6 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
-
-__all__ = ["HOST_MEMORY", "HOST_ONLY", "NO_KERNELS", "DeviceSignals", "device_signals"]
 
 NO_KERNELS: Final = Unavailable(
     code="NO_DEVICE_EVENTS",

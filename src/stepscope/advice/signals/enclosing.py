@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
 
-__all__ = ["around_most", "enclosing_functions"]
-
 #: The function must hold this share of the work, …
 _MOST: Final = 0.8
 #: … and the work this share of the function: the training loop is no answer.

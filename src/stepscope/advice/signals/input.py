@@ -30,13 +30,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stepscope.advice.signals.device import DeviceSignals
     from stepscope.advice.signals.shares import AccountSignals, StepShares
     from stepscope.derive.intervals.spans import Spans
+    from stepscope.derive.judging.recorded_devices import DeviceSignals
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
-
-__all__ = ["InputSignals", "InputVerdict", "input_decision", "input_signals"]
 
 #: Smaller copies are no part of a batch that matters.
 _LARGE_BYTES: Final = 2**20

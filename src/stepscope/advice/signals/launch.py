@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
 
-__all__ = ["LaunchSignals", "launch_signals"]
-
 #: A step is one program if its calls of compiled programs hold this share of the
 #: kernels' launches.
 _HELD: Final = 0.8

@@ -32,9 +32,6 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
 
-__all__ = ["PrecisionSignals", "precision_signals"]
-
-
 #: Share of the time in 32 bit and TF32 below which an op is not named.
 _NOTABLE: Final = 0.01
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from stepscope.derive.intervals.spans import Spans
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = ["SHOWN", "event_label", "event_labels", "host_ranges", "largest", "longest"]
-
 #: Number of ranges shown per finding.
 SHOWN: Final = 3
 

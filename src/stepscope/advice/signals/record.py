@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
 
-__all__ = ["record_grade"]
-
 #: Severity of a flaw → the confidence that it leaves; of several the smallest counts.
 _GRADES: Final = {"info": 1.0, "warning": 0.9, "error": 0.6}
 

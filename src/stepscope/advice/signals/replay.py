@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     from stepscope.derive.replay.nodes import Graph
     from stepscope.thresholds import Thresholds
 
-__all__ = ["HostReplay", "ReplaySignals", "replay_signals"]
-
 _KINDS: Final = ACTIVITY_KINDS.categories.to_list()
 #: Owner of the time of copies → their kind of activity.
 _COPIES: Final = {

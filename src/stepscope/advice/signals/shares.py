@@ -39,17 +39,6 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
 
-__all__ = [
-    "BUSY_OWNERS",
-    "IDLE_OWNERS",
-    "PLACES",
-    "TOPICS",
-    "AccountSignals",
-    "NamedTime",
-    "StepShares",
-    "account_signals",
-]
-
 _SYSTEM_CALL: Final = Pattern(SYSTEM_CALLS["SYSTEM_CALL"])
 #: A stretch of less than this share of the longest one shows nothing more.
 _WORTH_A_LOOK: Final = 0.01

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from stepscope.derive.profile_data import Wanted
 
-__all__ = ["Signal", "Signals", "signal"]
-
 T = TypeVar("T")
 
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from stepscope.advice.finding import Evidence, Fact, Part
 from stepscope.advice.signals.ranges import SHOWN
-from stepscope.advice.signals.shares import BUSY_OWNERS, IDLE_OWNERS
 from stepscope.derive.judging.step_series import StepSeries
+from stepscope.derive.step_time.owners import BUSY_OWNERS, IDLE_OWNERS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -17,19 +17,6 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.running.rare_functions import RareFunctions
     from stepscope.advice.signals.shares import StepShares
     from stepscope.thresholds import Thresholds
-
-__all__ = [
-    "HELD_BY_SLOW",
-    "Period",
-    "evidence",
-    "excess",
-    "held_time",
-    "longest_period",
-    "named",
-    "period",
-    "rare_function",
-    "slow_steps",
-]
 
 #: Name of the fact how much of the time slow steps hold.
 HELD_BY_SLOW: Final = "held_by_slow_steps"

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from stepscope.analysis.input_pipeline_analyzer.host_side import HostSide
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = ["input_pipeline_analyzer"]
-
 #: From this share on TensorFlow's page blames unexplained time on input.
 _POTENTIALLY_PERCENT: Final = 3.0
 

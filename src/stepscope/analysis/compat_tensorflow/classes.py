@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from stepscope.trace.model import TraceData
 
-__all__ = ["CLASS_CATEGORIES", "SKIPPED", "Events", "device_events", "host_events"]
-
 HOST_COMPUTE: Final = 10
 HOST_TO_HOST: Final = 70
 HOST_TO_DEVICE: Final = 80

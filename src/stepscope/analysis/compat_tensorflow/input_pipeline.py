@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from stepscope.derive.host.op_events import HostOpEvents
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = ["compat_device_side", "compat_input_ops"]
-
 _READER: Final = r"::(?:TFRecord|TextLine|FixedLengthRecord|SSTable|RecordIO)$"
 _AHEAD: Final = r"::(?:MemoryReader|MemoryWriter|Interleave|Prefetch)"
 _INFEED: Final = r"^InfeedEnqueue"

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from stepscope.analysis.overview_page import Options, OverviewPageResult
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = ["overview_page"]
-
 
 def overview_page(
     profile: ProfileData, options: Options

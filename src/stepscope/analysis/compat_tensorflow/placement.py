@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = ["compat_placement"]
-
 _ANNOTATED: Final = [
     int(evidence)
     for evidence in (OpEvidence.HLO, OpEvidence.HLO_NAME, OpEvidence.ANNOTATION)

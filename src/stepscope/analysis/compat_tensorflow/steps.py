@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.trace.model import TraceData
 
-__all__ = ["CompatStep", "compat_steps"]
-
 _STEPS_LINE: Final = DERIVED_LINES.categories.to_list().index("steps")
 
 

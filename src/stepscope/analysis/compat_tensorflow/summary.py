@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from stepscope.analysis.compat_tensorflow.steps import CompatStep
 
-__all__ = ["NOT_IN_COMPAT", "PRODUCER", "compat_summary"]
-
 #: Whose numbers these are, as the option `compat` names it.
 PRODUCER: Final = "tensorflow"
 

@@ -1,10 +1,7 @@
 """TensorFlow stats: time of each op, on host and device."""
 
-from stepscope.analysis.framework_op_stats.stats import (
-    NEEDS,
-    FrameworkOpStatsResult,
-    Options,
-    analyse,
-)
+from stepscope.analysis.framework_op_stats.result import FrameworkOpStatsResult
+from stepscope.analysis.framework_op_stats.stats import NEEDS, analyse
+from stepscope.analysis.options.framework_op_stats import Options
 
 __all__ = ["NEEDS", "FrameworkOpStatsResult", "Options", "analyse"]

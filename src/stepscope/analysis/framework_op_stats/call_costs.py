@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.derive.columns.arrays import nullable
 from stepscope.derive.columns.dense_codes import combined
 from stepscope.derive.costs.families import calls_only
 from stepscope.derive.device.attribution import activity_ops
@@ -15,6 +14,7 @@ from stepscope.derive.device.executions import device_executions
 from stepscope.derive.host.op_events import host_op_events
 from stepscope.derive.ops.execution_costs import execution_costs
 from stepscope.derive.ops.run_costs import run_costs
+from stepscope.trace.reading.nullable import nullable
 from stepscope.unavailable import Unavailable, present
 
 if TYPE_CHECKING:
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from stepscope.analysis.framework_op_stats.work import OpWork
     from stepscope.derive.ops.execution_costs import ExecutionCosts
     from stepscope.derive.profile_data import ProfileData
-
-__all__ = ["call_costs"]
 
 _UNKNOWN: Final = -1
 

@@ -8,12 +8,13 @@ import numpy as np
 import polars as pl
 
 from stepscope.analysis.framework_op_stats.columns import CALL_ROWS
-from stepscope.derive.columns.arrays import codes, handles, ints, nullable
+from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.device.timeline import device_timeline
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.steps.assignment import activity_steps
 from stepscope.derive.steps.chosen import steps
 from stepscope.trace.device_activity import ACTIVITY_KINDS
+from stepscope.trace.reading.nullable import nullable
 from stepscope.unavailable import Unavailable, present
 from stepscope.units import PS_PER_MS, PS_PER_US
 
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 
     from stepscope.analysis.framework_op_stats.work import OpWork
     from stepscope.derive.profile_data import ProfileData
-
-__all__ = ["call_rows"]
 
 _KINDS: Final = ACTIVITY_KINDS.categories.to_list()
 _KERNEL: Final = _KINDS.index("kernel")

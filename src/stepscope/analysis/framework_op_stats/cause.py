@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from stepscope.analysis.framework_op_stats.work import OpWork
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = ["LIMITS", "Cause", "Limit", "Parts", "cause_of", "kernel_fill", "parts_of"]
-
 
 class Limit(Frozen, frozen=True, eq=True):
     """A number that decides something, and why it is this one."""

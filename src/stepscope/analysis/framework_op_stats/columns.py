@@ -25,16 +25,6 @@ from stepscope.analysis.results.columns import (
 )
 from stepscope.trace.schema import NEVER, Column, TableSchema
 
-__all__ = [
-    "CALL_ROWS",
-    "COPY_ROWS",
-    "KERNEL_ROWS",
-    "LAUNCH_ROWS",
-    "OP_ROWS",
-    "PIE_ROWS",
-    "SHAPE_ROWS",
-]
-
 _NO_WORK: Final = "its operations or bytes are not known"
 
 #: Definition: docs/tools/framework_op_stats.md#how-each-number-is-defined.

@@ -50,8 +50,6 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.derive.step_windows.windows import Windows
 
-__all__ = ["OpDetailResult", "StepShare", "op_detail"]
-
 _NO_SHAPES: Final = Unavailable(
     code="NO_SHAPES",
     reason="neither the host events nor the device events of these calls carry the "

@@ -10,8 +10,6 @@ import polars as pl
 from stepscope.analysis.framework_op_stats.columns import OP_ROWS, PIE_ROWS
 from stepscope.unavailable import Missing
 
-__all__ = ["FrameworkOpStatsResult", "Pie", "Pies"]
-
 
 class Pie(msgspec.Struct, frozen=True, kw_only=True):
     """One distribution of self time.

@@ -9,9 +9,10 @@ import polars as pl
 
 from stepscope.analysis.framework_op_stats.call_costs import call_costs
 from stepscope.analysis.framework_op_stats.columns import SHAPE_ROWS
-from stepscope.derive.columns.arrays import handles, ints, nullable
+from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.columns.stat_values import StatRows, find_handle, rows_of_owners
 from stepscope.derive.host.values import text_codes
+from stepscope.trace.reading.nullable import nullable
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable, present
 from stepscope.units import GIB, PS_PER_S, PS_PER_US
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from stepscope.analysis.framework_op_stats.work import OpWork
     from stepscope.derive.profile_data import ProfileData
     from stepscope.trace.model import TraceData
-
-__all__ = ["call_shapes", "shape_rows"]
 
 #: Values of a host event that name the sizes of its operands and their element types.
 _SIZES: Final = (StatKey.INPUT_DIMS, StatKey.SHAPES, StatKey.SHAPE)

@@ -28,7 +28,6 @@ from stepscope.analysis.ops.rows import (
     without_steps,
 )
 from stepscope.analysis.ops.selection import select_ops
-from stepscope.analysis.options.framework_op_stats import Options
 from stepscope.analysis.results.null_columns import missing_columns, other_slices, share
 from stepscope.derive.ops.costs import host_op_costs, op_costs
 from stepscope.derive.ops.database import device_ops, host_ops
@@ -39,16 +38,8 @@ from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
+    from stepscope.analysis.options.framework_op_stats import Options
     from stepscope.derive.profile_data import ProfileData
-
-__all__ = [
-    "NEEDS",
-    "FrameworkOpStatsResult",
-    "Options",
-    "Pie",
-    "Pies",
-    "analyse",
-]
 
 #: What is asked of each host for the options as they are.
 NEEDS: Final = (device_ops, host_op_costs, host_ops, op_costs)

@@ -32,12 +32,6 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.trace.schema import TableSchema
 
-__all__ = [
-    "copy_rows",
-    "kernel_rows",
-    "launch_rows",
-]
-
 _KINDS: Final = ACTIVITY_KINDS.categories.to_list()
 _KERNELS: Final = (_KINDS.index("kernel"), _KINDS.index("collective"))
 _SHAPE: Final = (

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from stepscope.derive.host.op_events import HostOpEvents
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = ["CALLS", "OpWork", "op_work"]
-
 #: Columns of `OpWork.calls`; null means unknown.
 CALLS: Final[dict[str, pl.DataType]] = {
     "op": pl.String(),

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from stepscope.derive.intervals.spans import Spans
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = ["Asked", "explain_gap"]
-
 #: What to explain: an instant, or from one time to another, in ps.
 Asked: TypeAlias = "int | tuple[int, int]"
 

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from stepscope.derive.account.naming import Naming
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = ["Shown", "neighbours", "on_host", "shown"]
-
 #: Names that are given of one thread, and of all.
 _OF_A_THREAD: Final = 5
 _MOST: Final = 20

@@ -6,15 +6,6 @@ from typing import Literal
 
 import msgspec
 
-__all__ = [
-    "GapExplanation",
-    "HostWork",
-    "Interval",
-    "NamedPart",
-    "Neighbour",
-    "OwnedTime",
-]
-
 
 class Interval(msgspec.Struct, frozen=True, kw_only=True):
     """Something that ran during the time of an owner, or a stretch without an event.

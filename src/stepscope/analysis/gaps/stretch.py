@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.derive.step_time.device_sets import OneDevice
 
-__all__ = ["Owned", "Stretch", "owned", "stretch_at", "stretch_between"]
-
-
 _REST: Final = IDLE_OWNERS[-1]
 
 

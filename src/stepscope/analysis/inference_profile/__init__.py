@@ -3,8 +3,8 @@
 from stepscope.analysis.inference_profile.profile import (
     NEEDS,
     InferenceProfileResult,
-    Options,
     analyse,
 )
+from stepscope.analysis.options.inference_profile import Options
 
 __all__ = ["NEEDS", "InferenceProfileResult", "Options", "analyse"]

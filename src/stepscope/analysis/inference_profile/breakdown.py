@@ -16,15 +16,6 @@ if TYPE_CHECKING:
 
     from stepscope.unavailable import Missing, Unavailable
 
-__all__ = [
-    "SlowRequests",
-    "bucket_columns",
-    "category_columns",
-    "left_out",
-    "means_ms",
-    "slow_requests",
-]
-
 #: A run without any device has nothing to look at there, and loses nothing.
 _NO_DEVICE: Final = "NO_DEVICE_PLANE"
 _REST: Final = REQUEST_BUCKETS[-1]

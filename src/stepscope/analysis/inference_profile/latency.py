@@ -10,8 +10,6 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Latency", "latency_of", "nearest_rank"]
-
 
 class Latency(msgspec.Struct, frozen=True, kw_only=True):
     """Latencies in ms.

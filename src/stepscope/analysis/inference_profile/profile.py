@@ -21,7 +21,6 @@ from stepscope.analysis.inference_profile.latency import (
     latency_of,
     nearest_rank,
 )
-from stepscope.analysis.options.inference_profile import Options
 from stepscope.analysis.results.columns import HOST
 from stepscope.analysis.results.null_columns import missing_columns
 from stepscope.analysis.results.statistics import SINGLE_SAMPLE
@@ -35,17 +34,8 @@ from stepscope.units import PS_PER_MS, PS_PER_S
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from stepscope.analysis.options.inference_profile import Options
     from stepscope.derive.profile_data import ProfileData
-
-__all__ = [
-    "NEEDS",
-    "REQUESTS",
-    "BatchSize",
-    "HostRequests",
-    "InferenceProfileResult",
-    "Options",
-    "analyse",
-]
 
 #: What is asked of each host for the options as they are.
 NEEDS: Final = (requests,)

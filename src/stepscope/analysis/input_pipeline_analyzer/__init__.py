@@ -3,8 +3,8 @@
 from stepscope.analysis.input_pipeline_analyzer.analyzer import (
     NEEDS,
     InputPipelineResult,
-    Options,
     analyse,
 )
+from stepscope.analysis.options.input_pipeline_analyzer import Options
 
 __all__ = ["NEEDS", "InputPipelineResult", "Options", "analyse"]

@@ -26,7 +26,6 @@ from stepscope.analysis.input_pipeline_analyzer.steps import (
     between_steps,
 )
 from stepscope.analysis.input_pipeline_analyzer.workers import worker_side
-from stepscope.analysis.options.input_pipeline_analyzer import Options
 from stepscope.analysis.results.statistics import Statistics
 from stepscope.analysis.steps.measured_hosts import (
     MeasuredRun,
@@ -46,17 +45,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from stepscope.analysis.input_pipeline_analyzer.device_side import DeviceSide
+    from stepscope.analysis.options.input_pipeline_analyzer import Options
     from stepscope.analysis.steps.rows import HostSteps
     from stepscope.derive.profile_data import ProfileData
-
-__all__ = [
-    "NEEDS",
-    "HostInput",
-    "InputPipelineResult",
-    "Options",
-    "analyse",
-    "result_of",
-]
 
 #: What is asked of each host for the options as they are.
 NEEDS: Final = (

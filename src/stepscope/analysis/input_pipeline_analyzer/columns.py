@@ -9,8 +9,6 @@ import polars as pl
 from stepscope.analysis.results.columns import HOST
 from stepscope.trace.schema import NEVER, Column, TableSchema
 
-__all__ = ["DEVICE_ROWS", "INPUT_OPS", "WORKER_FUNCTIONS"]
-
 _UNSEEN: Final = "it could not be looked at"
 
 DEVICE_ROWS: Final = TableSchema(

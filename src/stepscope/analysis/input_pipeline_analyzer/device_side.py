@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from stepscope.derive.intervals.spans import Spans
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = ["PERCENTS", "STEP_TIMES", "DeviceSide", "device_side"]
-
 
 class DeviceSide(msgspec.Struct, frozen=True, kw_only=True):
     """What waiting for input cost the steps; `InputPipelineResult` defines the fields.

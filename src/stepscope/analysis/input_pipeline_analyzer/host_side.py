@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from stepscope.derive.input_pipeline.graph import PipelineGraph
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = ["HostSide", "host_side"]
-
 _NO_TIME: Final = Unavailable(
     code="ZERO_DENOMINATOR",
     reason="The input ops take no time at all, so nothing is a share of it.",

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from stepscope.derive.judging.input_verdict import InputVerdict
 
-__all__ = ["NextStep", "next_steps", "verdict_text"]
-
 #: Category → what to try (docs/tools/input_pipeline_analyzer.md#host-side).
 _ADVICE: Final = {
     "enqueue": "Copy the next batch while this step computes, from pinned memory, and "

@@ -27,17 +27,6 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.derive.step_time.input_between_steps import InputBetweenSteps
 
-__all__ = [
-    "BetweenSteps",
-    "ConsumerWait",
-    "InputStep",
-    "between_steps",
-    "consumer_wait",
-    "device_rows",
-    "input_steps",
-]
-
-
 _NO_DEVICE: Final = "NO_DEVICE_PLANE"
 _NO_DEVICE_TO_HIDE: Final = Unavailable(
     code="NO_DEVICE_PLANE",

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from stepscope.derive.input_pipeline.worker_functions import WorkerFunctions
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = ["WorkerSide", "worker_side"]
-
 #: So much of the wait without a worker at work is most of it.
 _MOST: Final = 0.5
 

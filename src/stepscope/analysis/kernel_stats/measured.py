@@ -17,17 +17,6 @@ from stepscope.units import PS_PER_US
 if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = [
-    "LAUNCH_ROWS",
-    "MEASURED_COLUMNS",
-    "NVIDIA_ROWS",
-    "launch_rows",
-    "measures_of",
-    "merged_measures",
-    "nvidia_rows",
-    "without_measures",
-]
-
 _ABSENT: Final = "not measured"
 
 

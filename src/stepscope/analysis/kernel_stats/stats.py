@@ -19,7 +19,6 @@ from stepscope.analysis.kernel_stats.measured import (
 )
 from stepscope.analysis.ops.rows import without_steps
 from stepscope.analysis.ops.selection import select_ops
-from stepscope.analysis.options.kernel_stats import Options
 from stepscope.analysis.results.columns import (
     BLOCK_DIM,
     DEVICES,
@@ -54,10 +53,9 @@ from stepscope.units import PS_PER_US
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from stepscope.analysis.options.kernel_stats import Options
     from stepscope.derive.device.kernels import Kernels
     from stepscope.derive.profile_data import ProfileData
-
-__all__ = ["KERNEL_ROWS", "NEEDS", "KernelStatsResult", "Options", "analyse"]
 
 #: What is asked of each host for the options as they are.
 NEEDS: Final = (kernel_places, kernels, measured_kernels, windows)

@@ -3,8 +3,8 @@
 from stepscope.analysis.memory_profile.profile import (
     NEEDS,
     MemoryProfileResult,
-    Options,
     analyse,
 )
+from stepscope.analysis.options.memory_profile import Options
 
 __all__ = ["NEEDS", "MemoryProfileResult", "Options", "analyse"]

@@ -9,14 +9,6 @@ import polars as pl
 from stepscope.analysis.results.columns import HOST
 from stepscope.trace.schema import NEVER, Column, TableSchema
 
-__all__ = [
-    "BREAKDOWN_ROWS",
-    "LINE_ROWS",
-    "STEP_ROWS",
-    "SUMMARY_ROWS",
-    "TIMELINE_ROWS",
-]
-
 _OP: Final = Column(
     "op_name", pl.String(), "", "not recorded", "Op that asked for the block."
 )

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from stepscope.analysis.memory_profile.memory import Facts, Memory
     from stepscope.analysis.memory_profile.rows import MemoryView
 
-__all__ = ["doubts_of", "growth_of", "missing_of", "missing_of_rows"]
-
 _RECORD_MORE: Final = (
     "Record with a release of the framework whose allocator reports it."
 )

@@ -20,15 +20,6 @@ from stepscope.thresholds import THRESHOLDS
 if TYPE_CHECKING:
     from stepscope.analysis.memory_profile.rows import MemoryView
 
-__all__ = [
-    "Facts",
-    "Memory",
-    "MemoryPeak",
-    "MemoryWarning",
-    "facts_of",
-    "passed_thresholds",
-]
-
 
 class MemoryPeak(msgspec.Struct, frozen=True, kw_only=True):
     """The first event after which stack and heap together are greatest.

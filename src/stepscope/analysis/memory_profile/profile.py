@@ -30,7 +30,6 @@ from stepscope.analysis.memory_profile.rows import (
     step_rows,
     timeline_rows,
 )
-from stepscope.analysis.options.memory_profile import Options
 from stepscope.derive.memory.allocation_steps import allocation_steps
 from stepscope.derive.memory.replay import memory_replay
 from stepscope.errors import BadUsage
@@ -39,9 +38,8 @@ from stepscope.unavailable import Missing, Unavailable, present
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
+    from stepscope.analysis.options.memory_profile import Options
     from stepscope.derive.profile_data import ProfileData
-
-__all__ = ["NEEDS", "MemoryProfileResult", "Options", "analyse"]
 
 #: What is asked of each host for the options as they are.
 NEEDS: Final = (allocation_steps, memory_replay)

@@ -14,9 +14,10 @@ from stepscope.analysis.memory_profile.columns import (
     STEP_ROWS,
     TIMELINE_ROWS,
 )
-from stepscope.derive.columns.arrays import ints, nullable
+from stepscope.derive.columns.arrays import ints
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.data_types import data_type_name
+from stepscope.trace.reading.nullable import nullable
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
@@ -26,19 +27,6 @@ if TYPE_CHECKING:
 
     from stepscope.derive.memory.allocation_steps import AllocationSteps
     from stepscope.derive.memory.replay import MemoryReplay, OneMemory
-
-__all__ = [
-    "BEFORE",
-    "LOST",
-    "STACK",
-    "MemoryView",
-    "breakdown_rows",
-    "line_rows",
-    "shown_places",
-    "step_rows",
-    "timeline_rows",
-]
-
 
 #: What the events do not itemise (docs/tools/memory_profile.md#breakdown).
 BEFORE: Final = "allocated before the profile started"

@@ -1,11 +1,10 @@
 """Model views: time, memory and work by scope, op, graph, code and named range."""
 
-from stepscope.analysis.model_views.views import (
-    NEEDS,
+from stepscope.analysis.model_views.result import (
     AnnotationDetailResult,
     ModelViewsResult,
-    Options,
-    analyse,
 )
+from stepscope.analysis.model_views.views import NEEDS, analyse
+from stepscope.analysis.options.model_views import Options
 
 __all__ = ["NEEDS", "AnnotationDetailResult", "ModelViewsResult", "Options", "analyse"]

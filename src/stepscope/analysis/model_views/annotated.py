@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from stepscope.derive.model.annotation_calls import AnnotationCalls
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = ["Annotated", "LaunchedWork", "annotated", "sums"]
-
 
 class LaunchedWork(Frozen, frozen=True):
     """The activities of devices, and the annotated call that launched each.

@@ -8,14 +8,6 @@ import polars as pl
 
 from stepscope.trace.schema import NEVER, Column, TableSchema
 
-__all__ = [
-    "ANNOTATION_CALLS",
-    "ANNOTATION_KERNELS",
-    "ANNOTATION_OPS",
-    "ANNOTATION_ROWS",
-    "ANNOTATION_STEPS",
-]
-
 _NO_DEVICE: Final = "the launches of device work were not recorded, or in no range"
 _NO_STEP: Final = "the host has no steps"
 

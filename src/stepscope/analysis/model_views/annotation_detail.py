@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from stepscope.analysis.model_views.annotated import Annotated as AnnotatedHost
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = ["AnnotationDetail", "annotation_detail"]
-
 _NO_STEP: Final = Unavailable(
     code="NO_STEPS",
     reason="no call began in a step of the host.",

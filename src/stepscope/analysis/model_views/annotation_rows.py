@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from stepscope.analysis.model_views.settings import Settings
     from stepscope.unavailable import Missing
 
-__all__ = ["annotation_missing", "annotation_rows", "unannotated_ps"]
-
 #: Name of a choice of columns → the columns of this view.
 _SELECTABLE: Final = {
     "micros": ("total_us", "self_us", "percent", "step_us"),

@@ -8,8 +8,6 @@ import polars as pl
 
 from stepscope.trace.schema import NEVER, Column, TableSchema
 
-__all__ = ["SOURCE_ROWS", "VIEW_ROWS"]
-
 VIEW_ROWS: Final = TableSchema(
     "scope",
     "a node of the model",

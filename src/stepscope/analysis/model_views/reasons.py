@@ -21,15 +21,6 @@ if TYPE_CHECKING:
     from stepscope.derive.model.work import ModelWork
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = [
-    "TOLD_BY",
-    "missing_fields",
-    "missing_lines",
-    "why_no_device",
-    "why_no_host",
-    "why_nothing",
-]
-
 #: Column that may be unknown of a whole tree → the metric that decides it.
 TOLD_BY: Final = {
     "flops": "flops",

@@ -13,8 +13,6 @@ from stepscope.analysis.model_views.columns import SOURCE_ROWS, VIEW_ROWS
 from stepscope.analysis.model_views.settings import Settings
 from stepscope.unavailable import Missing
 
-__all__ = ["AnnotationDetailResult", "ModelViewsResult"]
-
 
 class ModelViewsResult(msgspec.Struct, frozen=True, kw_only=True):
     """Views of the same costs, over all selected hosts and devices.

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from stepscope.analysis.model_views.tree import Tree
     from stepscope.trace.schema import TableSchema
 
-__all__ = ["Listed", "listed", "selected", "view_rows"]
-
 _ALWAYS: Final = ("id", "parent", "depth", "name")
 #: Orders in which the least comes first.
 _ASCENDING: Final = frozenset({"name", "depth"})

@@ -10,9 +10,6 @@ from stepscope.analysis.options.model_views import Options, OrderBy
 from stepscope.analysis.results.patterns import check_pattern
 from stepscope.errors import BadUsage
 
-__all__ = ["PRESETS", "SELECTABLE", "Settings", "settings_of"]
-
-
 #: Name of a choice of columns → the columns.
 SELECTABLE: Final = {
     "micros": ("total_us", "self_us", "percent"),

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from stepscope.derive.model.source_lines import SourceLines
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = ["SourceView", "source_view", "with_functions"]
-
 _KEY: Final = ("file", "line", "function", "exact")
 _TIMES: Final = {
     "host_us": "host_ps",

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from stepscope.analysis.options.model_views import Options
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = ["some_steps", "step_numbers", "step_rows"]
-
 
 def some_steps(options: Options) -> bool:
     """Return whether only some steps are asked for."""

@@ -16,8 +16,6 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = ["TopAnnotation", "top_annotations"]
-
 
 class TopAnnotation(msgspec.Struct, frozen=True, kw_only=True):
     """A range that the program named, over all places where it stands.

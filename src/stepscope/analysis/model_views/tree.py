@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from stepscope.derive.model.view_names import View
     from stepscope.derive.model.work import Hung
 
-__all__ = ["METRICS", "NO_SOURCE", "NO_TYPE", "Nodes", "Tree", "grown", "summed"]
-
 #: Columns of `Tree.own` and `Tree.total`. A `has_` counts the charges for which
 #: the metric after it is known: where it is 0, the metric is unknown.
 METRICS: Final = (

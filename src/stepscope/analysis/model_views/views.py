@@ -39,7 +39,6 @@ from stepscope.analysis.model_views.step_choice import (
 from stepscope.analysis.model_views.tree import grown
 from stepscope.analysis.ops.rows import NO_OPS, without_steps
 from stepscope.analysis.ops.selection import select_ops
-from stepscope.analysis.options.model_views import Options
 from stepscope.derive.model.annotation_calls import annotation_calls
 from stepscope.derive.model.source_lines import source_lines
 from stepscope.derive.model.view_names import ANNOTATION, SOURCE, VIEWS
@@ -48,11 +47,10 @@ from stepscope.unavailable import Unavailable, present
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
+    from stepscope.analysis.options.model_views import Options
     from stepscope.derive.model.view_names import View
     from stepscope.derive.model.work import ModelWork
     from stepscope.derive.profile_data import ProfileData
-
-__all__ = ["NEEDS", "AnnotationDetailResult", "ModelViewsResult", "Options", "analyse"]
 
 #: What is asked of each host for the options as they are.
 NEEDS: Final = (annotation_calls, model_charges, source_lines)

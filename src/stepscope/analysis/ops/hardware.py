@@ -19,8 +19,6 @@ from stepscope.unavailable import Missing, Unavailable
 if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = ["Hardware", "hardware"]
-
 
 class Hardware(msgspec.Struct, frozen=True, kw_only=True):
     """What a run had; a null is explained in `missing`.

@@ -11,8 +11,6 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = ["op_names"]
-
 
 def op_names(profile: ProfileData) -> frozenset[str]:
     """Return the names by which the table of ops lists what ran, on any host."""

@@ -18,16 +18,6 @@ if TYPE_CHECKING:
     from stepscope.derive.ops.database import DeviceOps, HostOps
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = [
-    "COSTS",
-    "NO_COSTS",
-    "RATES",
-    "device_costs",
-    "host_costs",
-    "rates",
-    "why_no_rates",
-]
-
 #: Columns that `rates` gives; null means unknown.
 RATES: Final[dict[str, pl.DataType]] = {
     "measured_flop_rate": pl.Float64(),  # GFLOP/s

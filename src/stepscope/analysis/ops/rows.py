@@ -22,16 +22,6 @@ if TYPE_CHECKING:
     from stepscope.derive.ops.database import DeviceOps, HostOps
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = [
-    "MERGED_ROWS",
-    "NO_ACTIVITY",
-    "Side",
-    "device_side",
-    "host_side",
-    "launch_latency_ps",
-    "without_steps",
-]
-
 #: Columns that both sides have after merging; null means unknown.
 MERGED_ROWS: Final[dict[str, pl.DataType]] = {
     "name": pl.String(),

@@ -12,8 +12,6 @@ from stepscope.frozen import Frozen
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["OpSelection", "select_ops"]
-
 #: What parts the scopes of a name: paths of most frameworks, namespaces of others.
 _SEPARATORS: Final = ("/", "::")
 #: Pages that are narrow print a name without its middle; it may be pasted so.

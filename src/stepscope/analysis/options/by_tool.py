@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     import msgspec
 
-__all__ = ["OPTIONS"]
-
 OPTIONS: Final[Mapping[str, type[msgspec.Struct]]] = MappingProxyType(
     {
         "overview_page": overview_page.Options,

@@ -6,8 +6,6 @@ import msgspec
 
 from stepscope.analysis.options.values import Name, Prefix
 
-__all__ = ["Options"]
-
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     """What to show.

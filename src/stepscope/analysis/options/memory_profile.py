@@ -6,8 +6,6 @@ from typing import Annotated, Final
 
 import msgspec
 
-__all__ = ["Options"]
-
 #: Points of a timeline that a screen can tell apart (docs/tools/memory_profile.md).
 _POINTS: Final = 2000
 #: The last time, in ms, that picoseconds can count.

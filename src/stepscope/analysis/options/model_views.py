@@ -9,8 +9,6 @@ import msgspec
 from stepscope.analysis.options.values import MOST_CALLS, Column, Name, Regex
 from stepscope.derive.model.view_names import AnyView
 
-__all__ = ["Options", "OrderBy", "Preset"]
-
 OrderBy = Literal[
     "name",
     "depth",

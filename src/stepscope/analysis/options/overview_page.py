@@ -6,8 +6,6 @@ import msgspec
 
 from stepscope.analysis.options.values import Flag, Name
 
-__all__ = ["Options"]
-
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     """What to look at.

@@ -6,8 +6,6 @@ from typing import Annotated
 
 import msgspec
 
-__all__ = ["Options"]
-
 _Rate = Annotated[float, msgspec.Meta(gt=0, le=1e9, title="RATE")]
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import msgspec
 
-__all__ = ["Options"]
-
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     """The whole trace is shown; there is nothing to choose."""

@@ -10,8 +10,6 @@ from typing import Annotated, Final
 
 import msgspec
 
-__all__ = ["MOST_CALLS", "Column", "Flag", "Name", "Prefix", "Regex"]
-
 #: Calls that are listed unless all are asked for; their number is always given.
 MOST_CALLS: Final = 1000
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from stepscope.analysis.steps.rows import HostSteps
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = ["AccountEntry", "AccountPart", "account_of"]
-
 #: Parts of one owner that are listed; the others are one part without a name.
 _MOST_PARTS = 20
 

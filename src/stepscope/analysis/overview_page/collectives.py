@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = ["Collective", "collectives_of", "described_parameters", "gaps_of"]
-
 #: Bytes of a gradient that is exchanged in 32 bits (the guide's estimate).
 _BYTES_PER_PARAMETER: Final = 4
 _NO_KERNELS: Final = Unavailable(

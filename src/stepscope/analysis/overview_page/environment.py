@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.trace.quality import QualityNote
 
-__all__ = ["DeviceEntry", "HostEntry", "RunEnvironment", "run_environment"]
-
 
 class DeviceEntry(msgspec.Struct, frozen=True, kw_only=True):
     """One accelerator that a capture listed.

@@ -31,21 +31,6 @@ if TYPE_CHECKING:
     from stepscope.derive.ops.placement import OpPlacement
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = [
-    "Eager",
-    "FunctionMode",
-    "Functions",
-    "Placed",
-    "Placement",
-    "PrecisionShares",
-    "TopOp",
-    "functions_of",
-    "gaps_of_precision",
-    "placement_of",
-    "precision_of",
-    "top_ops_of",
-]
-
 _TOP: Final = 10
 _DATASET: Final = OpCategory.DATASET.name.lower()
 

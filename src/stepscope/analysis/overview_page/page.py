@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import msgspec
 import polars as pl
 
-from stepscope.analysis.options.overview_page import Options
 from stepscope.analysis.overview_page.account import AccountEntry, account_of
 from stepscope.analysis.overview_page.collectives import (
     Collective,
@@ -60,21 +59,11 @@ from stepscope.units import PS_PER_MS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from stepscope.analysis.options.overview_page import Options
     from stepscope.analysis.steps.matching import StepMatching
     from stepscope.analysis.steps.rows import HostSteps
     from stepscope.derive.profile_data import ProfileData
     from stepscope.derive.steps.candidates import Candidate
-
-__all__ = [
-    "NEEDS",
-    "CandidateEntry",
-    "HostSummary",
-    "Options",
-    "OverviewPageResult",
-    "StepDetection",
-    "analyse",
-    "page_of",
-]
 
 #: What is asked of each host for the options as they are.
 NEEDS: Final = (

@@ -1,6 +1,7 @@
 """Pod viewer: the workers of a run side by side."""
 
+from stepscope.analysis.options.pod_viewer import Options
 from stepscope.analysis.pod_viewer.result import PodViewerResult
-from stepscope.analysis.pod_viewer.viewer import NEEDS, Options, analyse
+from stepscope.analysis.pod_viewer.viewer import NEEDS, analyse
 
 __all__ = ["NEEDS", "Options", "PodViewerResult", "analyse"]

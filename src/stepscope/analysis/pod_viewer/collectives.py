@@ -19,8 +19,9 @@ from stepscope.derive.collectives.matching import (
     without_contradictions,
 )
 from stepscope.derive.collectives.waits import collective_waits
-from stepscope.derive.columns.arrays import ints, nullable
+from stepscope.derive.columns.arrays import ints
 from stepscope.frozen import Frozen
+from stepscope.trace.reading.nullable import nullable
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 
     from stepscope.analysis.steps.rows import HostSteps
     from stepscope.derive.profile_data import ProfileData
-
-__all__ = ["WorkerCollectives", "worker_collectives"]
 
 #: What is compared of each collective.
 _COMPARED: Final[dict[str, pl.DataType]] = {

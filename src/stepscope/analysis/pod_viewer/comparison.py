@@ -16,18 +16,6 @@ if TYPE_CHECKING:
 
     from stepscope.derive.collectives.clocks import HostClock
 
-__all__ = [
-    "ALIKE",
-    "BASES",
-    "LATE_START",
-    "ONE_WORKER",
-    "SlowestWorker",
-    "StepComparison",
-    "WorkerName",
-    "compare_steps",
-    "slowest_of",
-]
-
 #: What shows who is slow, the strongest first.
 BASES: Final = ("collectives", "device_work", "step_time")
 #: A cause beside the categories: the worker began the step later than the others.

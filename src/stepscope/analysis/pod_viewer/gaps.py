@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from stepscope.analysis.pod_viewer.result import PodViewerResult
     from stepscope.analysis.steps.rows import HostSteps
 
-__all__ = ["gaps", "parts_of"]
-
 _NO_STEP_NUMBER: Final = Unavailable(
     code="NO_STEPS",
     reason="Steps cannot be distinguished; the one entry is the whole recording.",

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from stepscope.analysis.steps.matching import StepMatching
     from stepscope.analysis.steps.rows import HostSteps
 
-__all__ = ["SLOTS", "joined_steps"]
-
 SLOTS: Final[dict[str, pl.DataType]] = {
     "host": pl.String(),
     "window": pl.Int32(),  # row of the host's windows

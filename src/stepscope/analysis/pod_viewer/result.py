@@ -9,8 +9,6 @@ from stepscope.analysis.pod_viewer.workers import Worker, WorkerSummary
 from stepscope.trace.quality import QualityNote
 from stepscope.unavailable import Missing
 
-__all__ = ["Category", "Clock", "PodStep", "PodViewerResult"]
-
 
 class Category(msgspec.Struct, frozen=True, kw_only=True):
     """One of the ten categories.

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.derive.step_time.device_sets import DeviceSets, OneDevice
 
-__all__ = ["WORKER_COLUMNS", "worker_rows"]
-
 #: What a row has beside the columns of `HostSteps.rows`.
 WORKER_COLUMNS: Final[dict[str, pl.DataType]] = {
     "slot": pl.Int64(),  # the step of the run

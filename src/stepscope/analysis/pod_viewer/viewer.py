@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import polars as pl
 
-from stepscope.analysis.options.pod_viewer import Options
 from stepscope.analysis.pod_viewer.collectives import (
     WorkerCollectives,
     worker_collectives,
@@ -49,11 +48,10 @@ from stepscope.units import PS_PER_US
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from stepscope.analysis.options.pod_viewer import Options
     from stepscope.analysis.steps.matching import StepMatching
     from stepscope.analysis.steps.rows import HostSteps
     from stepscope.derive.profile_data import ProfileData
-
-__all__ = ["NEEDS", "Options", "analyse"]
 
 #: What is asked of each host for the options as they are.
 NEEDS: Final = (

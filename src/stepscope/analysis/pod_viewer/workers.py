@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from stepscope.analysis.pod_viewer.comparison import StepComparison
     from stepscope.analysis.steps.rows import HostSteps
 
-__all__ = ["Worker", "WorkerSummary", "step_workers", "summaries"]
-
 
 class Worker(msgspec.Struct, frozen=True, kw_only=True):
     """One worker in one step.

@@ -8,24 +8,6 @@ import polars as pl
 
 from stepscope.trace.schema import NEVER, Column
 
-__all__ = [
-    "BLOCK_DIM",
-    "COPIED_BYTES",
-    "DEVICES",
-    "GRID_DIM",
-    "HOST",
-    "HOSTS",
-    "KERNEL_NAME",
-    "KERNEL_TIMES",
-    "OCCUPANCY",
-    "OP_NAME",
-    "PRECISION",
-    "RANK",
-    "REGISTERS",
-    "SHARED_MEMORY",
-    "TENSOR_CORES",
-]
-
 _NO_DETAILS: Final = "launch details were not recorded"
 
 RANK: Final = Column(

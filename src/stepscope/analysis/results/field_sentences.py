@@ -5,8 +5,6 @@ from __future__ import annotations
 import inspect
 import re
 
-__all__ = ["field_sentences"]
-
 
 def field_sentences(struct: type) -> dict[str, str]:
     """Return names and texts of the `Attributes:` of a class; empty without any."""

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from stepscope.unavailable import Missing, Unavailable
 
-__all__ = ["missing_columns", "other_slices", "share"]
-
 
 def missing_columns(
     frame: pl.DataFrame,

@@ -12,8 +12,6 @@ from stepscope.unavailable import Missing, Unavailable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-__all__ = ["NOT_RECORDED", "null_paths", "with_every_null"]
-
 #: Types of nearly all that there is inside of anything.
 _WITHOUT_PARTS: Final = frozenset((type(None), float, int, str, bool))
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["check_pattern", "holding", "whole"]
-
 #: The time is also linear in the pattern, counted repetitions written out.
 _LONGEST: Final = 1000
 _MOST_REPEATED: Final = 1000

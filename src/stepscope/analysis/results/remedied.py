@@ -28,8 +28,6 @@ from stepscope.unavailable import Missing, Unavailable
 if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = ["recorder_of", "remedied"]
-
 _Told = TypeVar("_Told", bound=msgspec.Struct)
 
 

@@ -13,8 +13,6 @@ from stepscope.unavailable import Missing, Unavailable
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-__all__ = ["NO_SAMPLES", "SINGLE_SAMPLE", "Statistics", "statistics_of"]
-
 NO_SAMPLES: Final = Unavailable(
     code="NO_SAMPLES",
     reason="There is no value to form a statistic from.",

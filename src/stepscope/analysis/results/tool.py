@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.unavailable import Unavailable
 
-__all__ = ["Tool"]
-
 _Analyse: TypeAlias = "Callable[[ProfileData, Any], msgspec.Struct | Unavailable]"
 
 #: Most tools have no answers by another producer's rules.

@@ -9,8 +9,6 @@ import polars as pl
 from stepscope.analysis.results.columns import KERNEL_NAME, OP_NAME, RANK
 from stepscope.trace.schema import NEVER, Column, TableSchema
 
-__all__ = ["KERNEL_ROWS", "OP_ROWS", "ROOF_ROWS"]
-
 _NO_WORK: Final = "it is not known how many operations or bytes"
 _NO_PEAK: Final = "the work, or what the device can do, is not known"
 

@@ -9,7 +9,6 @@ import polars as pl
 
 from stepscope.analysis.ops.rates import NO_COSTS
 from stepscope.analysis.ops.rows import NO_OPS
-from stepscope.analysis.options.roofline_model import Options
 from stepscope.analysis.results.null_columns import missing_columns
 from stepscope.analysis.roofline_model.columns import KERNEL_ROWS, OP_ROWS, ROOF_ROWS
 from stepscope.analysis.roofline_model.points import MEASURED, points, unknown_percent
@@ -29,9 +28,8 @@ from stepscope.derive.ops.kernel_costs import kernel_costs
 from stepscope.unavailable import Missing, Unavailable
 
 if TYPE_CHECKING:
+    from stepscope.analysis.options.roofline_model import Options
     from stepscope.derive.profile_data import ProfileData
-
-__all__ = ["NEEDS", "Options", "RooflineModelResult", "analyse"]
 
 #: What is asked of each host for the options as they are.
 NEEDS: Final = (

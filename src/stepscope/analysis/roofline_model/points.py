@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from stepscope.analysis.options.roofline_model import Options
     from stepscope.trace.schema import TableSchema
 
-__all__ = ["MEASURED", "SHAPES", "UNKNOWN", "points", "unknown_percent"]
-
 MEASURED: Final = "measured"
 SHAPES: Final = "shapes"
 UNKNOWN: Final = "unknown"

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from stepscope.analysis.options.roofline_model import Options
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = ["GIGA", "NO_HOST_PEAKS", "NO_PEAKS", "roof_rows", "unit_peaks"]
-
 GIGA: Final = 1e9
 _TERA: Final = 1e12
 NO_PEAKS: Final = Unavailable(

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from stepscope.analysis.ops.rows import Side
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = ["kernel_work", "measured_alone", "op_work", "with_counters"]
-
 _KEY: Final = ("kernel_name", "op_name")
 #: Columns of work, of all runs.
 _WORK: Final = ("flops", "accessed_bytes", "peak_flops", "peak_bytes")

@@ -14,8 +14,6 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = ["UNASKED", "UNTOLD", "asks", "may_hide_input"]
-
 UNASKED: Final = Unavailable(
     code="NO_TFDATA_EVENTS",
     reason="No event shows the program asking for its next batch, so waiting for "

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-__all__ = ["InputShare", "share_of_rows", "verdict_of"]
-
 #: A run without any device has nothing to transfer to, and loses nothing.
 _NO_DEVICE: Final = "NO_DEVICE_PLANE"
 _NO_TIME: Final = Unavailable(

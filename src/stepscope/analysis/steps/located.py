@@ -13,8 +13,6 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = ["step_at"]
-
 
 def step_at(profile: ProfileData, host: str, time_ps: int) -> int | None:
     """Return the number of the step whose window holds an instant; None for none.

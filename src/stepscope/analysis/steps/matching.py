@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from stepscope.analysis.steps.rows import HostSteps
 
-__all__ = ["StepMatching", "match_steps"]
-
 #: Hosts in lock step begin their steps this share of a step apart at most …
 _APART: Final = 0.5
 #: … and share this part of the steps of the one that recorded fewer.

@@ -17,14 +17,6 @@ if TYPE_CHECKING:
 
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = [
-    "MeasuredRun",
-    "measured_any_device",
-    "measured_rows",
-    "measured_run",
-    "start_unix_ns",
-]
-
 _NO_SUCH_MARKER: Final = Unavailable(
     code="NO_STEPS",
     reason="No step of this host has the marker that was asked for.",

@@ -10,12 +10,13 @@ import polars as pl
 
 from stepscope.analysis.steps.asking import UNASKED, asks, may_hide_input
 from stepscope.derive.account.owned_time import account
-from stepscope.derive.columns.arrays import handles, ints, nullable
+from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.judging.input_verdict import with_starved_time
 from stepscope.derive.step_time.owners import BUSY_OWNERS, CATEGORIES, OWNERS
 from stepscope.derive.step_windows.windows import typical, windows
 from stepscope.derive.steps.chosen import steps
 from stepscope.frozen import Frozen
+from stepscope.trace.reading.nullable import nullable
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -25,18 +26,6 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.derive.steps.chosen import Steps
-
-__all__ = [
-    "NO_DEVICE",
-    "OWNER_COLUMNS",
-    "HostSteps",
-    "category_columns",
-    "host_steps",
-    "mean_over_devices",
-    "present_categories",
-    "reason_of",
-    "reasons_of",
-]
 
 OWNER_COLUMNS: Final = tuple(f"{owner.name}_ps" for owner in OWNERS)
 #: What is left when every cause has been charged; it is always known.

@@ -42,19 +42,6 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.derive.steps.chosen import Steps
 
-__all__ = [
-    "AnyDevice",
-    "Step",
-    "StepSummary",
-    "StepTimes",
-    "bottleneck_of",
-    "empty_summary",
-    "input_share",
-    "judged_input",
-    "step_list",
-    "summary_of",
-]
-
 _NO_STEP_TIME: Final = Unavailable(
     code="NO_DEVICE_EVENTS",
     reason="No step has device activity, so no device step time is known.",

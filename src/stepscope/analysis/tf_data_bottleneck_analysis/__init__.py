@@ -1,8 +1,8 @@
 """tf.data bottleneck analysis: which stage of a pipeline limits it."""
 
+from stepscope.analysis.options.tf_data_bottleneck_analysis import Options
 from stepscope.analysis.tf_data_bottleneck_analysis.bottleneck import (
     NEEDS,
-    Options,
     TfDataBottleneckAnalysisResult,
     analyse,
 )

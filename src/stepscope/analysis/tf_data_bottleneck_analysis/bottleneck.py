@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import msgspec
 import polars as pl
 
-from stepscope.analysis.options.tf_data_bottleneck_analysis import Options
 from stepscope.analysis.tf_data_bottleneck_analysis.columns import (
     BOTTLENECK_ROWS,
     PIPELINE_ROWS,
@@ -52,20 +51,11 @@ from stepscope.units import PS_PER_US
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from stepscope.analysis.options.tf_data_bottleneck_analysis import Options
     from stepscope.derive.input_pipeline.calls import PipelineCalls
     from stepscope.derive.input_pipeline.graph import PipelineGraph
     from stepscope.derive.judging.input_verdict import InputVerdict
     from stepscope.derive.profile_data import ProfileData
-
-__all__ = [
-    "NEEDS",
-    "Bottleneck",
-    "Graph",
-    "Options",
-    "Summary",
-    "TfDataBottleneckAnalysisResult",
-    "analyse",
-]
 
 #: What is asked of each host for the options as they are.
 NEEDS: Final = (*INPUT_VERDICT_NEEDS, pipeline_calls)

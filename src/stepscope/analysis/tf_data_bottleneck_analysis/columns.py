@@ -9,8 +9,6 @@ import polars as pl
 from stepscope.analysis.results.columns import HOST
 from stepscope.trace.schema import NEVER, Column, TableSchema
 
-__all__ = ["BOTTLENECK_ROWS", "PIPELINE_ROWS", "STAGE_ROWS", "WAIT_ROWS"]
-
 _PIPELINE: Final = Column(
     "pipeline", pl.String(), "", NEVER, "Name of the pipeline: Host:0, Device:1, …"
 )

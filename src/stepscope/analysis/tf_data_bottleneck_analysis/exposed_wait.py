@@ -15,8 +15,6 @@ from stepscope.units import PS_PER_MS
 if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = ["ExposedWait", "exposed_wait"]
-
 _NO_TIME: Final = Unavailable(
     code="ZERO_DENOMINATOR",
     reason="the steps of this host last no time.",

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from stepscope.derive.input_pipeline.graph import PipelineGraph
     from stepscope.trace.model import TraceData
 
-__all__ = ["Edge", "Node", "edges_of", "nodes_of"]
-
 
 class Node(msgspec.Struct, frozen=True, kw_only=True):
     """A stage within one call.

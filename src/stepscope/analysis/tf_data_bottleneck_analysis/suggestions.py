@@ -6,15 +6,6 @@ from typing import Final
 
 from stepscope.frozen import Frozen
 
-__all__ = [
-    "NOT_SLOW",
-    "SHORT_CALLS",
-    "SUGGESTIONS",
-    "Suggestion",
-    "Upstream",
-    "suggestion_for",
-]
-
 
 class Upstream:
     """What a stage that fetches elements ahead was doing when it was the bottleneck."""

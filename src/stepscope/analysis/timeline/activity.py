@@ -17,8 +17,6 @@ from stepscope.units import PS_PER_S
 if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = ["KERNELS", "Activity", "Launch", "activity_of", "gaps", "row_of_activity"]
-
 _SHAPED: Final = (
     "registers",
     "static_shared_memory_bytes",

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from stepscope.analysis.timeline.spans import HostTimeline
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = ["RULER_STEPS", "CounterTrack", "TrackCatalogue", "catalogue"]
-
 #: Columns of `TrackCatalogue.steps`.
 RULER_STEPS: Final[dict[str, pl.DataType]] = {
     "number": pl.Int64(),

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.derive.timeline.counters import CounterCurve
 
-__all__ = ["COUNTER_COLUMNS", "CounterTile", "counter_tile", "curves_of"]
-
 #: Columns of `CounterTile.samples`.
 COUNTER_COLUMNS: Final[dict[str, pl.DataType]] = {
     "track": pl.Int32(),

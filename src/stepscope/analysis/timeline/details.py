@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.derive.steps.chosen import Steps
 
-__all__ = ["MOST_PARTNERS", "Partner", "SpanDetails", "details"]
-
 #: A value that a producer attached to an event.
 Argument = int | float | str
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from stepscope.analysis.timeline.spans import HostTimeline
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = ["FLOW_COLUMNS", "MOST_FLOWS", "TrackFlows", "flows"]
-
 #: Arrows that are drawn at once; more would hide the timeline.
 MOST_FLOWS: Final = 2_000
 #: Columns of `TrackFlows.flows`.

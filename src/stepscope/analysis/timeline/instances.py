@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     Events = Callable[[ProfileData, str], NDArray[np.int32]]
 
-__all__ = ["Instance", "Side", "SoughtKernel", "longest_of_kernel", "longest_of_op"]
-
 #: Where an op runs, as the tables of ops call it.
 Side = Literal["Host", "Device"]
 

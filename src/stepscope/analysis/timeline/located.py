@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from stepscope.analysis.timeline.spans import HostTimeline
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = ["Spot", "spot_of"]
-
 #: Parts that a range is looked at in: of shorter spans the longest of each counts.
 _PARTS: Final = 512
 _OF_DEVICES: Final = ("stream", "core")

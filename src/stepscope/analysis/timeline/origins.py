@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = ["Links", "Origin", "origin_of"]
-
 
 class Links(msgspec.Struct, frozen=True, kw_only=True):
     """Where other pages show what a span belongs to; null where they show nothing.

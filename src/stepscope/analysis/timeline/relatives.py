@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from stepscope.analysis.timeline.spans import HostTimeline
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = ["MOST_CHILDREN", "Family", "SameName", "family", "same_name"]
-
 #: Children that are listed; a span around a whole program may have many thousands.
 MOST_CHILDREN = 100
 

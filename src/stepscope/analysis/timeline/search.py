@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from stepscope.analysis.timeline.spans import HostTimeline
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = ["Direction", "Found", "find", "search"]
-
 
 class Direction(Enum):
     """Where to go from a place."""

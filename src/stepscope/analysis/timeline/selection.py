@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from stepscope.analysis.timeline.spans import HostTimeline
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = ["EVENT_COLUMNS", "Chosen", "SpansInView", "chosen_spans", "spans_in_view"]
-
 #: Columns of `SpansInView.events`.
 EVENT_COLUMNS: Final[dict[str, pl.DataType]] = {
     "track": pl.Int32(),

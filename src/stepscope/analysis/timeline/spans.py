@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from stepscope.derive.timeline.drawn_rows import TraceTimeline
     from stepscope.derive.timeline.lanes import LaneIndex
 
-__all__ = ["FARTHEST_PS", "HostTimeline", "Place", "host_timeline"]
-
 #: The category of all calls of a step, of which the first may be a copy.
 _LAUNCHES: Final = CATEGORIES.index("kernel_launch")
 #: No time of a trace lies farther from its start.

@@ -29,22 +29,6 @@ if TYPE_CHECKING:
     from stepscope.analysis.timeline.spans import HostTimeline
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = [
-    "COARSEST_LEVEL",
-    "MOST_TRACKS",
-    "MOST_UNFOLDED",
-    "SLICE_COLUMNS",
-    "TILE_BUCKETS",
-    "Rows",
-    "Tiles",
-    "TrackSlices",
-    "tile",
-    "tile_window",
-    "tiles",
-    "unfold",
-    "window",
-]
-
 #: Buckets of a tile: about half a screen's width in device pixels.
 TILE_BUCKETS: Final = 1024
 #: One tile of this level holds every time that a trace can have.

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from stepscope.analysis.timeline.spans import HostTimeline
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = ["MOST_NAMES", "OWNER_TOTALS", "SUMS", "WindowTotals", "window_totals"]
-
 #: Names that each list of sums has at most; the rest is one row without a name.
 MOST_NAMES: Final = 100
 #: Columns of `WindowTotals.owners`.

@@ -24,18 +24,6 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.trace.model import TraceData
 
-__all__ = [
-    "INTEGER",
-    "REAL",
-    "TEXT",
-    "UNSIGNED",
-    "ArgumentSource",
-    "Arguments",
-    "Told",
-    "argument_source",
-    "gathered",
-]
-
 #: Values of `Arguments.kind`.
 INTEGER: Final = 0
 UNSIGNED: Final = 1

@@ -9,8 +9,6 @@ import polars as pl
 from stepscope.analysis.results.columns import HOST
 from stepscope.trace.schema import NEVER, Column, TableSchema
 
-__all__ = ["TRACE_SECTIONS", "TRACE_TRACKS"]
-
 TRACE_TRACKS: Final = TableSchema(
     "tracks",
     "a track",

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.derive.steps.chosen import Steps
 
-__all__ = ["PIECE_SPANS", "HostSpans", "SpanPiece", "all_spans"]
-
 #: Spans of a piece: enough to be worth the calls, few enough to take little memory.
 PIECE_SPANS: Final = 1 << 13
 #: Values beside each other per piece at most, so that talkative events take no more.

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.derive.timeline.drawn_rows import TraceTimeline
 
-__all__ = ["HostTrace", "clock_offsets", "host_traces"]
-
 #: First process number by kind of section; a device with an ordinal has its number,
 #: from 1 up. Definition: docs/tools/trace_viewer.md#the-json.
 _FIRST: Final = {"device": 501, "host": 701, "other": 801}

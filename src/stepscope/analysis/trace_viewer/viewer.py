@@ -12,7 +12,6 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.options.trace_viewer import Options
 from stepscope.analysis.trace_viewer.columns import TRACE_SECTIONS, TRACE_TRACKS
 from stepscope.analysis.trace_viewer.processes import clock_offsets, host_traces
 from stepscope.derive.columns.arrays import handles, ints
@@ -27,10 +26,9 @@ from stepscope.units import PS_PER_MS
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from stepscope.analysis.options.trace_viewer import Options
     from stepscope.analysis.trace_viewer.processes import HostTrace
     from stepscope.derive.profile_data import ProfileData
-
-__all__ = ["NEEDS", "Options", "TraceViewerResult", "analyse"]
 
 #: What is asked of each host for the options as they are.
 NEEDS: Final = (trace_timeline,)

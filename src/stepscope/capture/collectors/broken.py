@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from stepscope.capture.ground.options import ProfilerOptions
     from stepscope.unavailable import Unavailable
 
-__all__ = ["BrokenCollector"]
-
 
 class BrokenCollector:
     """Takes the place of a collector that raised where it should have answered.

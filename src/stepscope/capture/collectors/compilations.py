@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from stepscope.capture.ground.clock import ClockPair
     from stepscope.capture.ground.options import ProfilerOptions
 
-__all__ = ["COMPILATION", "CompilationsCollector"]
-
 #: Names of the events begin so; the function follows.
 COMPILATION: Final = "compilation of "
 #: What JAX reports → what it does then.

@@ -10,17 +10,6 @@ if TYPE_CHECKING:
     from stepscope.capture.ground.spool import Fragment
     from stepscope.unavailable import Unavailable
 
-__all__ = [
-    "Collected",
-    "Collector",
-    "Counting",
-    "Dropping",
-    "Exiting",
-    "Halting",
-    "Streaming",
-    "TracesPython",
-]
-
 
 class Collected(NamedTuple):
     """What a collector recorded.

@@ -20,8 +20,6 @@ from stepscope.xspace.samples_line import OTHER_THREADS
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["CoreClocks", "CoreTime", "Reading", "Seen", "on_a_core_ns"]
-
 _READ_BYTES: Final = 96
 #: What the system says of a thread: time on a core, time ready, turns.
 _FIELDS: Final = 3

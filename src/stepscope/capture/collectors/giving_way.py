@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from stepscope.capture.ground.clock import ClockPair
     from stepscope.capture.ground.options import ProfilerOptions
 
-__all__ = ["Entrance", "GivesWay"]
-
-
 #: Profilers want to be started by the thread that imported their framework.
 _BUSY: Final = (
     "its profiler is started by the main thread, which was busy outside of Python or "

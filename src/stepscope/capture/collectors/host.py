@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from stepscope.capture.ground.options import ProfilerOptions
     from stepscope.unavailable import Unavailable
 
-__all__ = ["COLLECTION", "HostCollector"]
-
 #: Name of the events that are garbage collections.
 COLLECTION: Final = "garbage collection"
 #: Of those that a thread of ours happened to make.

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from stepscope.capture.ground.options import ProfilerOptions
 
-__all__ = ["TracerLevels", "level_warnings", "levels_in_force"]
-
 _ENVIRONMENT: Final = "Task Environment"
 _OPTIONS: Final = "profile_options"
 #: The version of ProfileOptions that clients send.

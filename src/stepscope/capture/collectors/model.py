@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from stepscope.capture.ground.clock import ClockPair
     from stepscope.capture.ground.options import ProfilerOptions
 
-__all__ = ["ModelCollector"]
-
 #: Processor time that the search through the program's objects may take, for which the
 #: program waits, and how many are looked at between two readings of the clock.
 _SEARCH_S: Final = 1.0

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from stepscope.capture.ground.clock import ClockPair
     from stepscope.capture.ground.options import ProfilerOptions
 
-__all__ = ["COUNTERS_LINE", "COUNTER_VALUE", "ProcessCollector", "children"]
-
 #: The line that viewers draw as curves: its id and name, and the name of its values.
 COUNTERS_LINE: Final = (2**63 - 1, "_counters_")
 COUNTER_VALUE: Final = "counter_value"

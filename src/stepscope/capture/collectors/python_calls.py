@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
     _NoteTaker = Callable[..., None]
 
-__all__ = ["PythonCallsCollector"]
-
 #: Entries and exits that wait for a flush, 0.2 s: a million calls a second is more
 #: than Python makes with a hook on each.
 _RING_NOTES: Final = 400_000

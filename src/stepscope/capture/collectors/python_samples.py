@@ -64,8 +64,6 @@ if TYPE_CHECKING:
     from stepscope.xspace.samples_line import SamplesKind
     from stepscope.xspace.writing.builders import PlaneBuilder
 
-__all__ = ["PythonSamplesCollector"]
-
 _PS_PER_NS: Final = 1000
 _NS_PER_S: Final = 1_000_000_000
 #: From Python 3.12 on an uncompiled look is left out.

@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from stepscope.capture.collectors.contract import Collector
 
-__all__ = ["COLLECTORS", "make_collector"]
-
 #: Name → (module, class). A module is imported when it is to record.
 COLLECTORS: Final[dict[str, tuple[str, str]]] = {
     "tensorflow": (

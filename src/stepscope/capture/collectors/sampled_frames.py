@@ -10,8 +10,6 @@ if TYPE_CHECKING:
 #: What a frame is of: a function's code, or one line of it. One object for each.
 Code = TypeVar("Code")
 
-__all__ = ["Code", "Frame", "Look", "SampledFrames"]
-
 #: A program may begin threads for as long as it runs.
 _MOST_THREADS: Final = 4_096
 

@@ -22,8 +22,6 @@ from stepscope.capture.ground.encoding import OWN_THREADS, native_id
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["switching"]
-
 #: A loop that calls NumPy lets go of the lock by itself every few tenths of a
 #: millisecond. The system's timers add some 50 µs, so that less would gain little.
 _PROMPT_S: Final = 0.00002

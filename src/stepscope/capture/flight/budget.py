@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-__all__ = ["ASKED_FOR", "EXCEPTION", "SLOW_STEP", "Budget", "KeptProfile"]
-
 SLOW_STEP: Final = "slow step"
 EXCEPTION: Final = "exception"
 ASKED_FOR: Final = "asked for"

@@ -12,8 +12,6 @@ from stepscope.errors import BadUsage
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["MetricsServer"]
-
 _PATH: Final = "/metrics"
 #: A client that sends nothing is let go of.
 _PATIENCE_S: Final = 5.0

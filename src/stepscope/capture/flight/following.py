@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from stepscope.capture.ground.options import ProfilerOptions
     from stepscope.capture.ground.run import Run
 
-__all__ = ["record_following"]
-
 _log: Final = logging.getLogger("stepscope")
 _FRAMEWORKS: Final = ("tensorflow", "jax", "torch")
 #: Longest recording, whatever the steps.

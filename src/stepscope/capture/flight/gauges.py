@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from stepscope.capture.flight.nvml import DeviceUse
     from stepscope.capture.flight.watch import Step
 
-__all__ = ["CONTENT_TYPE", "Gauges"]
-
 CONTENT_TYPE: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 _NS_PER_S: Final = 1_000_000_000
 #: Annotations that get a share of their own; the smaller ones are one.

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
-__all__ = ["Bell", "LastWords"]
-
 _READ_BYTES: Final = 65_536
 _MS_PER_S: Final = 1000
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from stepscope.capture.collectors.sampled_frames import Frame
     from stepscope.capture.ground.encoding import Rows
 
-__all__ = ["Notebook", "Span", "own_times"]
-
 #: Annotations, and runs of functions, that are remembered: about 6 MB.
 _MOST_ROWS: Final = 16_384
 _MOST_FRAMES: Final = 8_192

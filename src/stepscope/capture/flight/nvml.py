@@ -9,8 +9,6 @@ from __future__ import annotations
 import ctypes
 from typing import Any, Final, NamedTuple
 
-__all__ = ["DeviceUse", "Nvml"]
-
 _LIBRARY: Final = "libnvidia-ml.so.1"
 _NAME_BYTES: Final = 96
 

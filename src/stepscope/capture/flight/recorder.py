@@ -48,8 +48,6 @@ if TYPE_CHECKING:
 
     from stepscope.capture.flight.watch import Slow
 
-__all__ = ["FlightRecorder", "Written", "dumped", "flight_recorder", "steps_heard"]
-
 _log: Final = logging.getLogger("stepscope")
 #: What the ring keeps where nobody names rates: it runs for days, at below 1 % of a
 #: core. A look every 50 ms still finds what a slow step waited for.

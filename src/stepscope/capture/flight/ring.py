@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from stepscope.capture.flight.notebook import Notebook
     from stepscope.capture.ground.options import ProfilerOptions
 
-__all__ = ["Ring", "Saved"]
-
 #: Annotations between two flushes: it bounds what storing them may cost.
 _RING_EVENTS: Final = 8_192
 _COLLECTORS: Final = ("host", "process", "python_samples", "compilations")

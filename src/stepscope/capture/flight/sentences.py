@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from stepscope.capture.flight.notebook import Notebook
     from stepscope.capture.flight.watch import Slow, Step
 
-__all__ = ["of_exception", "of_hang", "of_slow_step"]
-
 _PS_PER_NS: Final = 1_000
 #: Characters of an exception's own text.
 _SHOWN: Final = 120

@@ -6,8 +6,6 @@ import bisect
 from collections import deque
 from typing import Final, NamedTuple
 
-__all__ = ["Slow", "Step", "StepWatch"]
-
 _NS_PER_S: Final = 1_000_000_000
 #: A median of so many steps.
 _WINDOW: Final = 64

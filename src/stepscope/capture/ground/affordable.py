@@ -11,16 +11,6 @@ if TYPE_CHECKING:
 
     from stepscope.capture.ground.options import ProfilerOptions
 
-__all__ = [
-    "CallsCost",
-    "Control",
-    "Lowered",
-    "StepCost",
-    "lowered",
-    "seconds_a_note",
-    "without_calls",
-]
-
 #: Medians of so many steps before the recording.
 _BEFORE: Final = 64
 _LEAST_BEFORE: Final = 3

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["annotating", "forget_annotating", "note_annotating"]
-
 #: The system's ids. One process has one recording, so it has one such set.
 _threads: set[int] = set()
 

@@ -7,8 +7,6 @@ from typing import Final, NamedTuple
 
 from stepscope._core import recorder
 
-__all__ = ["ClockPair", "drift_ns"]
-
 #: The pair is read so often, and the reading that took least time is kept.
 _READINGS: Final = 5
 

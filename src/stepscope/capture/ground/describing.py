@@ -19,15 +19,7 @@ from stepscope.xspace.writing.write import XSpaceBuilder
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from stepscope.xspace.writing.write import Value
-
-__all__ = [
-    "Parameter",
-    "announce",
-    "announced",
-    "describe",
-    "described_space",
-]
+    from stepscope.xspace.writing.builders import Value
 
 #: What the program said of its models, oldest first; one process has one recording.
 _ANNOUNCED: Final[list[Callable[[], object]]] = []

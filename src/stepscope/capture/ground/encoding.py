@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from stepscope.xspace.writing.builders import LineBuilder, PlaneBuilder
 
-__all__ = ["OWN_THREADS", "Rows", "ThreadNames", "add_rows", "native_id"]
-
 #: Names of the threads that record begin so.
 OWN_THREADS: Final = "stepscope-"
 _PS_PER_NS: Final = 1000

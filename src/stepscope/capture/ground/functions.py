@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 if TYPE_CHECKING:
     from types import CodeType
 
-__all__ = ["CodeLine", "FunctionNames", "LinesOfCode", "function_name", "only_begins"]
-
 #: A program that makes functions as it runs would fill the memory with them.
 _MOST_KEPT: Final = 65_536
 

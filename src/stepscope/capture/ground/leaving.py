@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import FrameType
 
-__all__ = ["Leaving", "leaving"]
-
 #: How long the main thread has to come to its handler. Then another one stores.
 _GRACE_S: Final = 0.5
 #: Longest that a process outlives SIGTERM: schedulers kill after 10 s and more.

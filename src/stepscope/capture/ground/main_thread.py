@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType
 
-__all__ = ["MAIN_THREAD_S", "at_safe_point", "in_main_thread"]
-
 #: How long a recording that time begins waits for the main thread.
 MAIN_THREAD_S: Final = 3.0
 

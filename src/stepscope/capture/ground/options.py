@@ -7,8 +7,6 @@ from typing import Final, Literal
 
 from stepscope.errors import BadUsage
 
-__all__ = ["LEAST_WINDOW_S", "MAX_EVENTS", "ProfilerOptions"]
-
 _LEVELS: Final = {
     "host_tracer_level": 3,
     "python_tracer_level": 1,

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["Run", "long_wait"]
-
 #: Shorter waits for a recording are not spoken of: storing ten short steps takes up to
 #: 0.5 s on a busy machine (docs/overhead.md), and a person notices twice that.
 LONG_WAIT_S: Final = 2.0

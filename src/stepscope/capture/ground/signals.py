@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import FrameType
 
-__all__ = ["Alarm", "die_by", "handler_of", "hold_exceptions", "set_handler"]
-
 _OVER = b"\0"
 #: It has nothing left to do when it is told so, unless it is storing a recording.
 _ENDS_WITHIN_S: Final = 1.0

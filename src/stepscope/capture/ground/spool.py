@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["Fragment", "OwnDescriptor", "OwnFile", "Spool"]
-
 #: Bytes copied at a time where old fragments are dropped.
 _COPY_BYTES: Final = 2**20
 _CREATING: Final = os.O_CREAT | os.O_EXCL | os.O_TRUNC

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from contextlib import AbstractContextManager
 
-__all__ = ["StepsBegun"]
-
 
 class StepsBegun:
     """A listener to annotations (`annotate.add_listener`), of one recording."""

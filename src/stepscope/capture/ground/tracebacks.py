@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from types import TracebackType
 
-__all__ = ["NO_FRAME"]
-
 
 class _NoFrame:
     """Take the frame of its `with` block out of the traceback of what passes it.

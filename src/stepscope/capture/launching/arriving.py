@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
     from types import ModuleType
 
-__all__ = ["Arrivals"]
-
 
 class Arrivals:
     """Comes first among the finders of modules, and finds none itself.

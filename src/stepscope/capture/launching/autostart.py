@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from stepscope.capture.launching.counting import StepCounter
     from stepscope.capture.launching.window import Window
 
-__all__ = ["Armed", "arm"]
-
 _ANNOTATIONS: Final = "stepscope.capture.ground.annotate"
 #: A program that uses these records itself: two recordings exclude each other.
 _OWN_RECORDING: Final = (

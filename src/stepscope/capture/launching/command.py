@@ -13,8 +13,6 @@ from stepscope.errors import BadUsage
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["resolve"]
-
 #: Options of the Python interpreter that may take the place of a program.
 _OF_PYTHON: Final = ("-m", "-c")
 _SCRIPTS: Final = (".py", ".pyw", ".pyz")

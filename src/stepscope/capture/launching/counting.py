@@ -11,8 +11,6 @@ from stepscope.capture.launching.window import Phase
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-__all__ = ["CALLS", "FIT", "MARKED", "HearsSteps", "StepCounter"]
-
 #: The program annotates its steps itself: what it says is what is counted.
 MARKED: Final = "steps that the program annotates"
 #: Batches that a framework trains on.

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["armed_environment"]
-
 _INJECTED: Final = Path(__file__).parent / "injected"
 _PATH: Final = "PYTHONPATH"
 

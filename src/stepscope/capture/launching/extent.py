@@ -9,8 +9,6 @@ if TYPE_CHECKING:
 
     from stepscope.capture.launching.plan import RunPlan
 
-__all__ = ["COUNTED_AFTER_S", "Extent"]
-
 #: Steps that are so short that more of them fit into the least time are parts of steps.
 _MOST_STEPS: Final = 1000
 #: What was recorded for less time holds few events: one takes a microsecond or more.

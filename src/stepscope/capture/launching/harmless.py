@@ -12,8 +12,6 @@ from stepscope.errors import is_from_handler, one_line, suppress_faults
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["harmless", "say", "silence"]
-
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from stepscope.capture.launching.plan import RunPlan
 
-__all__ = ["launch", "supervise"]
-
 _PASSED_ON: Final = tuple(
     getattr(signal, name)
     for name in ("SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2")

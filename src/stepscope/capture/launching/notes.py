@@ -11,18 +11,6 @@ from stepscope.errors import is_from_handler
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = [
-    "Note",
-    "ending_error",
-    "program_is_known",
-    "program_name",
-    "read_notes",
-    "say_steps_are_counted",
-    "steps_were_counted",
-    "write_note",
-]
-
-
 #: What children of `multiprocessing` run that are not forked from the program.
 _CHILD: Final = ("from multiprocessing.spawn ", "from multiprocessing.forkserver ")
 #: Characters of code that are shown as the name of a program.

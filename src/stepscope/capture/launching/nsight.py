@@ -14,16 +14,6 @@ from stepscope.errors import BadUsage
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = [
-    "NcuPlan",
-    "NsysPlan",
-    "check_alone",
-    "find_tool",
-    "ncu_command",
-    "nsys_command",
-    "nsys_environment",
-]
-
 _PRODUCTS: Final = {"ncu": "Nsight Compute", "nsys": "Nsight Systems"}
 #: Programs that use the interface for tracing a GPU themselves.
 _TRACERS: Final = frozenset({"stepscope", "nsys", "ncu", "nvprof"})

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from stepscope.capture.launching.notes import Note
     from stepscope.capture.launching.plan import RunPlan
 
-__all__ = ["BY_SIGNAL", "describe", "keep_the_best", "tell_early_ends"]
-
 #: What a shell adds to the number of the signal that ended a program.
 BY_SIGNAL: Final = 128
 

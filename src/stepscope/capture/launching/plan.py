@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
     from stepscope.capture.ground.options import ProfilerOptions
 
-__all__ = ["FRAMEWORKS", "VARIABLE", "RunPlan"]
-
 #: The environment variable that carries the plan.
 VARIABLE: Final = "STEPSCOPE_RUN"
 #: Modules of a program that record more than its Python calls, and count as training.

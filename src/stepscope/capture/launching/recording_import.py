@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from stepscope.capture.recording.session import Session
 
-__all__ = ["is_half_imported", "session_class"]
-
 _SESSION: Final = "stepscope.capture.recording.session"
 
 

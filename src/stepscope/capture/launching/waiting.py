@@ -17,14 +17,6 @@ from stepscope.errors import suppress_faults
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-__all__ = [
-    "FORKS",
-    "is_launcher",
-    "only_waits",
-    "runs_nothing_itself",
-    "tell_ancestors",
-]
-
 #: Modules that a launcher runs and that nothing it launches imports. Before its first
 #: child has started, as while it meets other machines, nothing else shows a launcher.
 _LAUNCHERS: Final = ("torch.distributed.run", "accelerate.commands.launch")

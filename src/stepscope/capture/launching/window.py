@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     from stepscope.capture.launching.plan import RunPlan
     from stepscope.capture.recording.session import Session
 
-__all__ = ["Phase", "Window"]
-
 #: While nothing but steps is watched, counters are read as rarely as this.
 _WATCH_HZ: Final = 1.0
 #: So many steps are a repetition.

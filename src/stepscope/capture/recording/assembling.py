@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from stepscope.capture.ground.clock import ClockPair
     from stepscope.xspace.writing.builders import PlaneBuilder, Value
 
-__all__ = ["Recording", "assemble", "spool_head"]
-
 #: A message of protobuf's cannot be larger; readers other than ours refuse it.
 _MESSAGE_LIMIT_BYTES: Final = 2**31 - 1
 _FIELD_OF_PLANES: Final = SpaceTag.PLANE >> 3

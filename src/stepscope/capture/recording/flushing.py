@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from stepscope.capture.collectors.contract import Streaming
     from stepscope.capture.ground.spool import Fragment, Spool
 
-__all__ = ["FLUSH_S", "Flusher"]
-
 #: A kill loses what was recorded since the last flush: at most so many seconds.
 FLUSH_S: Final = 0.2
 

@@ -11,8 +11,6 @@ from __future__ import annotations
 import gc
 from typing import Final
 
-__all__ = ["collect_what_is_due"]
-
 #: So many collections of the middle generation are as good as due: a recording's own
 #: threads make one in some seconds.
 _NEAR: Final = 2

@@ -15,8 +15,6 @@ from stepscope.units import bytes_text
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["Place", "claim", "hosts_of", "save"]
-
 #: With less free space than this a recording is likely to be refused by the disk.
 _LITTLE_BYTES: Final = 64 * 2**20
 #: So often another process may take the name that we are about to take.

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
     from stepscope.capture.collectors.contract import Collector
 
-__all__ = ["Run", "Session", "StandBy", "chosen", "current", "stand_by"]
-
 _log: Final = logging.getLogger("stepscope")
 #: How long an end waits for a beginning that was put off, and is called off.
 _ENDS_WITHIN_S: Final = 1.0

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from stepscope.capture.ground.spool import Spool
     from stepscope.capture.recording.saving import Place
 
-__all__ = ["UnderWay"]
-
 #: User annotations alone, as frameworks number their levels.
 _ANNOTATIONS_LEVEL = 1
 

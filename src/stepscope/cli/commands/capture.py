@@ -8,8 +8,6 @@ import click
 
 from stepscope.cli.commands.options import GIVEN_PATH
 
-__all__ = ["capture"]
-
 _DEFAULT_LOGDIR = "stepscope-logs"
 
 

@@ -8,8 +8,6 @@ from stepscope.cli.commands.options import GIVEN_PATH, force_option, output_opti
 from stepscope.cli.forms import REPORT_FORMS
 from stepscope.cli.light_start import light_start
 
-__all__ = ["diff"]
-
 
 @click.command("diff")
 @click.argument("base", metavar="BASE", type=GIVEN_PATH)

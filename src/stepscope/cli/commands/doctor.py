@@ -7,8 +7,6 @@ import click
 from stepscope.cli.commands.options import GIVEN_PATH
 from stepscope.errors import BadUsage
 
-__all__ = ["doctor"]
-
 #: Between our arguments and those of a program.
 _PROGRAM = "--"
 

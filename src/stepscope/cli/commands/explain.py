@@ -8,8 +8,6 @@ from stepscope.cli.commands.options import force_option, output_option, paths_ar
 from stepscope.cli.forms import REPORT_FORMS
 from stepscope.cli.light_start import light_start
 
-__all__ = ["explain"]
-
 
 @click.command("explain")
 @paths_argument

@@ -6,8 +6,6 @@ import click
 
 from stepscope.cli.commands.options import GIVEN_PATH, force_option
 
-__all__ = ["ncu"]
-
 
 @click.command(
     "ncu",

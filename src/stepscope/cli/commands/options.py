@@ -9,14 +9,6 @@ import click
 if TYPE_CHECKING:
     import os
 
-__all__ = [
-    "GIVEN_PATH",
-    "force_option",
-    "kernels_option",
-    "output_option",
-    "paths_argument",
-]
-
 
 class _GivenPath(click.Path):
     """A path that names something: what is empty would be the working directory."""

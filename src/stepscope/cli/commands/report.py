@@ -14,8 +14,6 @@ from stepscope.cli.commands.options import (
 from stepscope.cli.forms import REPORT_FORMS
 from stepscope.cli.light_start import light_start
 
-__all__ = ["report"]
-
 
 @click.command("report")
 @paths_argument

@@ -13,8 +13,6 @@ from stepscope.errors import BadUsage
 if TYPE_CHECKING:
     from stepscope.remote.access.openness import OpenTo
 
-__all__ = ["run"]
-
 _DEFAULT_LOGDIR = "stepscope-logs"
 _STEPS = 10
 

@@ -7,8 +7,6 @@ import click
 from stepscope.cli.commands.options import GIVEN_PATH, kernels_option
 from stepscope.cli.light_start import check_threads
 
-__all__ = ["serve"]
-
 
 @click.command("serve")
 @click.argument("logdir", type=GIVEN_PATH)

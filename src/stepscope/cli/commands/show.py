@@ -14,8 +14,6 @@ from stepscope.cli.commands.tool_options import chosen_options, tool_options
 from stepscope.cli.forms import SHOW_FORMS
 from stepscope.cli.light_start import light_start
 
-__all__ = ["show"]
-
 
 @click.command("show")
 @click.argument("tool")

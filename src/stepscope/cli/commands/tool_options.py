@@ -13,8 +13,6 @@ from stepscope.analysis.results.field_sentences import field_sentences
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["chosen_options", "tool_options"]
-
 _Command = TypeVar("_Command", bound="Callable[..., Any]")
 
 #: Hosts are chosen by --host, for every tool alike.

@@ -23,8 +23,6 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from stepscope.analysis.gaps.explanation import Asked
 
-__all__ = ["Request", "answer"]
-
 #: Exit status where the recording cannot say.
 _NO = 1
 

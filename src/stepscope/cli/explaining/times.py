@@ -9,8 +9,6 @@ from typing import Final
 from stepscope.errors import BadUsage
 from stepscope.units import PS_PER_MS, PS_PER_NS, PS_PER_S, PS_PER_US
 
-__all__ = ["time_ps"]
-
 _UNITS: Final = {
     "s": PS_PER_S,
     "ms": PS_PER_MS,

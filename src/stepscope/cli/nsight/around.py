@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-__all__ = ["clear", "harmless", "program_of", "report_on"]
-
 
 def program_of(command: Sequence[str], name: str) -> list[str]:
     """Return the arguments of the program that a tool is to run.

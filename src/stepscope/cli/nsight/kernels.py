@@ -17,8 +17,6 @@ from stepscope.errors import BadUsage
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Measuring", "measure"]
-
 
 class Measuring(NamedTuple):
     """The parsed command line of `ncu`."""
@@ -93,7 +91,7 @@ def _kernels_of(asked: Measuring) -> tuple[str, ...]:
 
 
 def _keep_table(report: Path, table: Path, tool: str, beside: str | None) -> None:
-    from stepscope.session import printed_tables  # noqa: PLC0415 - after the program
+    from stepscope.formats.registry import printed_tables  # noqa: PLC0415 - as above
 
     table.write_bytes(printed_tables(report, tool))
     say(f"wrote {report} and {table}")

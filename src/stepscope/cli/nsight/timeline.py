@@ -21,8 +21,6 @@ from stepscope.errors import BadUsage
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Recording", "record"]
-
 #: What Nsight Systems writes one after the other: what it recorded, the report and the
 #: database.
 _WRITTEN: Final = (".qdstrm", ".nsys-rep", ".sqlite")

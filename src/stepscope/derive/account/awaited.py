@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from stepscope.derive.intervals.spans import Spans
     from stepscope.derive.step_time.host_classes import HostClasses
 
-__all__ = ["awaited", "host_threads"]
-
 #: What a thread that is waited for does not do: it waits as well.
 _WAITS: Final = (
     *(HostCode.SYSTEM_WAIT, HostCode.BLOCKED, HostCode.INPUT_WAIT),

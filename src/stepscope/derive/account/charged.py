@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from stepscope.derive.step_time.device_sets import OneDevice
     from stepscope.unavailable import Unavailable
 
-__all__ = ["between_rows", "charged_rows", "overlapped_rows"]
-
 
 def charged_rows(
     starts: NDArray[np.int64],

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from stepscope.derive.host.function_lines import FunctionLines
     from stepscope.derive.host.function_names import FunctionName
 
-__all__ = ["FunctionPart", "calling_function", "function_parts"]
-
 #: A caller that spends this share of its time in one function gives way to it.
 _ALL: Final = 0.9
 #: A caller whose functions of at least `_PIECE` of its time take this share together is

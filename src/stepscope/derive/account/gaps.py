@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from stepscope.derive.device.launch_facts import LaunchLatency
     from stepscope.derive.device.timeline import DeviceRows
 
-__all__ = ["Gaps", "Launched", "divided_gaps"]
-
 _NEVER: Final = np.iinfo(np.int64).max
 
 

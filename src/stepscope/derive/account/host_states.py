@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     #: Where a thread, or any step thread, has a code.
     _State = Callable[[HostCode], Spans]
 
-__all__ = ["Claims", "HostStates", "host_states", "long_stretch_ps"]
-
 #: Owners with their instants in the order in which they claim them; an owner may claim
 #: twice.
 Claims = tuple[tuple[str, Spans], ...]

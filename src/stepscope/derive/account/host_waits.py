@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from stepscope.derive.host.function_purposes import FunctionPurposes
     from stepscope.derive.step_windows.windows import Windows
 
-__all__ = ["HostWaits", "host_waits"]
-
 #: Readings must cover this share of the functions' time.
 _ENOUGH: Final = 0.5
 #: Threads outside of Python that compute for more than this share of a wait may do so

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     import polars as pl
     from numpy.typing import NDArray
 
-__all__ = ["FINITE_CHECK", "scaling_holes"]
-
 #: Kernels and ops that look for numbers that are not finite.
 FINITE_CHECK: Final = (
     r"(?i)non_?finite_check|(?:^|[^a-z])(?:is|all)_?finite(?:[^a-z]|$)|multi_?tensor_?"

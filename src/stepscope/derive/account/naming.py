@@ -42,16 +42,6 @@ if TYPE_CHECKING:
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.derive.steps.chosen import Steps
 
-__all__ = [
-    "LAUNCH_LATENCY",
-    "NAMED_OWNERS",
-    "OF_FUNCTIONS",
-    "UNNAMED",
-    "Name",
-    "Naming",
-    "naming",
-]
-
 #: Owners and topics whose time has names → the codes of events that name it.
 _CODES: Final[dict[str, tuple[HostCode, ...]]] = {
     "profiler": (HostCode.PROFILER,),

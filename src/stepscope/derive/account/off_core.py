@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from stepscope.derive.intervals.track_rows import TrackRows
 
-__all__ = ["lasting", "lines_without_core", "off_core", "together"]
-
 
 def off_core(
     tracks: pl.DataFrame,

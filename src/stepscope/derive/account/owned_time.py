@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from stepscope.derive.step_time.host_classes import HostClasses
     from stepscope.derive.step_windows.windows import Windows
 
-__all__ = ["Account", "DeviceAccount", "account"]
-
 
 class DeviceAccount(Frozen, frozen=True):
     """The idle time of one device, or all time of a host without devices, by owner.

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from stepscope.derive.account.topics import IdleTopics
     from stepscope.derive.step_windows.windows import Windows
 
-__all__ = ["CALLER_ROWS", "PART_ROWS", "AccountParts", "account_parts"]
-
 #: Columns of `AccountParts.rows`.
 PART_ROWS: Final[dict[str, pl.DataType]] = {
     "device": pl.Int32(),  # null where no device could be looked at

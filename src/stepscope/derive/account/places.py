@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.derive.steps.chosen import Steps
 
-__all__ = ["between_steps", "marker_names"]
-
 #: A program's call stands for the work of a step if it holds this share of the
 #: launches that led to device work, or of the work of a host without a device.
 _HELD: Final = 0.8

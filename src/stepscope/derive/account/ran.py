@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from stepscope.derive.account.naming import Naming
     from stepscope.derive.account.owned_time import DeviceAccount
 
-__all__ = ["Ran", "RanMost", "largest", "pieces", "what_ran"]
-
 #: Event row of time that no event is.
 _NO_EVENT: Final = -1
 

@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.derive.steps.chosen import Steps
 
-__all__ = ["COLLECTIONS", "TOPICS", "DeviceTopics", "IdleTopics", "idle_topics"]
-
 #: What is done, in the order in which an instant is given to the first that holds;
 #: `unfed` and `unnamed` are time of which nothing says what was done: before a batch is
 #: copied to the device, and elsewhere between steps.

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from stepscope.derive.device.launch_facts import LaunchLatency
     from stepscope.derive.step_windows.windows import Windows
 
-__all__ = ["UNFED_OWNERS", "BatchCopies"]
-
 #: Owners of time of which nothing says what the program did.
 UNFED_OWNERS: Final = ("between", "unexplained")
 #: What is smaller is a scalar or a few indices, no batch.

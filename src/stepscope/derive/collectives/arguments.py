@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from stepscope.trace.model import TraceData
 
-__all__ = ["ARGUMENTS", "element_type", "recorded_arguments"]
-
 ARGUMENTS: Final[dict[str, pl.DataType]] = {
     "name": pl.String(),  # of the collective, in the words of the library
     "in_elements": pl.Int64(),

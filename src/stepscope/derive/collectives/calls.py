@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from stepscope.derive.intervals.nesting import Nesting
     from stepscope.trace.model import TraceData
 
-__all__ = ["COLLECTIVE_CALLS", "NO_COLLECTIVES", "collective_calls"]
-
 COLLECTIVE_CALLS: Final[dict[str, pl.DataType]] = {
     "activity": pl.Int32(),  # row of device_activity
     "device": pl.Int32(),

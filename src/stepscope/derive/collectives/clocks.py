@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["CLOCK_SOURCES", "HostClock", "align"]
-
 #: What ties a host's clock to the reference, the surest first.
 CLOCK_SOURCES: Final = ("reference", "collectives", "recorded", "steps", "none")
 #: The spread of fewer differences means nothing; only the bounds are used then.

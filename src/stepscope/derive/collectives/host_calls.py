@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.trace.model import TraceData
 
-__all__ = ["HOST_COLLECTIVES", "host_collectives"]
-
 HOST_COLLECTIVES: Final[dict[str, pl.DataType]] = {
     "event": pl.Int32(),  # row of events
     "kind": pl.String(),  # of exchange, one of `KINDS`

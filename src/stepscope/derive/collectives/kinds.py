@@ -6,8 +6,6 @@ from typing import Final
 
 from stepscope.patterns import Pattern
 
-__all__ = ["KINDS", "bus_share", "exchange_kind", "is_sure_kind"]
-
 #: What a name in lower case calls the exchange; the first that fits.
 _KINDS: Final = (
     ("reduce-scatter", Pattern(r"reduce_?-?scatter")),

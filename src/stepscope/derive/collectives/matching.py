@@ -12,8 +12,6 @@ import polars as pl
 
 from stepscope.units import PS_PER_US
 
-__all__ = ["MATCHED_COLUMNS", "matched_collectives", "without_contradictions"]
-
 #: Columns that matching adds.
 MATCHED_COLUMNS: Final[dict[str, pl.DataType]] = {
     "instance": pl.Int64(),  # equal for calls that are one collective; -1 for none

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from stepscope.derive.device.correlation import Correlation
     from stepscope.derive.intervals.nesting import Nesting
 
-__all__ = ["Launched", "Surroundings", "surroundings"]
-
 #: Ranges that a communication library puts around each of its launches.
 _RANGE: Final = r"^(?:nccl|rccl|msccl|hccl|xccl|ucc|gloo|mpi):"
 

@@ -9,8 +9,6 @@ import polars as pl
 from stepscope.derive.collectives.calls import NO_COLLECTIVES
 from stepscope.unavailable import Unavailable
 
-__all__ = ["COLLECTIVE_ROWS", "collectives"]
-
 COLLECTIVE_ROWS: Final[dict[str, pl.DataType]] = {
     "kind": pl.String(),
     "device": pl.Int32(),

@@ -18,8 +18,6 @@ import polars as pl
 from stepscope.derive.columns.arrays import ints
 from stepscope.derive.intervals.spans import Spans
 
-__all__ = ["WAIT_COLUMNS", "collective_waits", "waiting_spans"]
-
 #: Columns that are added to matched calls.
 WAIT_COLUMNS: Final[dict[str, pl.DataType]] = {
     "wait_ps": pl.Int64(),  # before the last member came; null if it is not matched

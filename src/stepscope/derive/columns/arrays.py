@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepscope._core import numbering
-from stepscope.trace.reading.nullable import filled, held, nullable
+from stepscope.trace.reading.nullable import filled, held
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     import polars as pl
     from numpy.typing import NDArray
-
-__all__ = ["codes", "handles", "ints", "nullable", "of_kinds", "picked", "present"]
 
 
 def ints(frame: pl.DataFrame, column: str) -> NDArray[np.int64]:

@@ -20,18 +20,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = [
-    "Codes",
-    "Extremes",
-    "Hulls",
-    "Totals",
-    "combined",
-    "dense",
-    "extremes_by",
-    "hulls_by",
-    "totals_by",
-]
-
 #: A table of the whole range is worth its memory up to this many entries per row.
 _ENTRIES_PER_ROW: Final = 4
 #: A table of up to this many entries is always worth its memory.

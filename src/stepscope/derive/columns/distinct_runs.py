@@ -12,8 +12,6 @@ from stepscope.frozen import Frozen
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["DistinctRuns", "distinct_runs"]
-
 
 class DistinctRuns(Frozen, frozen=True):
     """Distinct pairs of a place and an execution.

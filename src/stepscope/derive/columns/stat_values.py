@@ -19,17 +19,6 @@ if TYPE_CHECKING:
     from stepscope.trace.model import TraceData
     from stepscope.trace.reading.stat_keys import StatKey
 
-__all__ = [
-    "StatRows",
-    "find_handle",
-    "numbers_of",
-    "rows_at",
-    "rows_of_owners",
-    "rows_with_key",
-    "taken",
-    "texts_of",
-]
-
 #: Rows that are compared with a handle at one time: the answers stay in the
 #: processor's cache.
 _BLOCK_ROWS: Final = 1 << 16

@@ -9,8 +9,6 @@ from stepscope.derive.costs.family import Family, Part, Rule
 if TYPE_CHECKING:
     from stepscope.derive.costs.operands import Operands
 
-__all__ = ["ATTENTION"]
-
 #: Number of products of the forward pass; of the backward pass, which forms the scores
 #: again.
 _FORWARD: Final = 2

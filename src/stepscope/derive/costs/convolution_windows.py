@@ -13,8 +13,6 @@ from stepscope.patterns import Pattern
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Window", "convolution_terms", "read_window"]
-
 _WINDOW: Final = Pattern(r"window=\{([^}]*)\}")
 _LABELS: Final = Pattern(r"dim_labels=([\dbf]+)_([\dio]+)->([\dbf]+)")
 #: A dimension is followed position by position up to this length of the result.

@@ -11,8 +11,6 @@ from stepscope.frozen import Frozen
 if TYPE_CHECKING:
     from stepscope.derive.costs.operands import Operands, Tensor
 
-__all__ = ["CONVOLUTIONS"]
-
 _Sizes = tuple[int, ...]
 
 

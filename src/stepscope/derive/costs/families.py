@@ -37,16 +37,6 @@ if TYPE_CHECKING:
     from stepscope.derive.costs.family import Family, Rule
     from stepscope.derive.costs.operands import Operands, Tensor
 
-__all__ = [
-    "FAMILIES",
-    "Cost",
-    "calls_only",
-    "cost_of",
-    "countable",
-    "family_of",
-    "weights_of",
-]
-
 #: All families; an op type is in one of them at most.
 FAMILIES: Final[tuple[Family, ...]] = (
     PRODUCTS,

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from stepscope.derive.costs.operands import Operands
 
-__all__ = ["Family", "Part", "Rule"]
-
 
 class Part(IntEnum):
     """The part of an op's work that a rule counts.

@@ -22,8 +22,6 @@ from stepscope.patterns import Pattern
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["INSTRUCTION_COSTS", "instruction_costs"]
-
 #: Columns of `instruction_costs`; null means unknown.
 INSTRUCTION_COSTS: Final[dict[str, pl.DataType]] = {
     "flops": pl.Int64(),

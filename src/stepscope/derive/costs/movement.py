@@ -15,8 +15,6 @@ from stepscope.patterns import Pattern
 if TYPE_CHECKING:
     from stepscope.derive.costs.operands import Operands
 
-__all__ = ["CALLERS", "MOVEMENT", "WEIGHTS", "WITHOUT_ARITHMETIC"]
-
 
 def _none(_: Operands) -> int:
     return 0

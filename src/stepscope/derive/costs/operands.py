@@ -18,15 +18,6 @@ from stepscope.patterns import Pattern
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = [
-    "Operands",
-    "Tensor",
-    "from_lists",
-    "from_text",
-    "operand_bytes",
-    "total_bytes",
-]
-
 #: Bytes of an element; types of other names have an unknown width.
 _WIDTHS: Final = {
     **dict.fromkeys(("bool", "unsigned char", "signed char", "uint8", "int8"), 1),

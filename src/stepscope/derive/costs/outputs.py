@@ -13,8 +13,6 @@ import msgspec
 if TYPE_CHECKING:
     from stepscope.derive.costs.operands import Operands, Tensor
 
-__all__ = ["without_outputs"]
-
 #: Last place of a tensor that is read → operators, whose variants with `out=` write
 #: what follows; from the schemas that PyTorch 2 registers.
 _LAST_READ: Final[dict[int, str]] = {

@@ -10,8 +10,6 @@ from stepscope.derive.costs.family import Family, Part, Rule
 if TYPE_CHECKING:
     from stepscope.derive.costs.operands import Operands
 
-__all__ = ["LISTS", "POINTWISE", "broadcast"]
-
 
 def broadcast(given: Operands) -> tuple[int, ...] | None:
     """Return sizes after broadcasting all operands; None where there are none."""

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from stepscope.derive.costs.operands import Operands, Tensor
 
-__all__ = ["EINSUM", "PRODUCTS"]
-
 _Sizes = tuple[int, ...]
 
 

@@ -10,8 +10,6 @@ from stepscope.derive.costs.family import Family, Part, Rule
 if TYPE_CHECKING:
     from stepscope.derive.costs.operands import Operands
 
-__all__ = ["NORMALISATIONS", "POOLING", "REDUCTIONS", "SOFTMAX"]
-
 _Sizes = tuple[int, ...]
 
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from stepscope.derive.device.attribution import ActivityOps
 
-__all__ = ["ActivityClasses", "activity_classes"]
-
 
 class ActivityClasses(Frozen, frozen=True):
     """Classes of activities; what depends on these columns alone is computed per class.

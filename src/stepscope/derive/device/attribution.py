@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from stepscope.derive.device.correlation import Correlation
     from stepscope.derive.host.launching_ops import LaunchingOps
 
-__all__ = ["OPS_SCHEMA", "ActivityOps", "NoOp", "OpEvidence", "activity_ops"]
-
 
 class OpEvidence(IntEnum):
     """The evidence by which the op of an activity was found, the strongest first."""

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from stepscope.derive.device.activity_classes import ActivityClasses
     from stepscope.derive.device.exposure import Exposure
 
-__all__ = ["ClassTotals", "class_totals"]
-
 
 class ClassTotals(Frozen, frozen=True):
     """Sums by row of `activity_classes`.

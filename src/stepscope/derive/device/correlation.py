@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from stepscope.derive.device.timeline import DeviceTimeline
 
-__all__ = ["Correlation", "correlation"]
-
 #: A table over all ids is worth its memory up to this many entries per row.
 _ENTRIES_PER_ROW: Final = 8
 #: A table of up to this many entries is always worth its memory.

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from stepscope.derive.host.op_events import HostOpEvents
     from stepscope.trace.model import TraceData
 
-__all__ = ["DeviceExecutions", "device_executions", "executions_of_activities"]
-
 #: How an execution came about; any other value is unknown.
 _EAGER: Final = 1
 _FUNCTION: Final = 0

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from stepscope.derive.device.attribution import ActivityOps
     from stepscope.derive.device.timeline import DeviceRows, DeviceTimeline
 
-__all__ = ["Exposure", "exposure"]
-
 #: Streams rarely run more at once; a busier device is done again with room for all.
 _USUAL_OVERLAP: Final = 256
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     import polars as pl
     from numpy.typing import NDArray
 
-__all__ = ["graph_instructions"]
-
 #: Characters of an instruction's name that are "_" in its kernel's name.
 _NOT_IN_NAMES: Final = Pattern(r"[^A-Za-z0-9_]")
 _NUMBERS: Final = Pattern(r"(?:_\d+)+$")

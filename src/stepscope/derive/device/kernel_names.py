@@ -14,20 +14,6 @@ from typing import Final
 from stepscope.frozen import Frozen
 from stepscope.patterns import UNNAMED_NAMESPACE, Pattern
 
-__all__ = [
-    "DOUBLE",
-    "NARROW",
-    "TF32",
-    "WIDE",
-    "TensorCoreEvidence",
-    "Width",
-    "is_plain_kernel",
-    "is_product_kernel",
-    "name_uses_tensor_cores",
-    "plain_name",
-    "width_of_name",
-]
-
 
 class Width(Frozen, frozen=True, eq=True):
     """The width of the numbers that a kernel computes with.

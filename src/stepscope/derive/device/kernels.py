@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from stepscope.derive.columns.arrays import handles, nullable
+from stepscope.derive.columns.arrays import handles
 from stepscope.derive.device.attribution import OpEvidence
 from stepscope.derive.device.kernel_names import TensorCoreEvidence
 from stepscope.derive.device.precision import KERNEL_KIND, PrecisionEvidence
 from stepscope.frozen import Frozen
 from stepscope.hardware import OCCUPANCY_LIMITS, occupancy
 from stepscope.trace.device_activity import ACTIVITY_KINDS
+from stepscope.trace.reading.nullable import nullable
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from stepscope.derive.device.class_totals import ClassTotals
     from stepscope.derive.device.precision import Precision
     from stepscope.derive.device.tensor_cores import TensorCores
-
-__all__ = ["KERNEL_KEY", "Kernels", "kernels", "launch_dimensions"]
 
 _COLLECTIVE_KIND: Final = ACTIVITY_KINDS.categories.to_list().index("collective")
 

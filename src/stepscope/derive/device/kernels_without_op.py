@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from stepscope.derive.device.attribution import ActivityOps
 
-__all__ = ["kernels_without_op"]
-
 _KERNELS: Final = [
     ACTIVITY_KINDS.categories.to_list().index(kind) for kind in ("kernel", "collective")
 ]

@@ -27,17 +27,6 @@ if TYPE_CHECKING:
     from stepscope.derive.device.correlation import Correlation
     from stepscope.derive.intervals.nesting import Nesting
 
-__all__ = [
-    "ASSUMED_LATENCY_PS",
-    "ENOUGH_SAMPLES",
-    "LaunchFacts",
-    "LaunchLatency",
-    "idle_waits_ps",
-    "launch_facts",
-    "launch_latency",
-    "typical_ps",
-]
-
 #: The lower end of the 20 to 40 µs that the TensorFlow GPU guide names.
 ASSUMED_LATENCY_PS: Final = 20 * PS_PER_US
 #: Fewer launches than this have no typical latency.

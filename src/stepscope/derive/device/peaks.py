@@ -10,8 +10,6 @@ from stepscope.data_sheets import data_sheet_of
 from stepscope.frozen import Frozen
 from stepscope.trace.quality import QualityNote
 
-__all__ = ["DEVICE_PEAKS", "DevicePeaks", "device_peaks"]
-
 #: Columns of `DevicePeaks.rows`; null means unknown.
 DEVICE_PEAKS: Final[dict[str, pl.DataType]] = {
     "device": pl.Int32(),

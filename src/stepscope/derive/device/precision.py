@@ -30,16 +30,6 @@ if TYPE_CHECKING:
     from stepscope.derive.device.activity_classes import ActivityClasses
     from stepscope.derive.device.kernel_names import Width
 
-__all__ = [
-    "KERNEL_KIND",
-    "Precision",
-    "PrecisionEvidence",
-    "precision",
-    "untold_widths",
-    "width_of_element",
-    "width_of_shape",
-]
-
 #: Where kernels of unknown width have at least this share of the time, it is unknown
 #: whether any computes in a width that no kernel is known to have.
 _UNTOLD: Final = 0.05

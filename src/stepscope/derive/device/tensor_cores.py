@@ -27,16 +27,6 @@ if TYPE_CHECKING:
     from stepscope.derive.device.activity_classes import ActivityClasses
     from stepscope.derive.device.attribution import ActivityOps
 
-__all__ = [
-    "TensorCores",
-    "is_matmul_equation",
-    "is_matmul_name",
-    "is_matmul_type",
-    "is_opaque_type",
-    "tensor_cores",
-]
-
-
 #: Op types that are matrix products or convolutions; a trailing * stands for any rest.
 _TYPES: Final = Pattern(
     r"^(?:_?FusedMatMul|_FusedBatchMatMul\w*|_FusedConv[23]D|FusedConv2D\w+|MatMul|BatchMatMul\w*|Einsum|CudnnRNN\w*"

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     import polars as pl
     from numpy.typing import NDArray
 
-__all__ = ["DeviceRows", "DeviceTimeline", "device_timeline"]
-
 
 class DeviceRows(Frozen, frozen=True):
     """One device's activities, all streams together.

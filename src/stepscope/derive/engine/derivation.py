@@ -13,8 +13,6 @@ from stepscope.frozen import Frozen
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
-__all__ = ["Derivation", "declared", "derivation_of"]
-
 
 class Derivation(Frozen, frozen=True, eq=True):
     """What the signature of a derivation says.

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-__all__ = ["Kept"]
-
 
 class Kept:
     """Values by key; while one thread computes a value, others that ask for it wait."""

@@ -12,8 +12,6 @@ from stepscope.cores import core_count
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
-__all__ = ["compute_all", "worth_threads"]
-
 _Name = TypeVar("_Name")
 
 #: Below this many events threads gain some twenty milliseconds, too little to notice.

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from stepscope.derive.host.function_names import FunctionName
     from stepscope.patterns import Pattern
 
-__all__ = ["called_by", "called_most", "outermost_called"]
-
 _MODULE: Final = "<module>"
 
 

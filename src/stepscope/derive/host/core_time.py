@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-__all__ = ["CoreTime", "ThreadTime", "core_time", "places_of"]
-
 _NOT_READ: Final = Unavailable(
     code="NOT_RECORDED",
     reason="The clocks of the program's threads were not read.",

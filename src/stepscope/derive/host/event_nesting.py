@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from stepscope.derive.columns.stat_values import StatRows
 
-__all__ = ["event_nesting"]
-
 
 def event_nesting(
     *,

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from stepscope.derive.columns.stat_values import StatRows
     from stepscope.trace.model import TraceData
 
-__all__ = ["EXPENSIVE_MODES", "FUNCTION_ROWS", "function_calls"]
-
 FUNCTION_ROWS: Final[dict[str, pl.DataType]] = {
     "name": pl.String(),
     "mode": pl.String(),  # as recorded: eager, concrete, traced-xla, notTraced-xla, …

@@ -32,17 +32,6 @@ if TYPE_CHECKING:
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.xspace.samples_line import SamplesKind
 
-__all__ = [
-    "BEGINNINGS",
-    "FEW_LOOKS",
-    "LEAST_LOOKS",
-    "FunctionFrames",
-    "frames_beside",
-    "function_frames",
-    "sampled_threads",
-    "worker_frames",
-]
-
 #: A recording with fewer looks at the stack does not say what its time was spent on.
 LEAST_LOOKS: Final = 20
 #: Fewer looks at a stretch of time do not say what it was spent on.

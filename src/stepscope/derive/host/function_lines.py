@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from stepscope.trace.model import TraceData
     from stepscope.xspace.samples_line import SamplesKind
 
-__all__ = ["FunctionLines", "function_lines", "worker_lines"]
-
 _LAST: Final = np.iinfo(np.int64).max
 _NONE: Final = np.int32(-1)
 

@@ -25,15 +25,6 @@ if TYPE_CHECKING:
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.trace.model import TraceData
 
-__all__ = [
-    "COMPREHENSIONS",
-    "FunctionName",
-    "FunctionNames",
-    "function_names",
-    "is_nameless",
-    "placed",
-]
-
 #: What Python calls the code of comprehensions, each a part of a function.
 COMPREHENSIONS: Final = ("<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>")
 

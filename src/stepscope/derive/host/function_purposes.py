@@ -22,14 +22,6 @@ if TYPE_CHECKING:
     from stepscope.derive.host.function_frames import FunctionFrames
     from stepscope.derive.host.function_names import FunctionName
 
-__all__ = [
-    "FunctionPurpose",
-    "FunctionPurposes",
-    "function_purposes",
-    "idle_waits",
-    "is_wait",
-]
-
 
 class FunctionPurpose(IntEnum):
     """What a function is called for.

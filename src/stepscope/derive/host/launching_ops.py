@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from stepscope.derive.host.op_events import HostOpEvents
     from stepscope.derive.intervals.nesting import Nesting
 
-__all__ = ["LaunchingOps", "launching_ops"]
-
 
 class LaunchingOps(Frozen, frozen=True):
     """The execution that each launch call belongs to; -1 where there is none.

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.trace.model import TraceData
 
-__all__ = ["HOST_OPS", "HostOpEvents", "host_op_events"]
-
 #: Columns of `HostOpEvents.ops`; null means unknown.
 HOST_OPS: Final[dict[str, pl.DataType]] = {
     "name": pl.String(),  # of a compiled program: framework op, else the instruction

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from stepscope.derive.host.function_lines import FunctionLines
 
-__all__ = ["own_lines"]
-
 
 def own_lines(
     lines: FunctionLines, kinds: Sequence[int], *, tracks: Sequence[int]

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from stepscope.derive.names.event_kinds import EventKinds
 
-__all__ = ["of_the_program"]
-
 #: A thread with one of these runs no tasks of others.
 _CALLS: Final = EventFlag.PYTHON_FRAME | EventFlag.PJIT | EventFlag.FUNCTION_CALL
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from stepscope.derive.names.event_kinds import EventKinds
 
-__all__ = ["tracers"]
-
 
 def tracers(
     *,

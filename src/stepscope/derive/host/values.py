@@ -27,15 +27,6 @@ if TYPE_CHECKING:
 
     from stepscope.trace.model import TraceData
 
-__all__ = [
-    "HOST_VALUES",
-    "host_ranges",
-    "host_stats",
-    "host_values",
-    "int_values",
-    "text_codes",
-]
-
 #: Names of the values. Definition:
 #: docs/definitions/names-and-events.md#values-with-a-meaning.
 HOST_VALUES: Final = (

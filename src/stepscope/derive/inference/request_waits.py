@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from stepscope.derive.step_time.pool_tasks import PoolTasks
     from stepscope.trace.model import TraceData
 
-__all__ = ["REQUEST_BUCKETS", "RequestBucket", "RequestWaits", "request_waits"]
-
 
 class RequestBucket(Frozen, frozen=True, eq=True):
     """One thing that a request may be doing.

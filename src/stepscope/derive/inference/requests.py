@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.derive.columns.arrays import handles, ints, nullable, picked
+from stepscope.derive.columns.arrays import handles, ints, picked
 from stepscope.derive.columns.stat_values import (
     StatRows,
     find_handle,
@@ -24,7 +24,7 @@ from stepscope.derive.intervals.nesting import nest_subset
 from stepscope.derive.names.event_kinds import EventFlag, OpCategory
 from stepscope.frozen import Frozen
 from stepscope.remedies import COPY_AGAIN
-from stepscope.trace.reading.nullable import absent
+from stepscope.trace.reading.nullable import absent, nullable
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
 
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.derive.steps.chosen import Steps
     from stepscope.trace.model import TraceData
-
-__all__ = ["REQUEST_ROWS", "Requests", "requests"]
 
 #: Columns of `Requests.rows`, by start.
 REQUEST_ROWS: Final[dict[str, pl.DataType]] = {

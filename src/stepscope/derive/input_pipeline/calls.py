@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from stepscope.derive.input_pipeline.graph import PipelineGraph
 
-__all__ = ["CALLS", "CALL_STAGES", "PipelineCalls", "pipeline_calls"]
-
 #: Executions that cause each other deeper than this are left out. Definition:
 #: docs/tools/tf_data_bottleneck_analysis.md#how-each-number-is-defined.
 _DEEPEST: Final = 100

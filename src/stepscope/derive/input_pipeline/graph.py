@@ -21,7 +21,6 @@ from stepscope.derive.input_pipeline.contexts import callers, contexts, nearest_
 from stepscope.derive.input_pipeline.handovers import Elements, handovers
 from stepscope.derive.input_pipeline.names import BEGINNING, mark_of
 from stepscope.derive.input_pipeline.stages import (
-    PIPELINES,
     STAGES,
     last_stages,
     pipelines_of,
@@ -41,8 +40,6 @@ if TYPE_CHECKING:
     from stepscope.derive.intervals.nesting import Nesting
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.trace.model import TraceData
-
-__all__ = ["PIPELINES", "STAGES", "PipelineGraph", "pipeline_graph"]
 
 _NO_STAGES: Final = Unavailable(
     code="NO_TFDATA_EVENTS",

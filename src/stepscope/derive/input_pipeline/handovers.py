@@ -12,8 +12,6 @@ from stepscope.frozen import Frozen
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Elements", "handovers"]
-
 
 class Elements(Frozen, frozen=True, eq=True):
     """Elements that are made, or taken.

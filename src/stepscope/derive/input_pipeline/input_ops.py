@@ -37,15 +37,6 @@ if TYPE_CHECKING:
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.trace.model import TraceData
 
-__all__ = [
-    "INPUT_CATEGORIES",
-    "INPUT_OP_ROWS",
-    "WAITING_FOR_WORKERS",
-    "InputOps",
-    "input_ops",
-    "pipeline_category",
-]
-
 #: Where host-side input time goes, in the order in which results list it.
 INPUT_CATEGORIES: Final = (
     "demanded_file_read",

@@ -13,8 +13,6 @@ from typing import Final
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
 
-__all__ = ["BEGINNING", "MARKS", "StageName", "mark_of", "read_name"]
-
 #: What the name of every stage begins with.
 BEGINNING: Final = "Iterator::"
 _BETWEEN: Final = "::"

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from stepscope.derive.columns.stat_values import StatRows
     from stepscope.trace.model import TraceData
 
-__all__ = ["FILL", "Parameter", "mean_fill", "recorded_parameters"]
-
 #: A recorded value; texts that mean true or false are converted to bool.
 Parameter = bool | int | float | str
 

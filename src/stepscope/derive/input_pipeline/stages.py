@@ -15,8 +15,6 @@ from stepscope.derive.input_pipeline.names import read_name
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["PIPELINES", "STAGES", "last_stages", "pipelines_of", "stages_of"]
-
 #: Columns of `PipelineGraph.stages`; the row number is the stage's handle.
 STAGES: Final[dict[str, pl.DataType]] = {
     "id": pl.Int64(),  # as recorded; null where it is 0 or absent

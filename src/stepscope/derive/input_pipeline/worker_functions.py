@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from stepscope.derive.host.function_names import FunctionName
     from stepscope.derive.step_windows.windows import Windows
 
-__all__ = ["WorkerFunction", "WorkerFunctions", "worker_functions"]
-
 #: The counter that a recording has where the program had such processes.
 _COUNTED: Final = "worker processes"
 #: Queues between processes: of Python, and those that joblib and PyTorch build on them.

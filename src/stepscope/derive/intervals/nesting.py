@@ -27,16 +27,6 @@ if TYPE_CHECKING:
     import polars as pl
     from numpy.typing import NDArray
 
-__all__ = [
-    "NESTED_KINDS",
-    "Nesting",
-    "flatten_rows",
-    "flatten_tracks",
-    "innermost_at",
-    "nest_subset",
-    "nesting",
-]
-
 #: Kinds of track whose events contain each other; on all others they are siblings.
 NESTED_KINDS: Final = ("thread", "core", "derived", "samples")
 

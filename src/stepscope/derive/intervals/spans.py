@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["LIMIT_PS", "Spans"]
-
 #: Times lie within ±LIMIT_PS (53 days), so that no length can overflow an int64.
 LIMIT_PS: Final = 2**62 - 1
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     import polars as pl
     from numpy.typing import NDArray
 
-__all__ = ["TrackRows"]
-
 
 class TrackRows(Frozen, frozen=True):
     """When the events of each track were.

@@ -21,13 +21,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = [
-    "difference_interval",
-    "is_hit",
-    "mean_interval_ms",
-    "ratio_interval",
-]
-
 _DRAWS: Final = 1000
 _INTERVAL: Final = (2.5, 97.5)
 #: Fewer steps have no interval.

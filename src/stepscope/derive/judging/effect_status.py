@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from stepscope.derive.judging.step_series import StepSeries
     from stepscope.thresholds import Threshold, Thresholds
 
-__all__ = ["EffectStatus", "pattern_kind", "percent_of", "status_of"]
-
 #: Rounding may make a share this much higher than it is.
 _NEARLY: Final = 1 - 1e-9
 

@@ -36,22 +36,6 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
 
-__all__ = [
-    "CAUSES",
-    "HIGHLY",
-    "INPUT_VERDICT_NEEDS",
-    "MODERATELY",
-    "NOT",
-    "UNKNOWN",
-    "InputTime",
-    "InputVerdict",
-    "decide_input",
-    "input_verdict",
-    "records_fetches",
-    "verdict_of_run",
-    "with_starved_time",
-]
-
 HIGHLY: Final = "highly_input_bound"
 MODERATELY: Final = "moderately_input_bound"
 NOT: Final = "not_input_bound"

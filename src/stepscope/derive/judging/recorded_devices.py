@@ -22,15 +22,6 @@ if TYPE_CHECKING:
 
     from stepscope.derive.profile_data import ProfileData
 
-__all__ = [
-    "HOST_MEMORY",
-    "HOST_ONLY",
-    "DeviceSignals",
-    "judged_device",
-    "recorded_devices",
-    "working_time_ps",
-]
-
 #: What a profile says about accelerators, in this order: their work was recorded; the
 #: program used one, or may have, but its work was not recorded; nothing points at one
 #: and ops ran on the host; there is no sign either way.

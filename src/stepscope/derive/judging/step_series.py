@@ -9,8 +9,6 @@ import msgspec
 
 from stepscope.unavailable import Unavailable
 
-__all__ = ["NO_JUDGED_STEPS", "StepSeries"]
-
 NO_JUDGED_STEPS: Final = Unavailable(
     code="NO_STEPS",
     reason="Without steps a share of the step cannot be formed.",

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from stepscope.derive.device.activity_classes import ActivityClasses
     from stepscope.derive.device.kernels import Kernels
 
-__all__ = ["MeasuredKernels", "measured_kernels"]
-
 _SHAPE: Final = tuple(f"{what}_{axis}" for what in ("grid", "block") for axis in "xyz")
 #: How sure it is that a measured launch is the recorded one; the factors are those of
 #: the name, of the shape and of the order. Two runs are never known to be the same.

@@ -12,8 +12,6 @@ from typing import Final, NamedTuple
 
 from stepscope.patterns import UNNAMED_NAMESPACE, Pattern
 
-__all__ = ["NameForms", "name_forms"]
-
 #: Types of template arguments that some tools write before the number.
 _CAST: Final = Pattern(r"(?<=[<,( ])\([A-Za-z_][\w: ]*\)(?=-?\w)")
 #: Namespaces, of which some tools write all, others the last.

@@ -8,8 +8,6 @@ import polars as pl
 
 from stepscope.trace.measured.kernel_metrics import KERNEL_METRICS
 
-__all__ = ["BOUNDS", "MEASURES", "summarized"]
-
 #: Columns of `kernel_metrics` that have a mean.
 MEASURES: Final = tuple(
     column.name

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.derive.steps.chosen import Steps
 
-__all__ = ["STEP_INTERVALS", "AllocationSteps", "allocation_steps"]
-
 #: Columns of `AllocationSteps.intervals`.
 STEP_INTERVALS: Final[dict[str, pl.DataType]] = {
     "step": pl.Int64(),  # the number to show

@@ -22,8 +22,6 @@ from stepscope.trace.reading.nullable import filled, held
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["MemoryReplay", "OneMemory", "memory_replay"]
-
 
 class OneMemory(Frozen, frozen=True):
     """One memory (an allocator's name) of a host; arrays go by place in `rows`.

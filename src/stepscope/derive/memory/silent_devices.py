@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from stepscope.trace.model import TraceData
 
-__all__ = ["UnrecordedDevices", "unrecorded_devices"]
-
 #: The number of a device in the name of the allocator of its memory.
 _ORDINAL: Final = r"(?i)^(?:gpu|cuda|rocm|hip|tpu)[_:](\d+)(?:_|$)"
 _ORDINAL_TEXT: Final = Pattern(_ORDINAL)

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.derive.steps.chosen import Steps
 
-__all__ = ["AnnotationCalls", "added_up", "annotation_calls"]
-
 #: Threads that a runtime made for itself: nothing of the program is named there.
 _POOL: Final = (
     r"^(?:tf_|tfrt|tsl|pjrt|py_xla|xla|XLA|Eigen|EventFD|switchto|grpc|Grpc|collective_"

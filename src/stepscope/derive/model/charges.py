@@ -29,18 +29,6 @@ if TYPE_CHECKING:
     from stepscope.derive.host.op_events import HostOpEvents
     from stepscope.derive.ops.execution_costs import ExecutionCosts
 
-__all__ = [
-    "CHARGES",
-    "VARIABLE",
-    "DeviceWork",
-    "VariableReads",
-    "allocation_charges",
-    "device_charges",
-    "host_charges",
-    "merged_charges",
-    "parameter_charges",
-]
-
 #: Columns of charges; null means unknown.
 CHARGES: Final[dict[str, pl.DataType]] = {
     "name": pl.String(),

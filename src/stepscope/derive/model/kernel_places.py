@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from stepscope.derive.device.correlation import Correlation
     from stepscope.derive.model.program_places import EventPlaces, ProgramPlaces
 
-__all__ = ["kernel_places"]
-
 #: What is said of a kernel that several places launch.
 _SEVERAL: Final = "mixed"
 

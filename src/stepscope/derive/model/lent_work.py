@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     #: whether no op and no call of a driver runs there.
     _Waiting: TypeAlias = tuple[NDArray[np.int32], NDArray[np.bool_]]
 
-__all__ = ["with_lent_work"]
-
 #: So much of what a thread launches during a range must fall into its silence.
 _SILENT: Final = 0.99
 

@@ -12,8 +12,6 @@ from stepscope.frozen import Frozen
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Places", "chained"]
-
 
 class Places(Frozen, frozen=True):
     """A tree, and the place of each item in it.

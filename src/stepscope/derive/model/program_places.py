@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from stepscope.derive.intervals.nesting import Nesting
 
-__all__ = ["LIBRARY", "EventPlaces", "ProgramPlaces", "program_places"]
-
 #: `$file.py:12 function` and `file.py(12): function`: a function of the program, with
 #: the line where it begins. A frame without a line is no source line.
 _FRAME: Final = (

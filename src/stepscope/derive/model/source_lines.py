@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from stepscope.derive.host.op_events import HostOpEvents
     from stepscope.derive.intervals.nesting import Nesting
 
-__all__ = ["LINES", "LINE_TIMES", "Runs", "SourceLines", "line_times", "source_lines"]
-
 #: Columns of `SourceLines.lines`.
 LINES: Final[dict[str, pl.DataType]] = {
     "file": pl.String(),  # as it was recorded: a path, or the file's own name

@@ -2,8 +2,6 @@
 
 from typing import Final, Literal
 
-__all__ = ["ANNOTATION", "SHOWN", "SOURCE", "VIEWS", "AnyView", "View"]
-
 #: Views in which everything that ran is at exactly one node.
 View = Literal["scope", "graph", "op", "code"]
 VIEWS: Final[tuple[View, ...]] = ("scope", "graph", "op", "code")

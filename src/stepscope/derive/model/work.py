@@ -42,14 +42,6 @@ if TYPE_CHECKING:
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.derive.steps.chosen import Steps
 
-__all__ = [
-    "Hung",
-    "ModelWork",
-    "charges_of",
-    "model_charges",
-    "model_work",
-]
-
 #: Views that show the variables that a recording describes.
 _DESCRIBED: Final[tuple[View, ...]] = ("scope", "op")
 

@@ -25,17 +25,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = [
-    "SYSTEM_CLASSES",
-    "EventFlag",
-    "EventKinds",
-    "HostClass",
-    "OpCategory",
-    "OpNames",
-    "event_kinds",
-    "op_names",
-]
-
 
 class OpCategory(IntEnum):
     """Whose vocabulary an event's name belongs to.

@@ -12,8 +12,6 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["HLO_TEXTS", "resolve_hlo"]
-
 #: What is known of an instruction; null means unknown.
 HLO_TEXTS: Final[dict[str, pl.DataType]] = {
     "module": pl.String(),

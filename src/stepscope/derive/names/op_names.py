@@ -11,8 +11,6 @@ from stepscope.derive.names.event_kinds import OpCategory, op_names
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["COPY_OPS", "NO_ANNOTATION", "UNKNOWN", "name_scope", "read_annotations"]
-
 #: The op of activities that nothing names. Definition:
 #: docs/tools/framework_op_stats.md#what-counts-as-an-execution-of-an-op.
 NO_ANNOTATION: Final = "(no annotation)"

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["SYSTEM_CALLS"]
-
 #: Spelling of a function with its variants: of large files, without locks, internal.
 _CALL: Final = r"^(?:__)?(?:{})(?:64|_unlocked|_nocancel|_chk)?$"
 

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
-from stepscope.derive.columns.arrays import nullable
 from stepscope.derive.columns.dense_codes import combined, extremes_by, totals_by
 from stepscope.derive.costs.families import calls_only
 from stepscope.derive.device.precision import KERNEL_KIND, PrecisionEvidence
 from stepscope.derive.ops.run_costs import RUN_COSTS
 from stepscope.hardware import peak_flops, rates_of, unit_of
 from stepscope.trace.device_activity import ACTIVITY_KINDS
-from stepscope.trace.reading.nullable import filled, held
+from stepscope.trace.reading.nullable import filled, held, nullable
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_S
 
@@ -34,15 +33,6 @@ if TYPE_CHECKING:
     from stepscope.derive.device.tensor_cores import TensorCores
     from stepscope.derive.host.op_events import HostOpEvents
     from stepscope.derive.ops.execution_costs import ExecutionCosts
-
-__all__ = [
-    "DIVIDED",
-    "HOST_OP_COSTS",
-    "OP_COSTS",
-    "host_op_costs",
-    "left_to_others",
-    "op_costs",
-]
 
 #: Columns of `op_costs`; null means unknown.
 OP_COSTS: Final[dict[str, pl.DataType]] = {

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.derive.columns.arrays import nullable
 from stepscope.derive.columns.dense_codes import totals_by
 from stepscope.derive.device.precision import KERNEL_KIND
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.hlo_instructions import HLO_TEXTS
 from stepscope.frozen import Frozen
 from stepscope.remedies import COPY_AGAIN
+from stepscope.trace.reading.nullable import nullable
 from stepscope.tracer_remedies import RECORD_EXECUTIONS
 from stepscope.unavailable import Unavailable
 
@@ -31,15 +31,6 @@ if TYPE_CHECKING:
     from stepscope.derive.host.op_events import HostOpEvents
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.derive.steps.chosen import Steps
-
-__all__ = [
-    "DEVICE_OP_ROWS",
-    "HOST_OP_ROWS",
-    "DeviceOps",
-    "HostOps",
-    "device_ops",
-    "host_ops",
-]
 
 #: Columns of `HostOps.rows`; null means unknown.
 HOST_OP_ROWS: Final[dict[str, pl.DataType]] = {

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.derive.columns.arrays import nullable
 from stepscope.derive.columns.dense_codes import totals_by
 from stepscope.derive.device.executions import executions_of_activities
 from stepscope.derive.ops.costs import DIVIDED, left_to_others
 from stepscope.trace.reading.by_row import by_row
+from stepscope.trace.reading.nullable import nullable
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from stepscope.derive.device.executions import DeviceExecutions
     from stepscope.derive.host.launching_ops import LaunchingOps
     from stepscope.derive.ops.execution_costs import ExecutionCosts
-
-__all__ = ["KERNEL_COSTS", "kernel_costs"]
 
 #: Columns of `kernel_costs`, one row per class of activities; null means unknown.
 KERNEL_COSTS: Final[dict[str, pl.DataType]] = {

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from stepscope.derive.ops.database import DeviceOps, HostOps
 
-__all__ = ["PROGRAM_EVIDENCE", "OpPlacement", "op_placement"]
-
 #: Evidence that names an op of the program; copies and unnamed work have none.
 PROGRAM_EVIDENCE: Final = (
     OpEvidence.HLO,

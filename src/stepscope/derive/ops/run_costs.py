@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.derive.columns.arrays import handles, nullable
+from stepscope.derive.columns.arrays import handles
 from stepscope.derive.columns.stat_values import find_handle, rows_with_key
 from stepscope.derive.host.values import int_values
-from stepscope.trace.reading.nullable import filled
+from stepscope.trace.reading.nullable import filled, nullable
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
 
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from stepscope.derive.device.activity_classes import ActivityClasses
     from stepscope.derive.device.attribution import ActivityOps
     from stepscope.trace.model import TraceData
-
-__all__ = ["RUN_COSTS", "run_costs"]
 
 #: Columns of `run_costs`; null means unknown.
 RUN_COSTS: Final[dict[str, pl.DataType]] = {

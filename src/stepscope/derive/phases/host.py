@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from stepscope.derive.host.op_events import HostOpEvents
     from stepscope.derive.intervals.nesting import Nesting
 
-__all__ = ["HostPhases", "host_phases"]
-
 
 class HostPhases(Frozen, frozen=True):
     """The phase of each row of events, uint8 positions in `PHASES`.

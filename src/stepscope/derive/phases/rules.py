@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["FIRM", "PHASES", "UNKNOWN_PHASE", "op_phases", "range_phases"]
-
 #: The phases. Their positions are the codes of `op_phases`; time is charged in this
 #: order, the unknown phase last.
 PHASES: Final = ("forward", "loss", "backward", "optimizer", "unknown")

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from stepscope.derive.step_time.host_classes import HostClasses
     from stepscope.derive.step_windows.windows import Windows
 
-__all__ = ["Phases", "phases"]
-
 _KERNEL: Final = ACTIVITY_KINDS.categories.to_list().index("kernel")
 
 

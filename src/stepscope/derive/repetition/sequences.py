@@ -25,15 +25,6 @@ if TYPE_CHECKING:
     import polars as pl
     from numpy.typing import NDArray
 
-__all__ = [
-    "activity_by_launch",
-    "device_sequence",
-    "instruction_sequence",
-    "op_sequences",
-    "program_threads",
-    "sequence_of_events",
-]
-
 _KINDS: Final = ACTIVITY_KINDS.categories.to_list()
 _COLLECTIVE: Final = _KINDS.index("collective")
 #: What a program's own instructions are, whether they compute or wait.

@@ -12,8 +12,6 @@ from stepscope.frozen import Frozen
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["SymbolSequence"]
-
 
 class SymbolSequence(Frozen, frozen=True, dict=True):
     """What happened, in order; one entry per kernel, op or instruction.

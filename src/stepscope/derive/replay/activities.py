@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from stepscope.derive.device.launch_facts import LaunchFacts
     from stepscope.derive.replay.sampled import Sampled
 
-__all__ = ["Activities", "Pace", "activities_of"]
-
 _KIND: Final = {kind: code for code, kind in enumerate(ACTIVITY_KINDS.categories)}
 _COPIES: Final = tuple(_KIND[kind] for kind in ("h2d", "d2h", "p2p_copy", "local_copy"))
 #: A stream goes on to its next activity within this time, or what nearly all of its

@@ -24,18 +24,6 @@ if TYPE_CHECKING:
     from stepscope.derive.intervals.spans import Spans
     from stepscope.derive.replay.nodes import Graph
 
-__all__ = [
-    "Edit",
-    "copies_moved",
-    "exchanges_at",
-    "joint",
-    "kernels_scaled",
-    "launched_as_one",
-    "synchronising_removed",
-    "threads_faster",
-    "unchanged",
-]
-
 
 class Edit(Frozen, frozen=True):
     """What a claim makes of a graph.

@@ -34,13 +34,6 @@ if TYPE_CHECKING:
     from stepscope.derive.replay.replayed import PathPieces
     from stepscope.derive.step_time.device_sets import DeviceSets
 
-__all__ = [
-    "PATH_ROWS",
-    "CriticalPath",
-    "critical_path",
-    "path_owners",
-]
-
 #: Columns of `CriticalPath.rows`.
 PATH_ROWS: Final[dict[str, pl.DataType]] = {
     "window": pl.Int32(),  # row of windows

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from stepscope.derive.replay.activities import Activities, Pace
 
-__all__ = ["across_edges", "event_edges", "launch_edges", "stream_edges"]
-
 _NONE: Final = -1
 #: So many ends before a start are looked at for one that explains it.
 _LOOKED_BACK: Final = 8

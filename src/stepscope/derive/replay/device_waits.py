@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from stepscope.derive.replay.activities import Activities, Pace
     from stepscope.derive.replay.threads import Thread
 
-__all__ = ["DeviceWaits", "Waits", "copy_waits", "device_waits", "submitted_ps"]
-
 _NEVER: Final = -(2**61)
 _NONE: Final = -1
 #: The last part of a copy that is staged, as a fraction of it.

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from stepscope.derive.replay.claims import Edit
     from stepscope.derive.replay.nodes import Graph
 
-__all__ = ["Gain", "gain_of", "joint_gain", "largest_floor_ps"]
-
 #: The share of the path that may be kept as recorded, in percent.
 _KEPT_PERCENT: Final = 10.0
 

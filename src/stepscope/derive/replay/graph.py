@@ -56,8 +56,6 @@ if TYPE_CHECKING:
     from stepscope.derive.step_time.host_classes import HostClasses
     from stepscope.derive.step_windows.windows import Windows
 
-__all__ = ["step_graph"]
-
 _NONE: Final = -1
 #: A call that returns later than this after what it waited for, waited for more.
 _RETURNS_PS: Final = 200 * PS_PER_US

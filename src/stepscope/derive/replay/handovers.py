@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from stepscope.derive.replay.threads import Thread
 
-__all__ = ["Handovers", "Releases", "handovers"]
-
 #: A thread that is woken runs within this time.
 _WAKES_PS: Final = 200 * PS_PER_US
 #: The program's thread may wait for another where it is silent for this long.

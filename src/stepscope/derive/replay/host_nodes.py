@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from stepscope.derive.replay.sampled import Sampled
     from stepscope.derive.replay.threads import Thread
 
-__all__ = ["HostNodes", "Lines", "host_nodes"]
-
 _NONE: Final = -1
 
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from stepscope.derive.replay.nodes import Graph
 
-__all__ = ["Identity", "replay_check"]
-
 #: How far the replayed periods may be from the measured ones, in percent.
 _MEDIAN_PERCENT: Final = 1.0
 _P95_PERCENT: Final = 3.0

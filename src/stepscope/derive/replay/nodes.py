@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from stepscope.derive.replay.sampled import Sampled
 
-__all__ = ["NEVER", "EdgeKind", "Edges", "Graph", "NodeKind", "Nodes", "linked"]
-
 #: "Not before" of a node that only its edges hold back.
 NEVER: Final = -(2**61 - 1)
 

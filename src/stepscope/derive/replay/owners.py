@@ -25,15 +25,6 @@ if TYPE_CHECKING:
     from stepscope.derive.step_time.device_sets import DeviceSets, OneDevice
     from stepscope.derive.step_time.host_classes import HostClasses
 
-__all__ = [
-    "Silences",
-    "charged_spans",
-    "claimed_ps",
-    "idle_spans",
-    "silent_share",
-    "without_owners",
-]
-
 #: A silence of a thread is long if it takes this share of a step.
 _LONG: Final = 0.01
 #: What a thread does itself, by owner. At an instant of another owner its work stays.

@@ -21,20 +21,6 @@ if TYPE_CHECKING:
     from stepscope.derive.replay.claims import Edit
     from stepscope.derive.replay.nodes import Graph
 
-__all__ = [
-    "NODE",
-    "NOTHING",
-    "SLACKS",
-    "BackWalk",
-    "PathPieces",
-    "Replayed",
-    "Slack",
-    "bounds_of",
-    "kept_share",
-    "replayed",
-    "window_paths",
-]
-
 #: In place of an edge: the piece is the node itself; nothing leads there.
 NODE: Final = -1
 NOTHING: Final = -2

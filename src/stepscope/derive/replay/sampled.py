@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from stepscope.derive.step_windows.windows import Windows
 
-__all__ = ["MOST_WINDOWS", "NO_STEPS", "Sampled", "sampled"]
-
 #: More windows cost time and tell little more.
 MOST_WINDOWS: Final = 20
 

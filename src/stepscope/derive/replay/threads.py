@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from stepscope.derive.replay.sampled import Sampled
     from stepscope.derive.step_time.host_classes import HostClasses
 
-__all__ = ["SHORT_WAIT_PS", "Thread", "threads_of"]
-
 #: A thread that is silent for longer than this has nothing to do.
 _SILENT_PS: Final = 50 * PS_PER_US
 #: Shorter calls that wait for other threads are taken for work.

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.derive.step_time.pool_tasks import PoolTasks
 
-__all__ = ["ops_beside_exchanges"]
-
 #: Classes of what hands ops on, and waits for them.
 _HANDS_ON: Final = (HostClass.EXECUTOR, HostClass.EXECUTABLE, HostClass.DISPATCH)
 _CALLS: Final = (

@@ -23,14 +23,6 @@ if TYPE_CHECKING:
 
     from stepscope.derive.device.precision import Precision
 
-__all__ = [
-    "NO_DEVICE_EVENTS",
-    "DeviceSets",
-    "OneDevice",
-    "device_sets",
-    "owner_places",
-]
-
 #: A device that is listed without any activity says nothing about the program.
 NO_DEVICE_EVENTS: Final = Unavailable(
     code="NO_DEVICE_EVENTS",

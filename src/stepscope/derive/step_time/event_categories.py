@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from stepscope.derive.intervals.nesting import Nesting
     from stepscope.derive.step_time.host_classes import HostClasses
 
-__all__ = ["OTHER", "event_categories"]
-
 _NUMBER: Final = {name: number for number, name in enumerate(CATEGORIES)}
 #: The category of what has no other: waiting, Python, and unexplained events.
 OTHER: Final = _NUMBER["other"]

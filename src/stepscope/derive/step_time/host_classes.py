@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from stepscope.derive.steps.chosen import Steps
     from stepscope.trace.model import TraceData
 
-__all__ = ["HostClasses", "host_classes"]
-
 #: An iterator that a step calls itself; on threads that only run ops it is the
 #: pipeline at work.
 _CALLING: Final = tuple(name for name in EVIDENCE if name != "ops")

@@ -38,15 +38,6 @@ if TYPE_CHECKING:
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.trace.model import TraceData
 
-__all__ = [
-    "SHORT_OP_PS",
-    "STICKY",
-    "EventGroups",
-    "HostCode",
-    "HostEvents",
-    "Launching",
-]
-
 
 class HostCode(IntEnum):
     """What an event stands for on its thread; 0 leaves it to what encloses it."""

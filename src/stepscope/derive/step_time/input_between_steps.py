@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from stepscope.derive.step_time.host_classes import HostClasses
     from stepscope.derive.steps.chosen import Steps
 
-__all__ = ["InputBetweenSteps", "input_between_steps"]
-
 #: This share of the gaps must hold waiting for input, and no marker may.
 _GAPS: Final = 0.5
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from stepscope.derive.intervals.spans import Spans
     from stepscope.derive.intervals.track_rows import TrackRows
 
-__all__ = ["Neighbours", "Surroundings", "told_around"]
-
 #: Shorter events than this do not say where the program was.
 _NEIGHBOUR_PS: Final = 100 * PS_PER_US
 #: What is written so soon afterwards is what the calls before it prepare.

@@ -6,18 +6,6 @@ from typing import Final
 
 from stepscope.frozen import Frozen
 
-__all__ = [
-    "BUSY_OWNERS",
-    "CATEGORIES",
-    "IDLE_OWNERS",
-    "LAST_WORKING",
-    "OWNERS",
-    "OWNER_OF_KIND",
-    "PLACES",
-    "Owner",
-    "owners_of",
-]
-
 
 class Owner(Frozen, frozen=True, eq=True):
     """What an instant of a step is spent on.

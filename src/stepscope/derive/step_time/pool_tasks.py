@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from stepscope.derive.intervals.nesting import Nesting
     from stepscope.derive.names.event_kinds import EventKinds
 
-__all__ = ["PoolTasks", "pool_tasks", "until_first_task"]
-
 #: Tasks hand over tasks; a parallel loop halves itself, so chains are short.
 _MOST_ROUNDS: Final = 64
 #: A table over all ids is worth its memory up to this many entries per id.

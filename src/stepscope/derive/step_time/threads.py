@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from stepscope.derive.step_time.host_codes import EventGroups
     from stepscope.derive.steps.chosen import Steps
 
-__all__ = ["EVIDENCE", "StepThreads", "step_threads"]
-
 #: Why a thread drives a step: it carries the marker, it launched device work of the
 #: step, it has events of the step's stored group, or it ran ops without any device.
 EVIDENCE: Final = ("marker", "launch", "group", "ops")

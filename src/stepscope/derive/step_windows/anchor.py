@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from stepscope.derive.device.correlation import Correlation
     from stepscope.derive.steps.chosen import Steps
 
-__all__ = ["StepKernels", "anchor_of", "step_kernels", "work_starts"]
-
 #: The host runs ahead if this share of the steps has kernels on the stream, …
 _DEVICE_STEPS: Final = 0.8
 #: … and in more than this share of the steps that have a successor …

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.derive.steps.chosen import Steps
 
-__all__ = ["closes_itself"]
-
 #: What lies between two steps is less than this share of them: the range is the step.
 _BETWEEN: Final = 0.05
 #: A whole step begins this share of the events of the one that begins the fewest.

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from stepscope.derive.steps.chosen import Steps
 
-__all__ = ["DEVICE_SPANS", "device_spans"]
-
 #: Columns of the frame.
 DEVICE_SPANS: Final[dict[str, pl.DataType]] = {
     "step_row": pl.Int32(),

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from stepscope.derive.repetition.symbol_sequence import SymbolSequence
     from stepscope.derive.steps.chosen import Steps
 
-__all__ = ["only_dispatched", "step_instructions"]
-
 #: Markers only show the calls if this share of the work lies behind all of them.
 _BEHIND: Final = 0.5
 #: Instructions count the steps only if so much of the work ran equally often.

@@ -15,8 +15,6 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["FIRST_COMPUTE", "first_compute"]
-
 FIRST_COMPUTE: Final[dict[str, pl.DataType]] = {
     "step_row": pl.Int32(),  # row of steps; null where there are no steps
     "device": pl.Int32(),

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from stepscope.derive.steps.chosen import Steps
     from stepscope.trace.model import TraceData
 
-__all__ = ["FLAGS", "LEFT_OUT", "WindowFacts", "window_flags"]
-
 #: Every flag, in the order in which a window lists them. Definition:
 #: docs/how-steps-are-found.md#windows.
 FLAGS: Final = (

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.derive.steps.chosen import Steps
 
-__all__ = ["Work", "device_work", "host_work", "other_kinds"]
-
 #: A step of another kind shares less than this of its work with the usual step.
 _SHARED: Final = 0.5
 #: What comes more often than this, and more than once, belongs to the cycle, like an

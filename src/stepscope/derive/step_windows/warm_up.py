@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.derive.steps.chosen import Steps
 
-__all__ = ["cold_start", "warm_up"]
-
 #: So many steps must remain, …
 _REMAIN: Final = 8
 #: … and a step must typically wait for this share of its time, …

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.derive.columns.arrays import handles, ints, nullable
+from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.columns.dense_codes import extremes_by
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.repetition.sequences import instruction_sequence
@@ -29,7 +29,7 @@ from stepscope.derive.step_windows.device_spans import DEVICE_SPANS, device_span
 from stepscope.derive.step_windows.executor import only_dispatched, step_instructions
 from stepscope.derive.step_windows.flags import LEFT_OUT, WindowFacts, window_flags
 from stepscope.frozen import Frozen
-from stepscope.trace.reading.nullable import filled
+from stepscope.trace.reading.nullable import filled, nullable
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
 
@@ -41,15 +41,6 @@ if TYPE_CHECKING:
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.derive.steps.chosen import Steps
     from stepscope.trace.model import TraceData
-
-__all__ = [
-    "NOTHING_RECORDED",
-    "WINDOW_ROWS",
-    "Windows",
-    "are_typical",
-    "typical",
-    "windows",
-]
 
 #: Columns of `Windows.rows`.
 WINDOW_ROWS: Final[dict[str, pl.DataType]] = {

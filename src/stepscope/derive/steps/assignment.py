@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from stepscope.derive.device.correlation import Correlation
     from stepscope.derive.steps.chosen import Steps
 
-__all__ = ["activity_steps"]
-
 #: Work of a call that lasts less than this many steps is that of one step.
 _ONE_STEP: Final = 1.5
 #: Shorter ascending stretches than this are not worth a search of their own.

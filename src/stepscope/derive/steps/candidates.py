@@ -13,20 +13,6 @@ from stepscope.thresholds import THRESHOLDS
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = [
-    "DEVICE_LINE",
-    "INFERRED_CONFIDENCE",
-    "MARKER",
-    "NUMBERED_RANGE",
-    "ROOT_MARKER",
-    "STEP_ROWS",
-    "STORED_CALL",
-    "Candidate",
-    "FoundSteps",
-    "median_period",
-]
-
-
 #: Confidence of the sources that need no inference. Definition:
 #: docs/how-steps-are-found.md#the-sources-surest-first.
 ROOT_MARKER: Final = 1.00

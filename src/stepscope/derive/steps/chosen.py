@@ -13,14 +13,12 @@ from typing import TYPE_CHECKING, Final
 
 from stepscope.derive.steps.candidates import (
     INFERRED_CONFIDENCE,
-    STEP_ROWS,
     Candidate,
     FoundSteps,
 )
 from stepscope.derive.steps.engine_iterations import engine_iterations
 from stepscope.derive.steps.markers import find_markers
 from stepscope.derive.steps.stored import (
-    STORED_STEPS,
     steps_of_stored_line,
     stored_steps,
 )
@@ -34,18 +32,6 @@ if TYPE_CHECKING:
     from stepscope.derive.device.correlation import Correlation
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.trace.model import TraceData
-
-__all__ = [
-    "STEP_ROWS",
-    "STORED_STEPS",
-    "Candidate",
-    "FoundSteps",
-    "StepCandidates",
-    "Steps",
-    "choose_steps",
-    "step_candidates",
-    "steps",
-]
 
 _REMEDY: Final = (
     "Mark each step: `Trace(name, step_num=i, _r=1)` around fetching the batch and the "

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     import polars as pl
     from numpy.typing import NDArray
 
-__all__ = ["Boundaries", "begin_of_cycle"]
-
 #: Bookkeeping that says nothing about what the program does.
 _NOISE: Final = EventFlag.THREADPOOL | EventFlag.ALLOCATOR | EventFlag.END_THUNK
 #: Nothing that lasts this share of the recording is part of one cycle of several.

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from stepscope.derive.names.event_kinds import EventKinds
 
-__all__ = ["engine_iterations"]
-
 
 def engine_iterations(
     tracks: pl.DataFrame,

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     from stepscope.derive.names.event_kinds import EventKinds
 
-__all__ = ["StepEvidence"]
-
 #: An edge belongs to the cycle if this share of the segments holds one.
 _IN_NEARLY_ALL: Final = 0.9
 #: This many repetitions per call that holds them are repetitions inside the call.

@@ -58,8 +58,6 @@ if TYPE_CHECKING:
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.derive.repetition.symbol_sequence import SymbolSequence
 
-__all__ = ["find_inferred"]
-
 #: Most candidates that stay visible.
 _SHOWN: Final = 12
 #: This many repetitions per run of a program are repetitions inside the program.

@@ -8,7 +8,6 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.derive.columns.arrays import nullable
 from stepscope.derive.steps.candidates import (
     INFERRED_CONFIDENCE,
     STEP_ROWS,
@@ -18,22 +17,13 @@ from stepscope.derive.steps.candidates import (
 )
 from stepscope.derive.steps.periods import objection
 from stepscope.frozen import Frozen
+from stepscope.trace.reading.nullable import nullable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.derive.repetition.symbol_sequence import SymbolSequence
     from stepscope.derive.steps.segments import Period
-
-__all__ = [
-    "Measured",
-    "found_steps",
-    "objection_to",
-    "shortened",
-    "similarity",
-    "sureness",
-    "together",
-]
 
 #: Characters of a name that are shown.
 _NAME: Final = 60

@@ -28,16 +28,6 @@ if TYPE_CHECKING:
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.derive.repetition.symbol_sequence import SymbolSequence
 
-__all__ = [
-    "PROGRAM_CALLS",
-    "Launch",
-    "count_runs",
-    "host_launches",
-    "is_outermost",
-    "module_launches",
-    "program_runs",
-]
-
 #: Names that stand for running a program.
 PROGRAM_CALLS: Final = (
     EventFlag.FUNCTION_CALL

@@ -30,15 +30,6 @@ if TYPE_CHECKING:
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.trace.model import TraceData
 
-__all__ = [
-    "STEP_RANGE",
-    "Marks",
-    "growing_numbers",
-    "numbered_events",
-    "numbered_ranges",
-    "stored_names",
-]
-
 #: The name of the marker of Keras 3, which may record only one.
 _SURE_WITHOUT_ROOT: Final = "Profiled batch"
 #: A numbered range whose name says that it is a step.

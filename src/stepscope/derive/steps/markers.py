@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.derive.columns.arrays import ints, nullable
+from stepscope.derive.columns.arrays import ints
 from stepscope.derive.columns.stat_values import find_handle, numbers_of, rows_of_owners
 from stepscope.derive.steps import candidates as step_sources
 from stepscope.derive.steps.candidates import Candidate, FoundSteps, median_period
@@ -24,6 +24,7 @@ from stepscope.derive.steps.marker_events import (
     numbered_ranges,
     stored_names,
 )
+from stepscope.trace.reading.nullable import nullable
 from stepscope.trace.reading.stat_keys import StatKey
 
 if TYPE_CHECKING:
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
 
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.trace.model import TraceData
-
-__all__ = ["find_markers"]
 
 #: An outermost marker that occurs once gives way to this many markers inside it.
 _INNER_WINS: Final = 3

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
     from stepscope.derive.repetition.symbol_sequence import SymbolSequence
 
-__all__ = ["measure", "objection", "preferred", "propose"]
-
 #: Limits that a candidate must keep. This one and those up to `_NEAR` are defined in
 #: docs/how-steps-are-found.md#steps-that-nobody-announced.
 _LEAST_COVERAGE: Final = 0.70

@@ -25,19 +25,6 @@ if TYPE_CHECKING:
 
     from stepscope.derive.repetition.symbol_sequence import SymbolSequence
 
-__all__ = [
-    "ALIKE",
-    "HIGHEST_CONFIDENCE",
-    "LEAST_STEPS",
-    "Period",
-    "evenly",
-    "likeness",
-    "measure_segments",
-    "modal_row",
-    "share_after",
-    "spread",
-]
-
 #: Fewer repetitions are no evidence. This and the next two limits are defined in
 #: docs/how-steps-are-found.md#steps-that-nobody-announced.
 LEAST_STEPS: Final = 3

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.derive.columns.arrays import codes, handles, ints, nullable
+from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.columns.stat_values import (
     find_handle,
     numbers_of,
@@ -22,6 +22,7 @@ from stepscope.derive.columns.stat_values import (
 )
 from stepscope.derive.steps import candidates as step_sources
 from stepscope.derive.steps.candidates import Candidate, FoundSteps, median_period
+from stepscope.trace.reading.nullable import nullable
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.trace.tracks import DERIVED_LINES
 
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.trace.model import TraceData
-
-__all__ = ["STORED_STEPS", "spans_apart", "steps_of_stored_line", "stored_steps"]
 
 #: Columns of the frame of stored spans; null means not recorded.
 STORED_STEPS: Final[dict[str, pl.DataType]] = {

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.trace.model import TraceData
 
-__all__ = ["steps_of_stored_calls"]
-
 
 def steps_of_stored_calls(
     trace: TraceData,

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from stepscope.derive.memory.replay import MemoryReplay
     from stepscope.trace.model import TraceData
 
-__all__ = ["CounterCurve", "counter_curves"]
-
 #: `process CPU (percent)`: a counter's name, and the unit after it.
 _WITH_UNIT: Final = Pattern(r"(?P<name>.+?) \((?P<unit>[^()]+)\)\Z", re.DOTALL)
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["DerivedLine", "LineSpans", "Names", "no_spans"]
-
 
 class Names:
     """Texts of name codes, each distinct pair once.

@@ -46,17 +46,6 @@ if TYPE_CHECKING:
     from stepscope.derive.timeline.rows import TrackRows
     from stepscope.trace.model import TraceData
 
-__all__ = [
-    "DRAWN",
-    "FOLDED",
-    "HIDDEN",
-    "Flows",
-    "LaidLine",
-    "Slices",
-    "TraceTimeline",
-    "trace_timeline",
-]
-
 #: Values of `TraceTimeline.visibility`. Definition:
 #: docs/tools/trace_viewer.md#rows-and-lanes.
 DRAWN: Final = 0

@@ -30,9 +30,6 @@ if TYPE_CHECKING:
 
     from stepscope.derive.timeline.drawn_rows import TraceTimeline
 
-__all__ = ["CoarseSlices", "LaneIndex", "LaneSlices", "index_lanes", "trace_lanes"]
-
-
 #: Level of coarse slices at most: a bucket is a time.
 COARSEST: Final = 61
 #: Times that windows of coarse slices lie within.

@@ -32,13 +32,6 @@ if TYPE_CHECKING:
     from stepscope.derive.steps.chosen import Steps
     from stepscope.derive.timeline.derived_lines import DerivedLine, Names
 
-__all__ = [
-    "DeviceLines",
-    "computing_rows",
-    "op_lines_of_devices",
-    "op_lines_of_threads",
-]
-
 _CORE: Final = TRACK_KINDS.categories.to_list().index("core")
 _COMPUTE: Final = [
     ACTIVITY_KINDS.categories.to_list().index(kind)

@@ -26,15 +26,6 @@ if TYPE_CHECKING:
 
     from stepscope.derive.timeline.derived_lines import Names
 
-__all__ = [
-    "OP_VIEWS",
-    "OpPaths",
-    "Pieces",
-    "dense_texts",
-    "op_lines",
-    "paths_of_ops",
-]
-
 #: The views in the order in which a stream shows them.
 OP_VIEWS: Final = ("name_scope", "framework_ops", "xla_modules", "xla_ops", "source")
 #: Evidence that names an op; the direction of a copy, and no evidence, do not.

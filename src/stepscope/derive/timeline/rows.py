@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from stepscope.derive.intervals.nesting import Nesting
 
-__all__ = ["Lane", "TrackRows", "lay", "recorded_rows"]
-
 #: Deep enough for nearly every track; a deeper one is done again with room for all.
 _USUAL_DEPTH: Final = 1024
 _KIND_CODES: Final = {kind: code for code, kind in enumerate(TRACK_KINDS.categories)}

@@ -25,14 +25,6 @@ if TYPE_CHECKING:
     from stepscope.derive.steps.chosen import Steps
     from stepscope.derive.timeline.derived_lines import Names
 
-__all__ = [
-    "LaunchLines",
-    "launch_lines",
-    "launch_values",
-    "step_lines",
-    "step_names",
-]
-
 _TOTALS: Final[dict[str, pl.DataType]] = {
     "device": pl.Int32(),
     "step": pl.Int32(),

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from stepscope.derive.timeline.derived_lines import DerivedLine
 
-__all__ = ["SECTIONS", "TIMELINE_TRACKS", "VIEW_NAMES", "sections_and_tracks"]
-
 #: Columns of the frame of sections.
 SECTIONS: Final[dict[str, pl.DataType]] = {
     "name": pl.String(),

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-__all__ = ["hosts_of", "recorded_together"]
-
 #: Other numbers may come between the two, but no closing bracket of the object.
 _RANK: Final = Pattern(rb'"distributedInfo"\s*:\s*\{[^}]*?"rank"\s*:\s*"?(\d{1,9})')
 #: The part of a file after its events is short.

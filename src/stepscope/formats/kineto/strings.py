@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, overload
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["Strings"]
-
 
 class Strings(Sequence[str]):
     """Handle → text, whichever tables were built before.

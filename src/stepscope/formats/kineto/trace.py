@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from stepscope.formats.kineto.tables.device_activity import Activity
     from stepscope.rundir import HostFiles
 
-__all__ = ["read"]
-
 _NO_PARAMETERS: Final = Unavailable(
     code="FORMAT",
     reason="This format does not record the variables of the model.",

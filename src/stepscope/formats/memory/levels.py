@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["Block", "Change", "History", "Report", "Segment", "history_of"]
-
 _GROWS: Final = {"segment_alloc": 1, "segment_map": 1}
 _SHRINKS: Final = {"segment_free": -1, "segment_unmap": -1}
 _RESERVES: Final = {**_GROWS, **_SHRINKS}

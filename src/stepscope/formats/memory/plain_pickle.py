@@ -17,8 +17,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["RefusedPickle", "plain_pickle"]
-
 #: Containers within one another that were begun and not ended; real files have 7.
 _DEEPEST: Final = 64
 #: Values that wait to be put into a container; a pickler collects a thousand items.

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from stepscope.rundir import HostFiles
     from stepscope.trace.model import TraceData
 
-__all__ = ["read"]
-
 _WHAT: Final = "JAX device memory profile"
 _RECORD: Final = (
     "Record steps with jax.profiler.trace(), or with `stepscope run`, for times."

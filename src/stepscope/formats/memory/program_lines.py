@@ -10,8 +10,6 @@ from stepscope.trace.reading.texts import shortened
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Frame", "Stacks"]
-
 #: Paths of what was installed or comes with Python, of PyTorch built in place, and of
 #: code that libraries make.
 _LIBRARY: Final = re.compile(

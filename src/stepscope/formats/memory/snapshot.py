@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from stepscope.rundir import HostFiles
     from stepscope.trace.model import TraceData
 
-__all__ = ["read"]
-
 _WHAT: Final = "PyTorch memory snapshot"
 _RECORD: Final = (
     "Record the same steps with torch.profiler, or with `stepscope run`, for times."

@@ -11,8 +11,6 @@ from stepscope.formats.memory.program_lines import Frame, Stacks
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["SnapshotValues", "values_of"]
-
 _ACTIONS: Final = frozenset(
     {
         *("alloc", "free_requested", "free_completed"),

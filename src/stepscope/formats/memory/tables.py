@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from stepscope.rundir import HostFiles
     from stepscope.trace.quality import QualityNote
 
-__all__ = ["memory_trace", "only_file"]
-
 
 def only_file(source: HostFiles) -> Path:
     """Return the file of a host, which has one.

@@ -10,8 +10,6 @@ import re
 from functools import cache
 from typing import Final
 
-__all__ = ["base_unit"]
-
 #: Base units are ns for times, and one for each that is counted.
 _TIMES_NS: Final = {
     **dict.fromkeys(("ns", "nsecond", "nanosecond"), 1.0),

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from stepscope.formats.nsight_compute.launches import Launch, Measured
 
-__all__ = ["metric_values", "metrics", "rule_results"]
-
 _NS_PER_S: Final = 1e9
 _PER_CYCLE: Final = ".per_cycle_elapsed"
 _PER_SECOND: Final = ".per_second"

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from stepscope.formats.nsight_compute.launches import Measured
     from stepscope.formats.nsight_compute.rows import TableFile
 
-__all__ = ["notes"]
-
 
 def notes(file: TableFile, measured: Measured) -> pl.DataFrame:
     """Return every doubt about a file, gravest first."""

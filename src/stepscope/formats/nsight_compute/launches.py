@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from stepscope.formats.nsight_compute.rows import Table, TableFile
 
-__all__ = ["Launch", "Measured", "Metric", "RuleResult", "collect"]
-
 _LEADING: Final = frozenset(
     {
         *("ID", "Process ID", "Process Name", "Host Name", "Kernel Name"),

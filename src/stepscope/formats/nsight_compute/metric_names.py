@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["COLUMNS_OF", "SUMMED", "TENSOR_OPS", "WARP_CYCLES", "WARP_STALLS"]
-
 #: Column → names of the metric, the best first; a title that has several meanings is
 #: followed by the base unit of the one that is meant.
 _NAMES: Final[dict[str, tuple[str, ...]]] = {

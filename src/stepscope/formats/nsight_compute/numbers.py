@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["DECIMAL_COMMA", "DECIMAL_POINT", "NumberForms"]
-
 DECIMAL_POINT: Final = "."
 DECIMAL_COMMA: Final = ","
 _NUMBER: Final = re.compile(r"([+-]?)([\d.,]*\d[\d.,]*)([eE][+-]?\d{1,3})?\Z")

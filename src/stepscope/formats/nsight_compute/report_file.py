@@ -12,8 +12,6 @@ from stepscope.nvidia import find_tool
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["import_report", "printed_tables"]
-
 #: A report of many launches takes a while.
 _LONGEST_S: Final = 600
 

@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Final
 from stepscope.errors import BadInput
 from stepscope.frozen import Frozen
 from stepscope.remedies import COPY_AGAIN
+from stepscope.rundir import LIMIT_BYTES
 from stepscope.trace.reading.texts import shortened
-from stepscope.xspace.reading.source import LIMIT_BYTES, open_bytes
+from stepscope.xspace.reading.source import open_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
-
-__all__ = ["CUT", "Table", "TableFile", "open_tables", "tables_of"]
 
 HEADER: Final = re.compile(
     r'(?P<quote>"?)ID(?P=quote)(?P<delimiter>[,;])(?P=quote)Process ID(?P=quote)'

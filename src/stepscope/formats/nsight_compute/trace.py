@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from stepscope.formats.nsight_compute.rows import TableFile
     from stepscope.rundir import HostFiles
 
-__all__ = ["FORMAT", "read", "read_report"]
-
 FORMAT: Final = "Nsight Compute"
 _NO_TIMELINE: Final = Unavailable(
     code="FORMAT",

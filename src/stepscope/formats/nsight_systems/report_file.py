@@ -16,8 +16,6 @@ from stepscope.nvidia import find_tool
 if TYPE_CHECKING:
     from stepscope.formats.nsight_systems.database.rows import Export
 
-__all__ = ["export_report"]
-
 #: A report of some gigabytes takes a while.
 _LONGEST_S: Final = 1800
 

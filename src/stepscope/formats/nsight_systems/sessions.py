@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-__all__ = ["recorded_together"]
-
 _SESSION: Final = "TARGET_INFO_SESSION_START_TIME"
 _ANALYSIS: Final = "ANALYSIS_DETAILS"
 _PACKED: Final = ".gz"

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from stepscope.formats.nsight_systems.tables.device_activity import Activity
     from stepscope.rundir import HostFiles
 
-__all__ = ["read", "read_report"]
-
 _NO_PARAMETERS: Final = Unavailable(
     code="FORMAT",
     reason="Nsight Systems does not record the variables of the model.",

@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from stepscope.rundir import HostFiles
     from stepscope.xspace.reading.columns import XSpace
 
-__all__ = ["read", "read_timeline"]
-
 
 def read(source: HostFiles) -> TraceData:
     """Read one host's profile; its parts, where there are several, are one message.

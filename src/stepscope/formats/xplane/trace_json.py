@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from stepscope.rundir import HostFiles
     from stepscope.xspace.writing.builders import LineBuilder, PlaneBuilder, Value
 
-__all__ = ["message_of"]
-
 #: Viewers do not show an event without a duration: writers give it one picosecond.
 _INSTANT_PS: Final = 1
 #: A writer stops after so many events.

@@ -18,8 +18,6 @@ from stepscope.xspace.wire import fields_of, numbers_of, text_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["ViewerEvent", "events_of_message"]
-
 # Fields of Trace, Device, Resource and TraceEvent.
 _DEVICES: Final = 1
 _EVENTS: Final = 4

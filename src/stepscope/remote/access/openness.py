@@ -13,8 +13,6 @@ from stepscope.remote.transport import METADATA_KEY, bearer, checked_token
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Doorkeeper", "OpenTo", "is_given", "token_of", "who_may_ask"]
-
 #: Whom a server without a token is open to.
 OpenTo = Literal["machine", "network"]
 _MACHINE: Final = "machine"

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from stepscope.remote.destinations import Allowance, Destination
     from stepscope.remote.messages import NewProfileSessionRequest
 
-__all__ = ["WorkerSessions"]
-
 
 class WorkerSessions:
     """The programs that clients may have recorded through this one.

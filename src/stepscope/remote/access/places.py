@@ -12,8 +12,6 @@ from typing import Final, NamedTuple
 from stepscope.errors import BadUsage
 from stepscope.remote.addresses import SOCKET, is_loopback
 
-__all__ = ["Place"]
-
 _LAST_PORT: Final = 65535
 #: The system's limit, with the zero byte at the end.
 _MOST_PATH_BYTES: Final = 107

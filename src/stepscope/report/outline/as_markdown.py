@@ -11,8 +11,6 @@ from stepscope.report.outline.parts import Bullets, Code, Heading, Paragraph
 if TYPE_CHECKING:
     from stepscope.report.outline.parts import Outline, Part, Table
 
-__all__ = ["render"]
-
 #: What has a meaning in Markdown or HTML wherever it stands in a line; names of kernels
 #: are full of it.
 _SPECIAL: Final = Pattern(r"([\\*_\[\]<>|&~])")

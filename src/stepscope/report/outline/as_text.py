@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from stepscope.report.outline.parts import Outline, Part
     from stepscope.report.page import Align, Line, Role
 
-__all__ = ["render"]
-
 #: Names are shortened to this before a table gives way to a list.
 _NARROWEST: Final = 24
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from stepscope.advice.words import OWNER_WORDS
 from stepscope.report.outline.parts import Bullets, Heading, Paragraph, Table
 from stepscope.report.outline.promises import promise_lines
 from stepscope.report.words.comparison import (
@@ -13,7 +14,7 @@ from stepscope.report.words.comparison import (
     explaining,
     verdict,
 )
-from stepscope.report.words.names import CATEGORY_NAMES, OWNER_WORDS, ms, percent
+from stepscope.report.words.names import CATEGORY_NAMES, ms, percent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from stepscope.compare.parity import Parity
     from stepscope.compare.synthetic import SyntheticInput
     from stepscope.report.outline.parts import Outline, Part
-
-__all__ = ["comparison_outline"]
 
 _MOST_ROWS: Final = 10
 _KINDS: Final = {

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from stepscope.report.outline.parts import Part
 
-__all__ = ["definition_of", "parsed"]
-
 _PACKAGE: Final = Path(__file__).resolve().parents[2]
 #: Where the pages are: in a checkout, and in an installed package.
 _PLACES: Final = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.explanation import GAIN_FIELD
+from stepscope.advice.words import OWNER_WORDS
 from stepscope.report.outline.definition import definition_of
 from stepscope.report.outline.parts import Bullets, Code, Heading, Paragraph, Table
 from stepscope.report.words.findings import (
@@ -19,7 +20,7 @@ from stepscope.report.words.findings import (
     reasons,
     standing,
 )
-from stepscope.report.words.names import OWNER_WORDS, listed
+from stepscope.report.words.names import listed
 from stepscope.units import PS_PER_MS, duration_text
 
 if TYPE_CHECKING:
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from stepscope.advice.explanation import Explanation, SignalNumbers
     from stepscope.advice.finding import Finding
     from stepscope.report.outline.parts import Outline, Part
-
-__all__ = ["explanation_outline"]
 
 _STATUS: Final = {
     "fail": "fail",

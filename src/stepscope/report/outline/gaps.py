@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from stepscope.advice.words import OWNER_WORDS
 from stepscope.report.outline.parts import Bullets, Heading, Paragraph, Table
 from stepscope.report.words.gaps import gap_words, named_words, where_words
-from stepscope.report.words.names import OWNER_WORDS, percent
+from stepscope.report.words.names import percent
 from stepscope.units import duration_text
 
 if TYPE_CHECKING:
@@ -14,8 +15,6 @@ if TYPE_CHECKING:
 
     from stepscope.analysis.gaps.result import GapExplanation
     from stepscope.report.outline.parts import Outline, Part
-
-__all__ = ["gap_outline"]
 
 #: Names that a page gives of one owner, and the share of the stretch from which on.
 _MOST_NAMES: Final = 4

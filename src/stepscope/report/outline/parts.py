@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from stepscope.frozen import Frozen
 
-__all__ = ["Bullets", "Code", "Heading", "Outline", "Paragraph", "Part", "Table"]
-
 
 class Heading(Frozen, frozen=True, eq=True):
     """The title of what follows; level 1 is that of the whole answer."""

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from stepscope.compare.store import Answer
     from stepscope.report.outline.parts import Outline, Part
 
-__all__ = ["answers_outline", "promise_lines"]
-
 _KEPT: Final = {
     "inside": "as promised",
     "below": "less than promised",

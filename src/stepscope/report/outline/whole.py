@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from stepscope.report.document import Document
     from stepscope.report.outline.parts import Outline, Part
 
-__all__ = ["report_outline"]
-
 _SHOWN: Final = 5
 
 

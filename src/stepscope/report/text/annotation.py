@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from stepscope.report.document import Document
     from stepscope.report.page import Line
 
-__all__ = ["render", "top_annotations"]
-
 _UNKNOWN: Final = "–"
 _INDENT: Final = "  "
 #: Rows that the page shows of each table.

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from stepscope.report.document import Document
     from stepscope.report.page import Line
 
-__all__ = ["exchanges"]
-
 _UNKNOWN = "–"
 _RIGHT: Final[tuple[Literal["<", ">"], ...]] = (">",) * 7
 #: All columns fit into so many characters.

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from stepscope.report.document import Document
     from stepscope.report.page import Line, Role
 
-__all__ = ["findings", "verdict"]
-
 _MARKS: Final[dict[str, tuple[str, Role]]] = {
     "critical": ("✗ critical", "bad"),
     "warn": ("✗ warning", "warn"),

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from stepscope.report.envelope import Device
     from stepscope.report.page import Line
 
-__all__ = ["damage", "header", "silent_device"]
-
 _MOST_HOSTS = 4
 #: The cause that only a framework's own tracer can have.
 _OF_FRAMEWORKS = "cupti_missing"

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from stepscope.report.document import Document
     from stepscope.report.page import Line
 
-__all__ = ["input_pipeline"]
-
 #: Category of a call that waits for worker processes.
 _WAITED_FOR: Final = "waiting_for_workers"
 #: So many functions of worker processes are told here.

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from stepscope.report.page import Line, Role
     from stepscope.unavailable import Missing
 
-__all__ = ["dashes", "memories"]
-
 _SHOWN: Final = 8
 #: Lines of the program that are named for each memory.
 _LINES: Final = 3

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from stepscope.report.page import Align, Line
     from stepscope.unavailable import Missing
 
-__all__ = ["render"]
-
 _UNKNOWN: Final = "–"
 _INDENT: Final = "  "
 #: Column → its heading on the screen.

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from stepscope.analysis.framework_op_stats.detail import OpDetailResult
     from stepscope.report.page import Align, Line
 
-__all__ = ["render"]
-
 _SHOWN: Final = 10
 _BAR: Final = 30
 #: A name is not cut to fewer characters than this.

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from stepscope.report.page import Align, Line
     from stepscope.unavailable import Missing
 
-__all__ = ["render"]
-
 _UNKNOWN: Final = "–"
 #: Field of a worker → heading of its column; a column that is null for all workers is
 #: left out.

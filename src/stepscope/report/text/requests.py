@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from stepscope.analysis.inference_profile import InferenceProfileResult
     from stepscope.report.document import Document
 
-__all__ = ["requests"]
-
 
 def requests(document: Document, width: int) -> list[Line]:
     """Write latencies in all and by batch size; nothing where there is no request."""

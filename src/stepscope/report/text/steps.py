@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from stepscope.advice.words import OWNERS_OF
 from stepscope.nsight_remedies import NSIGHT
 from stepscope.remedies import REMEDIES
 from stepscope.report.page import Piece, bar, cut, line, sparkline, table, wrapped
 from stepscope.report.words.names import (
     CATEGORY_NAMES,
     MODULE,
-    OWNERS_OF,
     PART_WORDS,
     SOURCE_WORDS,
     listed,
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
     #: The numbers of a run, or of one of its hosts.
     Summary = OverviewPageResult | StepSummary
-
-__all__ = ["hosts", "steps", "where_time_went"]
 
 _NAME_WIDTH: Final = 24
 _NUMBERS_WIDTH: Final = 22

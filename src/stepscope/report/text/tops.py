@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from stepscope.report.document import Document
     from stepscope.report.page import Align, Line
 
-__all__ = ["top_kernels", "top_ops"]
-
 _SHOWN: Final = 5
 _CLOSELY: Final = (
     "One of them closely, down to what dominates it: "

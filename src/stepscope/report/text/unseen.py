@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from stepscope.report.page import Line, Role
     from stepscope.unavailable import Unavailable
 
-__all__ = ["unseen"]
-
 #: Largest number of points; what is beyond them is counted.
 _MOST: Final = 5
 #: Reasons and names that one point gives; the JSON has all.

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from stepscope.advice.checklist import CheckedStage
     from stepscope.advice.finding import Finding, Severity, Status
 
-__all__ = ["stage_counts", "stage_line"]
-
 _STATUS_WORDS: Final[dict[Status, str]] = {
     "cannot_tell": "cannot tell",
     "pass": "pass",

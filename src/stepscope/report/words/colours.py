@@ -13,8 +13,6 @@ from typing import Final
 
 from stepscope.frozen import Frozen
 
-__all__ = ["CATEGORIES", "MEMORY", "TOKENS", "Category", "Ink", "Token"]
-
 
 class Ink(Frozen, frozen=True, eq=True):
     """A colour and the colour of text on it."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stepscope.report.words.names import OWNER_WORDS, listed, ms, percent
+from stepscope.advice.words import OWNER_WORDS
+from stepscope.report.words.names import listed, ms, percent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -12,8 +13,6 @@ if TYPE_CHECKING:
     from stepscope.compare.changes import Change
     from stepscope.compare.comparison import Comparison
     from stepscope.compare.parity import Check
-
-__all__ = ["LEAST_SHARE", "change_words", "check_words", "explaining", "verdict"]
 
 #: Of ops and kernels it is not known what changes by chance: smaller parts of a step
 #: are left to JSON.

@@ -34,28 +34,6 @@ if TYPE_CHECKING:
     from stepscope.advice.words import Words
     from stepscope.thresholds import Threshold
 
-__all__ = [
-    "UNCALIBRATED",
-    "bursts",
-    "by_urgency",
-    "evidence_words",
-    "fitting_actions",
-    "gain",
-    "headline",
-    "lead_sentence",
-    "limit_words",
-    "names",
-    "number_words",
-    "numbers",
-    "of_recording",
-    "pattern",
-    "reasons",
-    "saving_words",
-    "standing",
-    "status_words",
-    "threshold_words",
-]
-
 _SEVERITIES: Final = {"critical": 0, "warn": 1, "info": 2}
 _SEVERITY_WORDS: Final = {"critical": "Critical", "warn": "Warning", "info": "Note"}
 #: Fewer steps show no pattern.

@@ -5,22 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.finding import Part
+from stepscope.advice.words import OWNER_WORDS
 from stepscope.report.page import cut_middle
-from stepscope.report.words.names import (
-    OWNER_WORDS,
-    PART_WORDS,
-    listed,
-    percent,
-    plain_name,
-)
+from stepscope.report.words.names import PART_WORDS, listed, percent, plain_name
 from stepscope.report.words.names import sentence as as_sentence
 from stepscope.report.words.parts import part_words
 from stepscope.units import PS_PER_MS, duration_text
 
 if TYPE_CHECKING:
     from stepscope.analysis.gaps.result import GapExplanation, NamedPart, OwnedTime
-
-__all__ = ["gap_words", "named_words", "where_words"]
 
 #: Owners that a sentence names, and the share from which on it does.
 _MOST_OWNERS: Final = 4

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from stepscope.report.document import Document
     from stepscope.report.envelope import Device
 
-__all__ = ["device_name", "hardware_words"]
-
 #: Shares from here on are written as 100 %.
 _ALL: Final = 99.95
 #: What is known for less of the time than this says nothing of a run as a whole.

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from stepscope.advice.words import OWNER_WORDS
 from stepscope.patterns import Pattern
 from stepscope.report.words.findings import lead_sentence, of_recording
-from stepscope.report.words.names import OWNER_WORDS, percent, plain_name
+from stepscope.report.words.names import percent, plain_name
 from stepscope.report.words.parts import part_words
 
 if TYPE_CHECKING:
@@ -14,8 +15,6 @@ if TYPE_CHECKING:
 
     from stepscope.advice.finding import Finding
     from stepscope.advice.headline import Lead
-
-__all__ = ["first_sentence"]
 
 #: What distinguishes one node of a graph from another of the same op.
 _NUMBER: Final = Pattern(r"_\d+$")

@@ -14,8 +14,6 @@ from stepscope.units import duration_text
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["measured_sentence"]
-
 #: Names of kernels may fill a page.
 _LONGEST_NAME: Final = 60
 

@@ -11,8 +11,6 @@ from stepscope.units import bytes_text
 if TYPE_CHECKING:
     from stepscope.analysis.memory_profile import MemoryProfileResult
 
-__all__ = ["peak_sentence"]
-
 #: A line with less says nothing of a memory of which most is of no known line.
 _LEAST_PERCENT: Final = 10.0
 #: What the code of a compiled program is called among what a memory holds.

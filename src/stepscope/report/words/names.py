@@ -4,37 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stepscope.advice.words import OWNER_WORDS, OWNERS_OF
 from stepscope.patterns import UNNAMED_NAMESPACE, Pattern
 from stepscope.units import PS_PER_MS, PS_PER_US, duration_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-__all__ = [
-    "CATEGORY_NAMES",
-    "CLOCK_WORDS",
-    "CODE_WORDS",
-    "FILL_WORDS",
-    "INPUT_CATEGORY_NAMES",
-    "INPUT_STEP_NAMES",
-    "MODULE",
-    "OWNERS_OF",
-    "OWNER_WORDS",
-    "PART_WORDS",
-    "SOURCE_WORDS",
-    "STEP_TIME",
-    "UNIT_NAMES",
-    "WORKER_STATES",
-    "listed",
-    "ms",
-    "percent",
-    "plain_name",
-    "range_ms",
-    "sentence",
-    "time_heading",
-    "us",
-]
 
 #: The ten categories in display order (docs/glossary.md#the-ten-categories).
 CATEGORY_NAMES: Final = {

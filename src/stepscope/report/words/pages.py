@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from stepscope.analysis.pod_viewer import PodViewerResult
     from stepscope.analysis.pod_viewer.comparison import SlowestWorker
 
-__all__ = ["page_words", "slowest_words", "worker_name"]
-
 _BY: Final = {
     "device_work": "Its device works longest",
     "step_time": "Its steps take longest",

@@ -9,8 +9,6 @@ from stepscope.report.words.names import MODULE, plain_name
 if TYPE_CHECKING:
     from stepscope.advice.finding import Part
 
-__all__ = ["part_words"]
-
 
 def part_words(part: Part) -> str:
     """Write a name with its file and line."""

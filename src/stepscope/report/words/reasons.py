@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from stepscope.report.page import Line
     from stepscope.unavailable import Missing
 
-__all__ = ["reasons"]
-
 #: So many fields are named that are null for one reason; `--table missing` has all.
 _MOST_FIELDS: Final = 8
 _UNKNOWN: Final = "–"

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.registry import RULES
+from stepscope.advice.words import OWNER_WORDS
 from stepscope.report.words.findings import saving_words
-from stepscope.report.words.names import OWNER_WORDS, listed, percent
+from stepscope.report.words.names import listed, percent
 
 if TYPE_CHECKING:
     from stepscope.advice.replayed import Together
-
-__all__ = ["together_words"]
 
 _TITLES: Final = {rule.item.id: f"“{rule.item.title}”" for rule in RULES}
 

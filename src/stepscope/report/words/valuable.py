@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from stepscope.advice.finding import Action, Finding
 
-__all__ = ["Valuable", "most_valuable"]
-
 #: What is said before each of the findings that are worth the first look.
 _ORDER: Final = ("First", "Then", "After that")
 

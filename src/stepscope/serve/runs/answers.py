@@ -29,21 +29,6 @@ if TYPE_CHECKING:
     from stepscope.report.plain import Plain
     from stepscope.serve.runs.opened import Opened, View
 
-__all__ = [
-    "REPORT_FORMATS",
-    "SCHEMA",
-    "TableQuestion",
-    "ToolQuestion",
-    "csv",
-    "findings",
-    "frame",
-    "profile",
-    "program_files",
-    "report",
-    "table",
-    "tool",
-]
-
 SCHEMA: Final = 1
 REPORT_FORMATS: Final = ("text", "json")
 #: Largest number of bytes of text in a table that is given whole.

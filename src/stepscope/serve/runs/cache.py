@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-__all__ = ["Bounded"]
-
 Value = TypeVar("Value")
 
 

@@ -15,8 +15,6 @@ import polars as pl
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["MOST_TEXT_BYTES", "Cut", "cut", "fitting", "text_bytes"]
-
 #: Largest number of bytes of text in all tables of an answer together.
 MOST_TEXT_BYTES: Final = 2**26
 

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from stepscope.analysis.gaps.explanation import Asked
     from stepscope.serve.runs.opened import Opened
 
-__all__ = ["explained"]
-
 
 def explained(
     opened: Opened, host: str | None, asked: Asked, *, device: int | None

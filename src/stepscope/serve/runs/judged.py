@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.checklist import checklist
 from stepscope.advice.registry import RULES
-from stepscope.advice.signals.vocabulary import seen
+from stepscope.advice.words import OWNER_WORDS
 from stepscope.analysis.ops.names import op_names
 from stepscope.analysis.steps.located import step_at
 from stepscope.analysis.timeline.located import spot_of
+from stepscope.derive.frameworks import seen
 from stepscope.report.compose import judge
 from stepscope.report.plain import plain
 from stepscope.report.words import findings as finding_words
 from stepscope.report.words.checklist import stage_counts
-from stepscope.report.words.names import OWNER_WORDS
 from stepscope.report.words.together import together_words
 from stepscope.report.words.valuable import most_valuable
 
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from stepscope.analysis.profile import ProfileWithTools
     from stepscope.report.plain import Plain
     from stepscope.report.words.valuable import Valuable
-
-__all__ = ["told_findings"]
 
 #: Rule → tools that show the numbers it rests on.
 _PAGES: Final = {rule.item.id: rule.item.pages for rule in RULES}

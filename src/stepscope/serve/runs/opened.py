@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from stepscope.advice.engine import DERIVATIONS
-from stepscope.advice.signals.vocabulary import seen
 from stepscope.analysis.tools import find_tool, needs
+from stepscope.derive.frameworks import seen
 from stepscope.report.envelope import describe, doubts
 from stepscope.report.tables import tables
 from stepscope.serve.errors import Refused
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from stepscope.analysis.profile import ProfileWithTools
     from stepscope.report.envelope import Doubt, Profile
     from stepscope.serve.runs.work import Working
-
-__all__ = ["LIGHT_EVENTS", "Opened", "View"]
 
 #: Events of a profile that may stay open beside another one.
 LIGHT_EVENTS: Final = 200_000

@@ -26,8 +26,6 @@ from stepscope.patterns import Pattern
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["ProgramFiles", "ProgramText"]
-
 _SUFFIX: Final = ".py"
 _MOST_BYTES: Final = 2 * 2**20
 #: Files and directories that are looked at below all directories together.

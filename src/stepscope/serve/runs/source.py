@@ -15,8 +15,6 @@ from stepscope.formats.remote import RemoteDirectory
 from stepscope.rundir import LIMIT_BYTES, Run, shown_name
 from stepscope.xspace.reading.input_file import existing_path
 
-__all__ = ["Found", "LocalSource", "RemoteSource", "Source", "Stamp", "source_of"]
-
 #: Seconds until a log directory of this machine is listed again.
 _LOCAL_S: Final = 1.0
 _RESULTS: Final = "holds results of another program, and no trace"

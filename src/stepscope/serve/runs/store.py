@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from stepscope.analysis.profile import ProfileWithTools
     from stepscope.serve.runs.source import Source, Stamp
 
-__all__ = ["Entry", "Lane", "Listing", "Question", "Store"]
-
 #: Largest number of bytes of kept answers.
 ANSWERS_BYTES: Final = 128 * 2**20
 #: Seconds without a change after which a file is taken to be complete.

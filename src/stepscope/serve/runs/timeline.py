@@ -35,25 +35,6 @@ if TYPE_CHECKING:
     from stepscope.report.trace_frames import TraceFrame
     from stepscope.serve.runs.opened import Opened
 
-__all__ = [
-    "Area",
-    "Page",
-    "Sought",
-    "TileQuestion",
-    "catalogue",
-    "counters",
-    "details",
-    "events",
-    "find",
-    "flows",
-    "longest",
-    "search",
-    "tiles",
-    "totals",
-    "unfold",
-    "window",
-]
-
 SCHEMA: Final = 1
 #: Spans that are written for other viewers in one answer: about 200 MB.
 _MOST_EXPORTED: Final = 1_000_000

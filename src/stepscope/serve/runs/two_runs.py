@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from stepscope.compare.measured import Measured
     from stepscope.serve.runs.opened import Opened
 
-__all__ = ["compared", "measured_run"]
-
 
 def measured_run(opened: Opened) -> bytes:
     """Write what a comparison needs of a whole run, for this process alone."""

@@ -11,8 +11,6 @@ import msgspec
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Work", "Working"]
-
 
 class Work(msgspec.Struct, frozen=True, kw_only=True):
     """One computation.

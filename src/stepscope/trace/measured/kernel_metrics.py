@@ -14,13 +14,6 @@ import polars as pl
 from stepscope.trace.schema import NEVER, Column, TableSchema
 from stepscope.unavailable import Unavailable
 
-__all__ = [
-    "KERNEL_METRICS",
-    "KERNEL_METRIC_VALUES",
-    "KERNEL_RULE_RESULTS",
-    "NOT_MEASURED",
-]
-
 NOT_MEASURED: Final = Unavailable(
     code="NOT_RECORDED",
     reason="no metrics of Nsight Compute were given.",

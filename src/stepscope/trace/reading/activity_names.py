@@ -10,20 +10,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = [
-    "COLLECTIVE_CATEGORIES",
-    "COLLECTIVE_NAME_PARTS",
-    "COLLECTIVE_OP_TYPES",
-    "NOT_ACTIVITY",
-    "SOME_COPY",
-    "copy_kind",
-    "is_collective_category",
-    "is_collective_op",
-    "kind_of_line_type",
-    "kind_of_name",
-    "kind_of_wait",
-]
-
 #: Not work of a device: allocations, profiler overhead, markers, counters.
 NOT_ACTIVITY: Final = "not_activity"
 

@@ -15,8 +15,6 @@ from stepscope._core.numbering import gather
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["by_row"]
-
 _Item = TypeVar("_Item", bound=np.generic)
 
 #: Bytes of a value → the type by which it is copied.

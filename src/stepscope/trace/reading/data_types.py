@@ -10,8 +10,6 @@ from typing import Final
 
 import polars as pl
 
-__all__ = ["DATA_TYPES", "data_type_name"]
-
 #: Number → name; 0 is an unknown type and has no name.
 DATA_TYPES: Final = dict(
     enumerate(

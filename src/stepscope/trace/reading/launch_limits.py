@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["MOST_GRID", "MOST_REGISTERS", "MOST_SHARED_BYTES", "MOST_THREADS"]
-
 MOST_REGISTERS: Final = 512
 MOST_THREADS: Final = 1024
 MOST_GRID: Final = 2**31 - 1

@@ -14,8 +14,6 @@ import polars as pl
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["absent", "filled", "held", "is_true", "nullable"]
-
 #: An expression takes 50 us more than what it saves on fewer values.
 _LONG: Final = 20_000
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["OFF_CORE", "core_free", "core_runs", "waits_in"]
-
 #: All these names begin so, and no others.
 OFF_CORE: Final = "off the core: "
 

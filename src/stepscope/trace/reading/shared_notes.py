@@ -10,8 +10,6 @@ from stepscope.trace.quality import QualityNote
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["damaged_file", "launch_and_copy_notes"]
-
 
 def damaged_file(count: int, message: str) -> QualityNote:
     """Note that a file holds what no producer writes, in `count` places."""

@@ -9,8 +9,6 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Self
 
-__all__ = ["StatKey"]
-
 
 class StatKey(StrEnum):
     """A name with a meaning.

@@ -13,8 +13,6 @@ from stepscope.trace.quality import QualityNote
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["LONGEST", "Shortening", "shortened"]
-
 #: Characters of one text.
 LONGEST: Final = 2**14
 #: Characters of all texts together; once they are used up, a text has at most `_SHORT`.

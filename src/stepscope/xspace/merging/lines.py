@@ -20,17 +20,6 @@ if TYPE_CHECKING:
     from stepscope.xspace.merging.names import IdMap
     from stepscope.xspace.reading.messages import Fields
 
-__all__ = [
-    "Head",
-    "Line",
-    "Move",
-    "joined",
-    "named_like",
-    "read_heads",
-    "read_lines",
-    "written",
-]
-
 #: A line that starts later than this (nanoseconds) counts from 1970, not from the
 #: start of the recording: three years would have passed (docs/formats/xplane.md#time).
 _EPOCH_NS: Final = 10**17

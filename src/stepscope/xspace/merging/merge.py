@@ -44,8 +44,6 @@ if TYPE_CHECKING:
 
     from stepscope.xspace.reading.messages import Fields
 
-__all__ = ["Part", "merge", "whole_length"]
-
 #: Producers number names from 1, or by hashes of 64 bits: ids from here are free.
 _BEYOND_IDS: Final = 2**34
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["IdMap", "NameEntry", "Names", "read_entries", "rewritten_stat"]
-
 _WRAP: Final = 2**64
 _SIZED: Final = 2
 _DOUBLE: Final = 1

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from stepscope.xspace.reading.metadata import Entries
     from stepscope.xspace.reading.outline import Outline
 
-__all__ = ["Catalog", "name_lost", "read_catalog", "read_plane_stats"]
-
 #: So many unknown ids have a name of their own; the rest of a file share one.
 _MOST_UNKNOWN: Final = 2**18
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Scanned", "run_tasks", "scan_lines", "tasks_of", "thread_pool"]
-
 #: Below this size threads cost more than they gain.
 _ALONE_BYTES: Final = 2**20
 #: Smaller chunks cost more in calls than they gain in balance.

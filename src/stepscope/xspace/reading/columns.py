@@ -14,18 +14,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = [
-    "Damage",
-    "EventTypes",
-    "Events",
-    "Lines",
-    "Plane",
-    "PlaneStat",
-    "Stats",
-    "TypeStats",
-    "XSpace",
-]
-
 #: Name, kind (`xspace.fields`) and value; None where the file holds none.
 PlaneStat = tuple[str, int, float | int | str | bytes | None]
 

@@ -23,6 +23,7 @@ import numpy as np
 
 from stepscope.cores import core_count
 from stepscope.errors import BadInput, Malformed
+from stepscope.rundir import LIMIT_BYTES
 from stepscope.xspace.fields import PlaneTag, SpaceTag
 from stepscope.xspace.reading.catalog import name_lost, read_catalog, read_plane_stats
 from stepscope.xspace.reading.chunks import scan_lines, thread_pool
@@ -31,7 +32,6 @@ from stepscope.xspace.reading.fill import fill_lines
 from stepscope.xspace.reading.messages import Places
 from stepscope.xspace.reading.outline import found_damage, read_outline, summarised
 from stepscope.xspace.reading.source import (
-    LIMIT_BYTES,
     forget_pages,
     is_text_damaged,
     open_bytes,
@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     from stepscope.xspace.reading.chunks import Scanned
     from stepscope.xspace.reading.fill import Filled
     from stepscope.xspace.reading.outline import Outline
-
-__all__ = ["XSpace", "decode", "decode_bytes"]
 
 _MOST_ROWS: Final = 2**31 - 1
 _AGAIN: Final = "Copy the file again in binary, or capture again."

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from stepscope.xspace.reading.chunks import Scanned
     from stepscope.xspace.reading.messages import IdTable
 
-__all__ = ["Filled", "Lost", "fill_lines"]
-
 
 class Lost(Frozen, frozen=True, eq=True):
     """Ids in one plane's chunks that its maps do not hold.

@@ -13,8 +13,6 @@ from stepscope.rundir import PROFILE_WANTED
 if TYPE_CHECKING:
     from typing import BinaryIO
 
-__all__ = ["existing_path", "open_input"]
-
 #: What a path may lead to and is not read.
 _NO_FILES: Final = (
     (stat.S_ISDIR, "a directory"),

@@ -13,16 +13,6 @@ from stepscope.xspace.fields import NO_VALUE, StatTag
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = [
-    "Fields",
-    "IdTable",
-    "Places",
-    "StatMessages",
-    "id_table",
-    "index",
-    "read_stats",
-]
-
 
 class Places(NamedTuple):
     """Where byte strings lie in the data; 0 and 0 where there is none.

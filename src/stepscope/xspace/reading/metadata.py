@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Entries", "StringTable", "read_entries", "read_texts"]
-
 
 class StringTable:
     """Texts and their handles: each text has one, 0 is that of ""."""

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Outline", "found_damage", "read_outline", "summarised"]
-
 #: A file that holds more than this is no recording of a program on one host.
 _MOST_PLANES: Final = 2**16
 _MOST_LINES: Final = 2**18

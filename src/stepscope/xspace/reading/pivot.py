@@ -15,15 +15,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = [
-    "Interned",
-    "Pivot",
-    "StatColumns",
-    "intern_places",
-    "pivot",
-    "pivot_rows",
-]
-
 
 class StatColumns(Protocol):
     """What `pivot` needs of stats: the columns of `xspace.Stats`."""

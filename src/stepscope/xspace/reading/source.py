@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["LIMIT_BYTES", "forget_pages", "is_text_damaged", "open_bytes", "unpack"]
-
 _GZIP: Final = b"\x1f\x8b"
 _PIECE: Final = 2**20
 #: Recordings unpack to 10 to 30 times their size; a file that unpacks to a thousand

@@ -40,8 +40,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-__all__ = ["LineBuilder", "Piece", "PlaneBuilder", "Unsigned", "Value"]
-
 _LARGEST_INT: Final = 2**63 - 1
 #: A line's events are encoded in pieces, so that a file can be split between them.
 _PIECE_EVENTS: Final = 2**20

@@ -15,18 +15,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = [
-    "EventColumns",
-    "LongStats",
-    "StatColumn",
-    "concatenated",
-    "encode_events",
-    "long_stats",
-    "number_field",
-    "sized_field",
-    "varint",
-]
-
 _WRAP: Final = 2**64
 
 

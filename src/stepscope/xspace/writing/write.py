@@ -20,26 +20,15 @@ from typing import TYPE_CHECKING, Final
 
 from stepscope.xspace.fields import PlaneTag, SpaceTag
 from stepscope.xspace.writing.builders import (
-    LineBuilder,
     Piece,
     PlaneBuilder,
     Unsigned,
-    Value,
 )
-from stepscope.xspace.writing.encode import StatColumn, sized_field, varint
+from stepscope.xspace.writing.encode import sized_field, varint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
-
-__all__ = [
-    "LineBuilder",
-    "PlaneBuilder",
-    "StatColumn",
-    "Unsigned",
-    "Value",
-    "XSpaceBuilder",
-]
 
 #: A serialized message must stay below this size.
 _MESSAGE_LIMIT_BYTES: Final = 2**31 - 1

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from stepscope.advice.verdict import Verdict
     from stepscope.thresholds import Thresholds
 
-__all__ = ["RULE", "evaluate"]
-
 _OWNED: Final = Owned(
     parts={"launch": ("launch",)},
     device=True,

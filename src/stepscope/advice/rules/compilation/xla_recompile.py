@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
 
-__all__ = ["RULE", "evaluate"]
-
 _OWNED: Final = Owned(parts={"compile": ("compile",)}, host=True, seen=("compile",))
 _SHAPES: Final = Pattern(r"(?i)\bsizes?\b|shape|stride|\bdim")
 _ACTIONS: Final = (

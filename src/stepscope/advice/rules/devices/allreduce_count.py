@@ -20,16 +20,15 @@ from stepscope.advice.judging.exchanged import (
 )
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.record import record_grade
-from stepscope.advice.verdict import StepSeries, judge
+from stepscope.advice.verdict import judge
 from stepscope.advice.words import WAITING, Words
+from stepscope.derive.judging.step_series import StepSeries
 from stepscope.units import MIB
 
 if TYPE_CHECKING:
     from stepscope.advice.signals.replaying.change import Change
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
-
-__all__ = ["RULE", "changes", "evaluate"]
 
 _ACTIONS: Final = (
     Action(

@@ -23,8 +23,9 @@ from stepscope.advice.signals.computing.kernel_work import kernel_work
 from stepscope.advice.signals.ranges import SHOWN
 from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.replaying.change import Faster
-from stepscope.advice.verdict import StepSeries, judge
+from stepscope.advice.verdict import judge
 from stepscope.advice.words import WAITING, Words
+from stepscope.derive.judging.step_series import StepSeries
 from stepscope.unavailable import Unavailable
 from stepscope.units import MIB
 
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.several.exchanges import ExchangeSignals
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
-
-__all__ = ["RULE", "changes", "evaluate"]
 
 _ACTIONS: Final = (
     Action(

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
 
-__all__ = ["RULE", "evaluate"]
-
 _GIB: Final = 2**30
 _OWNED: Final = Owned(parts={"launching": ("launch",)}, device=True, steps=True)
 #: Owners of time that comes once for each batch, however large it is, between steps.

@@ -18,8 +18,9 @@ from stepscope.advice.signals.device import device_signals
 from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.several.communication import communication_signals
 from stepscope.advice.signals.several.copies import moved_data
-from stepscope.advice.verdict import StepSeries, judge
+from stepscope.advice.verdict import judge
 from stepscope.advice.words import WAITING, Words
+from stepscope.derive.judging.step_series import StepSeries
 from stepscope.unavailable import Unavailable
 from stepscope.units import MIB
 
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.signal import Signals
     from stepscope.advice.verdict import Verdict
     from stepscope.thresholds import Thresholds
-
-__all__ = ["RULE", "evaluate"]
 
 _COPIES: Final = Owned(
     parts={"copies": ("copy_in", "copy_out")},

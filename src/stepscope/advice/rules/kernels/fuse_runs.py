@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
 
-__all__ = ["ACTIONS", "RULE", "changes", "evaluate"]
-
 ACTIONS: Final = (
     Action(
         cause="any",

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
 
-__all__ = ["ACTIONS", "RULE", "evaluate"]
-
 #: Of older units, and where it is not known which they are.
 _FLOAT16: Final = (
     "Compute in float16: bfloat16 and TF32 need compute capability 8.0 or newer."

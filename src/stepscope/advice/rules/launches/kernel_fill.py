@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Final
 from stepscope.advice.finding import Action, Fact, Finding, Part, Saving, Severity
 from stepscope.advice.item import Item
 from stepscope.advice.rule import Rule
-from stepscope.advice.signals.device import HOST_ONLY, device_signals
+from stepscope.advice.signals.device import device_signals
 from stepscope.advice.signals.launches.fill import COMPUTE, fill_signals
 from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.replaying.change import Faster
 from stepscope.advice.signals.shares import account_signals
 from stepscope.advice.words import Words
+from stepscope.derive.judging.recorded_devices import HOST_ONLY
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.shares import StepShares
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
-
-__all__ = ["RULE", "changes", "evaluate"]
 
 _ACTIONS: Final = (
     Action(

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
 
-__all__ = ["RULE", "evaluate", "waits_outside_steps"]
-
 _LAUNCH: Final = Owned(
     parts={"launch": ("launch",)},
     device=True,

@@ -21,8 +21,9 @@ from stepscope.advice.signals.device import device_signals
 from stepscope.advice.signals.launches.eager import eager_signals
 from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.shares import account_signals
-from stepscope.advice.verdict import StepSeries, judge
+from stepscope.advice.verdict import judge
 from stepscope.advice.words import Words
+from stepscope.derive.judging.step_series import StepSeries
 from stepscope.tracer_remedies import RECORD_OPS
 from stepscope.unavailable import Unavailable
 
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.signal import Signals
     from stepscope.advice.verdict import Verdict
     from stepscope.thresholds import Thresholds
-
-__all__ = ["RULE", "evaluate"]
 
 _ACTIONS: Final = (
     Action(

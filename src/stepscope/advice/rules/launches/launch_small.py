@@ -22,8 +22,9 @@ from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.replaying.change import Joined
 from stepscope.advice.signals.running.traits import fitting, program_traits
 from stepscope.advice.signals.shares import account_signals
-from stepscope.advice.verdict import StepSeries, judge
+from stepscope.advice.verdict import judge
 from stepscope.advice.words import Words
+from stepscope.derive.judging.step_series import StepSeries
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_US
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.signal import Signals
     from stepscope.advice.verdict import Verdict
     from stepscope.thresholds import Thresholds
-
-__all__ = ["ACTIONS", "RULE", "changes", "evaluate"]
 
 ACTIONS: Final = (
     Action(

@@ -60,13 +60,12 @@ from stepscope.units import PS_PER_US
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
     from stepscope.advice.judging.worker_processes import WorkerProcesses
-    from stepscope.advice.signals.input import InputSignals, InputVerdict
+    from stepscope.advice.signals.input import InputSignals
     from stepscope.advice.signals.shares import StepShares
     from stepscope.advice.signals.signal import Signals
     from stepscope.advice.verdict import Verdict
+    from stepscope.derive.judging.input_verdict import InputVerdict
     from stepscope.thresholds import Thresholds
-
-__all__ = ["RULE", "evaluate"]
 
 #: With so many groups of copies in a step, divided by kernels, they are no batch's.
 _MANY_PIECES: Final = 3

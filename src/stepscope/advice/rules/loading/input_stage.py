@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
 
-__all__ = ["RULE", "evaluate"]
-
 #: Practice that is missing → what to do, in the order of the guide.
 _ACTIONS: Final = (
     Action(

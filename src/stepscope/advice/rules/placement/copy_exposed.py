@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
 
-__all__ = ["RULE", "changes", "evaluate"]
-
 _OWNED: Final = Owned(
     parts={
         "to_device": ("copy_in",),

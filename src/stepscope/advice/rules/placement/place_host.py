@@ -13,8 +13,9 @@ from stepscope.advice.judging.owned import OWNED_READS, Owned, shares_of
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.placement.host_placed import placement_signals
 from stepscope.advice.signals.record import record_grade
-from stepscope.advice.verdict import StepSeries, judge
+from stepscope.advice.verdict import judge
 from stepscope.advice.words import WAITING, Words
+from stepscope.derive.judging.step_series import StepSeries
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS, PS_PER_US
 
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.shares import StepShares
     from stepscope.advice.signals.signal import Signal, Signals
     from stepscope.thresholds import Thresholds
-
-__all__ = ["PLACED_READS", "RULE", "evaluate", "judge_placed"]
 
 _KINDS: Final = {"products": "heavy", "callbacks": "callback"}
 _ACTIONS: Final = (

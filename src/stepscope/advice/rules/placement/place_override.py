@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
 
-__all__ = ["RULE", "evaluate"]
-
 _KINDS: Final = {"overridden": "model"}
 _ACTIONS: Final = (
     Action(

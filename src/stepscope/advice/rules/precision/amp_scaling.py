@@ -12,9 +12,10 @@ from stepscope.advice.item import Item
 from stepscope.advice.judging.owned import OWNED_READS, Owned, judge_owned
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.computing.finite_checks import finite_checks
-from stepscope.advice.signals.device import HOST_ONLY, device_signals
+from stepscope.advice.signals.device import device_signals
 from stepscope.advice.signals.replaying.change import NotAwaited
 from stepscope.advice.words import WAITING, Words
+from stepscope.derive.judging.recorded_devices import HOST_ONLY
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.replaying.change import Change
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
-
-__all__ = ["RULE", "changes", "evaluate"]
 
 _OWNED: Final = Owned(
     parts={"scaling": ("scaling",)},

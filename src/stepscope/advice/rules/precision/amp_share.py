@@ -15,12 +15,13 @@ from stepscope.advice.judging.narrow import for_kernels, for_units
 from stepscope.advice.judging.worked import at_measured_speed, measured_gain_ms
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.computing.kernel_work import kernel_work
-from stepscope.advice.signals.device import HOST_ONLY, device_signals
+from stepscope.advice.signals.device import device_signals
 from stepscope.advice.signals.precision import precision_signals
 from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.replaying.change import Faster
 from stepscope.advice.signals.running.traits import program_traits
 from stepscope.advice.words import Words
+from stepscope.derive.judging.recorded_devices import HOST_ONLY
 from stepscope.tracer_remedies import LOOK_AT_OWN_OPS, RECORD_KERNEL_OPS
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS, PS_PER_US
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.replaying.change import Change
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
-
-__all__ = ["ACTIONS", "RULE", "changes", "evaluate"]
 
 ACTIONS: Final = (
     Action(

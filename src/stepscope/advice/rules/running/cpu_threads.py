@@ -15,16 +15,15 @@ from stepscope.advice.judging.owned import OWNED_READS, Owned, shares_of
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.running.processors import processor_signals
-from stepscope.advice.verdict import StepSeries, judge
+from stepscope.advice.verdict import judge
 from stepscope.advice.words import WAITING, Words
+from stepscope.derive.judging.step_series import StepSeries
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from stepscope.advice.signals.running.processors import Processors
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
-
-__all__ = ["RULE", "evaluate"]
 
 #: What the host itself does: with a core of its own it would be done sooner.
 _OWNED: Final = Owned(

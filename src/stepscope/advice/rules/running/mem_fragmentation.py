@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
 
-__all__ = ["RULE", "evaluate"]
-
 _GIB: Final = 2**30
 _ACTIONS: Final = (
     Action(

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
 
-__all__ = ["RULE", "evaluate"]
-
 _MIB: Final = 2**20
 #: Growth that goes on has at least this part of its slope in the second half.
 _GOES_ON: Final = 0.5

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from stepscope.advice.verdict import Verdict
     from stepscope.thresholds import Thresholds
 
-__all__ = ["RULE", "evaluate"]
-
 _OWNED: Final = Owned(parts={}, host=True, steps=True)
 _ACTIONS: Final = (
     Action(

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
 
-__all__ = ["RULE", "evaluate"]
-
 _OWNED: Final = Owned(parts={}, host=True, steps=True)
 _ACTIONS: Final = (
     Action(

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.trust.capture import CaptureSignals
     from stepscope.thresholds import Thresholds
 
-__all__ = ["RULE", "evaluate"]
-
 _WORDS: Final = Words(
     texts={
         ("fail", None): (("The recording is not complete.",),),

@@ -11,8 +11,9 @@ from stepscope.advice.finding import Action, Fact, Finding, Severity
 from stepscope.advice.item import Item
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.trust.step_marks import step_signals
-from stepscope.advice.signals.vocabulary import PLAIN, frameworks_used
+from stepscope.advice.signals.vocabulary import frameworks_used
 from stepscope.advice.words import Words
+from stepscope.derive.frameworks import PLAIN
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.signal import Signals
     from stepscope.advice.signals.trust.step_marks import HostSteps
     from stepscope.thresholds import Thresholds
-
-__all__ = ["RULE", "evaluate"]
 
 _MARK: Final = "Mark each step, with the fetch of its batch inside the mark."
 _RANGE: Final = (

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
 
-__all__ = ["RULE", "evaluate"]
-
 _OWNED: Final = Owned(parts={"compute": ("compute_16",)}, device=True, unknown=False)
 _WORDS: Final = Words(
     texts={

@@ -13,9 +13,10 @@ from stepscope.advice.finding import Action, Finding
 from stepscope.advice.item import Item
 from stepscope.advice.judging.owned import OWNED_READS, Owned, owned_finding, shares_of
 from stepscope.advice.rule import Rule
-from stepscope.advice.signals.running.function_runs import FEW_LOOKS, function_runs
+from stepscope.advice.signals.running.function_runs import function_runs
 from stepscope.advice.verdict import judge
 from stepscope.advice.words import WAITING, Words
+from stepscope.derive.host.function_frames import FEW_LOOKS
 from stepscope.tracer_remedies import RECORD_CALLS, RECORD_FRAMES
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS, PS_PER_S
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.signal import Signals
     from stepscope.advice.verdict import Verdict
     from stepscope.thresholds import Thresholds
-
-__all__ = ["RULE", "evaluate"]
 
 _OWNED: Final = Owned(
     parts={"callbacks": ("callback",)},

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from stepscope.advice.verdict import Verdict
     from stepscope.thresholds import Thresholds
 
-__all__ = ["RULE", "evaluate"]
-
 _ON_HOST: Final = Owned(
     parts={"writing": ("writing",)}, host=True, steps=True, seen=("writing", "output")
 )

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
 
-__all__ = ["RULE", "changes", "evaluate"]
-
 _ON_HOST: Final = Owned(
     parts={"read_back": ("read_back",)},
     host=True,

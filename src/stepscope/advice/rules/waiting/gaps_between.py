@@ -19,14 +19,12 @@ from stepscope.advice.judging.owned import (
     shares_of,
 )
 from stepscope.advice.rule import Rule
-from stepscope.advice.signals.shares import IDLE_OWNERS
 from stepscope.advice.words import WAITING, Words
+from stepscope.derive.step_time.owners import IDLE_OWNERS
 
 if TYPE_CHECKING:
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
-
-__all__ = ["RULE", "evaluate"]
 
 #: Waiting for batches, compiling, and what the recording hides are other findings.
 _OTHERS: Final = frozenset({"input", "compile", "profiler", "queued", "switch"})

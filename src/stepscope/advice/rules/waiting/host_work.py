@@ -81,8 +81,6 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
 
-__all__ = ["RULE", "changes", "evaluate"]
-
 #: What takes this share of a function, in percent, is what the function does.
 _MOSTLY: Final = 50.0
 #: A part of this share of the work is what the work is.

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
 
-__all__ = ["finite_checks"]
-
 
 @signal("device_activity", "event_types")
 def finite_checks(profile: ProfileData, _: Thresholds) -> int | Unavailable | None:

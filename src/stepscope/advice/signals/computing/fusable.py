@@ -11,8 +11,6 @@ from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.columns.dense_codes import totals_by
 from stepscope.frozen import Frozen
 
-__all__ = ["SHORTEST", "FusableRuns", "fusable_runs"]
-
 #: Kernels that compute element by element, or reduce: what compilers fuse.
 _FUSABLE: Final = (
     r"(?i)elementwise|reduce_kernel|reduction|layer_?norm|batch_?norm|rms_?norm|bn_fw"

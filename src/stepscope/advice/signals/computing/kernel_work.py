@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
 
-__all__ = ["KernelWork", "kernel_work"]
-
 _COLLECTIVE: Final = ACTIVITY_KINDS.categories.to_list().index("collective")
 #: Classes with most time of which the track is looked up.
 _NAMED: Final = 200

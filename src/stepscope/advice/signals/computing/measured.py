@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
 
-__all__ = ["measured_work"]
-
 
 @signal(account, kernels, measured_kernels, reads=(kernel_work,))
 def measured_work(

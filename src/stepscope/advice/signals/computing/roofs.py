@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
 
-__all__ = ["op_roofs"]
-
 _KEY: Final = ["device", "module", "name"]
 
 

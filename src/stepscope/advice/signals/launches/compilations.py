@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
 
-__all__ = ["FIRST_STEPS", "CompiledFunction", "compile_signals"]
-
 #: A program may compile in its first two steps: later ones should find everything made.
 FIRST_STEPS: Final = 2
 #: Calls within a call, at most, that are looked at.

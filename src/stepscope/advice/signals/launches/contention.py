@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
 
-__all__ = ["Contention", "contention_signals"]
-
 #: After a longer pause the thread did something else than launch.
 _PAUSE_PS: Final = PS_PER_MS
 _HIGH: Final = 90

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
 
-__all__ = ["EagerOps", "EagerSignals", "eager_signals"]
-
 #: A longer pause between two ops is no way from one to the next.
 _DISPATCH_PS: Final = PS_PER_MS
 #: Ops that are named.

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
 
-__all__ = ["COMPUTE", "DeviceFill", "Unfilled", "compiled_percent", "fill_signals"]
-
 #: Names of kernels that a compiler made, where no program is recorded.
 _GENERATED: Final = r"^triton_|^(?:input_|loop_|gemm_)?fusion|^wrapped_"
 #: Calls of what a compiler made, whoever wrote the kernels inside.

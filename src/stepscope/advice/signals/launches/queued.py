@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
 
-__all__ = ["Queue", "queue_signals"]
-
 #: A step is looked at in so many parts of equal length.
 PARTS: Final = 10
 

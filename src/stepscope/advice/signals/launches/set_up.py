@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
 
-__all__ = ["SetUp", "set_up_signals"]
-
 Kind = Literal["set_up", "first_runs", "captured", "over"]
 
 #: With so many steps what each of them repeats is no first use.

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
 
-__all__ = ["SmallOps", "WorkGroup", "small_kernels", "small_ops"]
-
 #: A longer pause between two ops is no way from one to the next.
 _DISPATCH_PS: Final = PS_PER_MS
 _OF_INPUT: Final = (

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from stepscope.derive.step_time.host_classes import HostClasses
 
-__all__ = ["BusyThreads", "busy_threads"]
-
 _PIPELINE: Final = (HostCode.PIPELINE, HostCode.ITERATOR)
 
 

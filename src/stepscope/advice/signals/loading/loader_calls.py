@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
 
-__all__ = ["LoaderCalls", "loader_calls"]
-
 #: A function has most of its time, in percent, from this share on.
 _MOSTLY: Final = 50.0
 #: How PyTorch's loader is asked for its next batch.

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
 
-__all__ = ["LoaderWorkers", "loader_workers", "machine_cores"]
-
 _WORKERS: Final = "worker processes"
 _USED: Final = "worker processes CPU (percent)"
 _MACHINE: Final = "machine CPU (percent)"

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
 
-__all__ = ["MadeElsewhere", "made_elsewhere"]
-
 #: Calls that wait for what another process sends, or a machine behind a network.
 _SENT: Final = Pattern(
     r"^(?:__)?(?:p?poll|p?select|epoll_p?wait2?|recv(?:from|msg|mmsg)?|accept4?"

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
 
-__all__ = ["made_in_own_threads"]
-
 #: The ranges and the kernels of NVIDIA DALI.
 _NAMES: Final = r"^\[DALI\]|\bdali::"
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
 
-__all__ = ["PipelineSignals", "Stage", "pipeline_signals"]
-
 #: PyTorch's loader without worker processes, as it names its calls.
 _OWN_PROCESS: Final = "SingleProcess"
 

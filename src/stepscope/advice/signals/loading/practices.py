@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.loading.pipeline import PipelineSignals, Stage
     from stepscope.advice.signals.loading.python_elements import PythonElements
 
-__all__ = ["missing_practices"]
-
 _READERS: Final = frozenset(
     {
         *("TFRecord", "SSTable", "RecordIO", "ArrayRecord", "TextLine"),

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
 
-__all__ = ["PythonElements", "python_elements"]
-
 #: TensorFlow's ops that call Python: `tf.py_function`, `tf.numpy_function`.
 _OPS: Final = r"(?:^|[:/])(?:Eager)?PyFunc(?:Stateless)?$"
 #: What they call first.

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
 
-__all__ = ["Service", "service_signals"]
-
 #: Fewer batches have no pace.
 _ENOUGH: Final = 3
 

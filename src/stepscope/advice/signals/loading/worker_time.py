@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
 
-__all__ = ["WorkerTime", "worker_time"]
-
 #: Workers that are idle in so much of the wait do not make it.
 _IDLE_PERCENT: Final = 50.0
 

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
 
-__all__ = ["CopyGroup", "DeviceCopies", "copy_signals"]
-
 #: Kind of device activity → the owner of its time.
 _OWNER: Final = {
     "h2d": "copy_in",

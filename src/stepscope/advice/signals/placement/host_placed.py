@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
 
-__all__ = ["HostPlaced", "placement_signals"]
-
 #: Executions that are looked at together.
 _ROUND: Final = 2**15
 #: Types of ops that a device is made for.

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
 
-__all__ = ["OpsOnSides", "ops_on_sides"]
-
 
 class OpsOnSides(Frozen, frozen=True):
     """Share of the ops that run on devices, input pipelines left out.

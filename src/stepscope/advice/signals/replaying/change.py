@@ -17,18 +17,6 @@ if TYPE_CHECKING:
 
     from stepscope.derive.intervals.spans import Spans
 
-__all__ = [
-    "Beside",
-    "Carried",
-    "Change",
-    "Faster",
-    "Gone",
-    "Joined",
-    "Levelled",
-    "NotAwaited",
-    "Quiet",
-]
-
 
 class Gone(Frozen, frozen=True):
     """The time of some owners goes.

@@ -45,8 +45,6 @@ if TYPE_CHECKING:
     from stepscope.derive.step_time.device_sets import DeviceSets
     from stepscope.derive.step_time.host_classes import HostClasses
 
-__all__ = ["Edits", "Recorded", "edits_of"]
-
 #: What a change seldom removes as a whole: with more workers batches come sooner, and
 #: may still come late; a function is made faster, and stays.
 _PARTLY: Final = frozenset({"input"})

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
 
-__all__ = ["annotation_names"]
-
 
 @signal(event_kinds)
 def annotation_names(profile: ProfileData, _: Thresholds) -> frozenset[str]:

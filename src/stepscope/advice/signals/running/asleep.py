@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
 
-__all__ = ["Asleep", "asleep"]
-
 
 class Asleep(Frozen, frozen=True):
     """The time in the judged steps in which the program's own thread sleeps.

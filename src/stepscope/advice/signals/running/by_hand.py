@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
 
-__all__ = ["collected_by_hand"]
-
 #: The generation of a collection of all objects.
 _ALL: Final = 2
 #: Fewer collections of all objects do not show who asks for them.

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
 
-__all__ = ["CalledBack", "called_back"]
-
 #: Ops that call Python and wait for it: `tf.numpy_function` and `tf.py_function`,
 #: `jax.pure_callback`, `io_callback` and `debug.callback`.
 _OPS: Final = Pattern(

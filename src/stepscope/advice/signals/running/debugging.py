@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
 
-__all__ = ["anomaly_checks", "blocking_calls"]
-
 #: The op by which PyTorch asks of each gradient whether it is a number; it is called
 #: for nothing else.
 _CHECK: Final = "aten::_is_any_true"

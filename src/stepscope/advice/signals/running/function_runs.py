@@ -46,9 +46,6 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
 
-# Rules read signals only, so the number of looks stands here for them.
-__all__ = ["FEW_LOOKS", "FunctionRuns", "function_runs"]
-
 #: Function, file and line of the function's first line.
 _Key: TypeAlias = "tuple[str | None, str | None, int | None]"
 

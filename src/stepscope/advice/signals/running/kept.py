@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
 
-__all__ = ["KeptGrowth", "kept_growth"]
-
 _MARK: Final = r"^items added to "
 
 

@@ -10,10 +10,10 @@ import polars as pl
 
 from stepscope.advice.finding import Part
 from stepscope.advice.signals.counters import counter
-from stepscope.advice.signals.device import HOST_MEMORY
 from stepscope.advice.signals.ranges import SHOWN
 from stepscope.advice.signals.signal import signal
 from stepscope.derive.columns.arrays import handles, ints, picked
+from stepscope.derive.judging.recorded_devices import HOST_MEMORY
 from stepscope.derive.memory.replay import memory_replay
 from stepscope.derive.step_windows.windows import windows
 from stepscope.frozen import Frozen
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from stepscope.derive.memory.replay import MemoryReplay, OneMemory
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
-
-__all__ = ["PROCESS", "Failure", "MemorySignals", "MemoryUse", "memory_signals"]
 
 _RSS: Final = "process RSS (bytes)"
 #: Name of the memory of the process itself.

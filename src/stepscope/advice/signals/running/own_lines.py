@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from stepscope.derive.host.function_frames import FunctionFrames
     from stepscope.derive.host.function_lines import FunctionLines
 
-__all__ = ["LineRuns", "OwnLines"]
-
 #: So many looks at a line find its own work, or the line is there for something else.
 _MOST: Final = 0.8
 #: Lines no further apart are one piece of work: an empty line, or a comment, has none.

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
 
-__all__ = ["Processors", "mean_by_window", "processor_signals"]
-
 _PRESSURE: Final = "CPU pressure (percent)"
 _MACHINE: Final = "machine CPU (percent)"
 _OWN: Final = ("process CPU (percent)", "worker processes CPU (percent)")

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
 
-__all__ = ["RareFunctions", "rare_functions"]
-
 #: In the other steps the function has at most this part of what it has in some: of its
 #: time, and of its share of a step.
 _ELSEWHERE: Final = 0.2

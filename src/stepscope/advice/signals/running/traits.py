@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
 
-__all__ = ["ProgramTraits", "fitting", "program_traits", "traits_of"]
-
 #: Ranges and nodes that PyTorch's compiler puts around what it compiled.
 _COMPILED: Final = r"^Torch-Compiled Region|^## Call CompiledFxGraph|^CompiledFunction"
 #: Nodes of PyTorch's graph of gradients.

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
 
-__all__ = ["FunctionWays", "Way", "function_ways"]
-
 #: Functions of libraries that hand out one element, or one row.
 _ELEMENTS: Final = Pattern(
     r"(?:^|\.)(?:__iter__|__next__|__getitem__|__setitem__|item)$"

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
 
-__all__ = ["CommunicationSignals", "communication_signals"]
-
 
 class CommunicationSignals(Frozen, frozen=True):
     """What devices exchange.

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
 
-__all__ = ["MovedData", "moved_data"]
-
 _KINDS: Final = ACTIVITY_KINDS.categories.to_list()
 _FEED, _RESULT, _PEER = (_KINDS.index(name) for name in ("h2d", "d2h", "p2p_copy"))
 _SEVERAL: Final = 2

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
 
-__all__ = ["ExchangeSignals", "exchange_signals"]
-
 _KIND: Final = "all-reduce"
 _GIGA: Final = 1e9
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
 
-__all__ = ["WorkerOps", "worker_ops"]
-
 
 class WorkerOps(Frozen, frozen=True):
     """The ops that began in the judged steps.

@@ -22,14 +22,12 @@ from stepscope.units import PS_PER_MS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stepscope.advice.signals.device import DeviceSignals
     from stepscope.analysis.pod_viewer.comparison import SlowestWorker
     from stepscope.analysis.pod_viewer.result import PodStep, PodViewerResult
     from stepscope.analysis.pod_viewer.workers import Worker, WorkerSummary
+    from stepscope.derive.judging.recorded_devices import DeviceSignals
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
-
-__all__ = ["HOST_WORK", "ONE_WORKER", "StepWorkers", "WorkerSignals", "worker_signals"]
 
 ONE_WORKER: Final = Unavailable(
     code="NO_SAMPLES",

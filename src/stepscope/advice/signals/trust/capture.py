@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
 
-__all__ = ["CaptureSignals", "capture_signals"]
-
 #: Names of copies that a recording lists among the kernels.
 _COPY: Final = r"(?i)^(copy|memcpy)"
 #: Calls that replay a graph of launches, of CUDA, ROCm and XLA.

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
 
-__all__ = ["unexplained_outside"]
-
 
 @signal(account, windows)
 def unexplained_outside(profile: ProfileData, _: Thresholds) -> dict[str, float]:

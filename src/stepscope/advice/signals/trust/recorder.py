@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
 
-__all__ = ["RecorderTime", "recorder_signals"]
-
 #: Names of the recording's own work on buffers; all else is its start and stop.
 _BUFFERS: Final = r"(?i)buffer|^Instrumentation$"
 

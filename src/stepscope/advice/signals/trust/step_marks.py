@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
 
-__all__ = ["HostSteps", "Tried", "step_signals"]
-
 
 class Tried(Frozen, frozen=True):
     """A way in which a host's recording could be divided into steps.

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
 
-__all__ = ["HostVersions", "version_signals"]
-
 
 class HostVersions(Frozen, frozen=True):
     """What one host runs.

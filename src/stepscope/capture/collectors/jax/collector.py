@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from stepscope.capture.ground.clock import ClockPair
     from stepscope.capture.ground.options import ProfilerOptions
 
-__all__ = ["JaxCollector"]
-
 _OPEN: Final = OpenRecordings()
 _NOT_IMPORTED: Final = Unavailable(
     code="NOT_RECORDED",

@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Iterator
 
-__all__ = ["RING_LOOKS", "turns"]
-
 #: More looks than this do not wait for a flush: it comes five times a second.
 RING_LOOKS: Final = 4_096
 

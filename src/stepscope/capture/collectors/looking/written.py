@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from stepscope.xspace.samples_line import SamplesLine
     from stepscope.xspace.writing.builders import PlaneBuilder
 
-__all__ = ["STORE_NS", "FunctionTypes", "add_frames", "by_thread", "line_numbers"]
-
 #: Frames are stored so often: what they are written into costs more than they do.
 STORE_NS: Final = 1_000_000_000
 

@@ -36,14 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from types import CodeType, FrameType
 
-__all__ = [
-    "MOST_S",
-    "Container",
-    "added_to",
-    "containers",
-    "is_container",
-]
-
 #: So many objects are looked at, and for so long, while the program waits.
 _MOST_OBJECTS: Final = 20_000
 MOST_S: Final = 0.05

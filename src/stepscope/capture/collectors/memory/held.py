@@ -14,20 +14,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = [
-    "CONTAINERS",
-    "PAIRS",
-    "Added",
-    "Graphs",
-    "arrays_in",
-    "graph_of",
-    "has_graph",
-    "memory_of",
-    "module_of",
-    "size_of",
-    "tensors_in",
-]
-
 #: Of a tuple, list or dictionary that was added its members are counted so deep.
 _NESTED: Final = 2
 #: So many members of each are.

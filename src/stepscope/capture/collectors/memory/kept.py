@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from stepscope.capture.ground.options import ProfilerOptions
     from stepscope.unavailable import Unavailable
 
-__all__ = ["KeptCollector"]
-
 #: Containers that are written down, those first to which most was added.
 _MOST: Final = 5
 #: Members that a container has when the recording begins, if it grew before: a buffer

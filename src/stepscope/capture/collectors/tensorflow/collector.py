@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from stepscope.capture.ground.clock import ClockPair
     from stepscope.capture.ground.options import ProfilerOptions
 
-__all__ = ["TensorFlowCollector"]
-
 #: What TensorFlow records when nobody asks for anything.
 _USUAL: Final = TracerLevels(host=2, device=1, python=0)
 #: Levels that no version uses by itself: a recording that shows them was asked.

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from stepscope.capture.collectors.levels import TracerLevels
 
-__all__ = ["ServiceFailed", "ServiceRecording", "free_port"]
-
 _SERVICE: Final = "/tensorflow.ProfilerService/"
 #: How long a recording lasts that nobody ends.
 _LONGEST_MS: Final = 3_600_000

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Activities", "Device", "exported_activities", "joined", "live_activities"]
-
 _A = TypeVar("_A")
 
 #: An arrow from an op to the op of its gradient.

@@ -52,8 +52,6 @@ if TYPE_CHECKING:
     from stepscope.capture.ground.clock import ClockPair
     from stepscope.capture.ground.options import ProfilerOptions
 
-__all__ = ["TorchCollector", "TorchRefused"]
-
 _OPEN: Final = OpenRecordings()
 _OWN: Final = "the program's own PyTorch profiler"
 #: What starts a profiler, in the order of its calls.

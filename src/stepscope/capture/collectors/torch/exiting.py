@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import ctypes
 
-__all__ = ["skip_exit_handlers_of_c"]
-
 
 def skip_exit_handlers_of_c() -> bool:
     """Have the process end as soon as Python has; return whether it will.

@@ -32,9 +32,7 @@ if TYPE_CHECKING:
 
     from stepscope.capture.collectors.torch.activities import Activities, Device
     from stepscope.capture.collectors.torch.stats import Values
-    from stepscope.xspace.writing.write import LineBuilder, PlaneBuilder
-
-__all__ = ["CALLS", "ON_STREAM", "planes_of"]
+    from stepscope.xspace.writing.builders import LineBuilder, PlaneBuilder
 
 _HOST: Final = "/host:CPU"
 _PS_PER_NS: Final = 1_000

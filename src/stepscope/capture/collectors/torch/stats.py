@@ -9,14 +9,12 @@ import numpy as np
 from msgspec import Raw
 
 from stepscope.xspace.fields import DOUBLE, INT, REF, UINT
-from stepscope.xspace.writing.write import StatColumn
+from stepscope.xspace.writing.encode import StatColumn
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from stepscope.xspace.writing.write import PlaneBuilder
-
-__all__ = ["Values", "decoded_arguments", "stat_columns"]
+    from stepscope.xspace.writing.builders import PlaneBuilder
 
 #: Name → value of each event, None where it has none.
 Values = dict[str, list[Any]]

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from stepscope.capture.collectors.workers.layout import Layout
 
-__all__ = ["why_not_understood"]
-
 #: Texts of every width, which a path or a name may have.
 _TEXTS = ("train.py", "für.py", "訓練.py", "🚂.py")
 _FRAMES = 64

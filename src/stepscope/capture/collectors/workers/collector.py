@@ -57,8 +57,6 @@ if TYPE_CHECKING:
     from stepscope.unavailable import Unavailable
     from stepscope.xspace.writing.builders import PlaneBuilder
 
-__all__ = ["WorkersCollector"]
-
 #: Workers make a batch in tens of milliseconds: what takes most of it is found by far
 #: fewer looks than the steps need.
 _MOST_HZ: Final = 25.0

@@ -18,8 +18,6 @@ import numpy as np
 from stepscope._core import remote_stacks
 from stepscope.xspace.unseen_workers import UNSEEN, Unseen
 
-__all__ = ["TYPE", "Layout", "layout_here", "runtime_address"]
-
 #: In every object: its type.
 TYPE: Final = 8
 

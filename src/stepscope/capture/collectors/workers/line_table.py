@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["lines_of"]
-
 _UNIT_BYTES: Final = 2
 #: Kinds of entries: what they say besides the number of their instructions.
 _NO_LINE: Final = 15

@@ -20,8 +20,6 @@ from stepscope.capture.ground.spool import OwnFile
 if TYPE_CHECKING:
     from stepscope.capture.collectors.workers.layout import Layout
 
-__all__ = ["Code", "Memory", "Place", "place_of_runtime"]
-
 #: No path and no name is longer.
 _MOST_CHARACTERS: Final = 4_096
 #: The table of lines of a function of some ten thousand lines.

@@ -17,15 +17,6 @@ if TYPE_CHECKING:
     from stepscope.capture.collectors.workers.layout import Layout
     from stepscope.capture.collectors.workers.memory import Code, Place
 
-__all__ = [
-    "MOST_FRAMES",
-    "RemoteFunction",
-    "RemoteLine",
-    "Worker",
-    "Workers",
-    "attached",
-]
-
 #: A function is held against the memory so often: its place may have been given to
 #: another one.
 _AGAIN_NS: Final = 1_000_000_000

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from stepscope.capture.launching.counting import StepCounter
     from stepscope.capture.launching.window import Window
 
-__all__ = ["listen"]
-
 _NUMBER: Final = "step_num"
 #: Annotations that are kept before the first step begins a recording.
 _UNHEARD_OF: Final = 1

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from stepscope.capture.launching.counting import HearsSteps, StepCounter
 
-__all__ = ["listen"]
-
 #: Operations of JAX are jitted functions as well; they are no steps. Those that it
 #: makes of its own for a gradient have the name of no function.
 _LIBRARY: Final = ("jax.", "jaxlib.")

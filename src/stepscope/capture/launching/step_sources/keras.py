@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from stepscope.capture.launching.counting import HearsSteps, StepCounter
 
-__all__ = ["listen"]
-
 _UPDATES: Final = "updates of the optimizer (Keras)"
 
 

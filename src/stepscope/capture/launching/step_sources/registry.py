@@ -10,8 +10,6 @@ if TYPE_CHECKING:
 
     from stepscope.capture.launching.counting import HearsSteps, StepCounter
 
-__all__ = ["STEP_SOURCES", "install"]
-
 _HERE: Final = "stepscope.capture.launching.step_sources."
 
 #: Module of the program → module here that hears of its steps.

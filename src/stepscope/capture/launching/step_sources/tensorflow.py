@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from stepscope.capture.launching.counting import HearsSteps, StepCounter
 
-__all__ = ["listen"]
-
 
 def listen(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
     """Count the calls of every `tf.function`; what ends it.

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from stepscope.capture.launching.counting import HearsSteps, StepCounter
 
-__all__ = ["listen"]
-
 _WHAT: Final = "steps of the optimizer (PyTorch)"
 _PASSES: Final = "backward passes (PyTorch)"
 

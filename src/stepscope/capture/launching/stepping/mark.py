@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from stepscope.capture.ground.annotate import Trace
-
-__all__ = ["STEP", "StepMark"]
+    from stepscope._core.recorder import Trace
 
 #: Name of the annotation of a step that was counted.
 STEP: Final = "step"

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-__all__ = ["RepeatedCalls"]
-
 #: A step has so many parts at least, where each is a call.
 _PARTS: Final = 2
 

@@ -10,8 +10,6 @@ from stepscope.errors import suppress_faults
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["settle_devices"]
-
 
 def settle_devices() -> None:
     """Wait for the devices of every framework that the program has imported.

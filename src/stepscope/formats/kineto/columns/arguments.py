@@ -23,16 +23,6 @@ if TYPE_CHECKING:
         OpArgs,
     )
 
-__all__ = [
-    "CALLS",
-    "DEVICE",
-    "MEMORY",
-    "call_frame",
-    "device_frame",
-    "memory_frame",
-    "op_arrays",
-]
-
 _AXES: Final = tuple(f"{what}_{axis}" for what in ("grid", "block") for axis in "xyz")
 
 #: JSON of the shapes and types of an op that recorded neither.

@@ -14,16 +14,6 @@ from typing import Final
 from stepscope.patterns import Pattern
 from stepscope.xspace.op_links import BOOKKEEPING
 
-__all__ = [
-    "ON_DEVICE",
-    "ON_THREAD",
-    "EventClass",
-    "class_of",
-    "holds_ranges",
-    "is_annotation",
-    "is_foreign",
-]
-
 
 class EventClass(IntEnum):
     """What becomes of an event; those up to `OTHER` become rows of `events`."""

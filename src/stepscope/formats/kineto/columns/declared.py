@@ -17,20 +17,6 @@ if TYPE_CHECKING:
 
     from stepscope.trace.reading.texts import Shortening
 
-__all__ = [
-    "DeviceColumns",
-    "EventColumns",
-    "FileColumns",
-    "Interned",
-    "LinkColumns",
-    "MemoryColumns",
-    "OpColumns",
-    "PackedValues",
-    "integers",
-    "signed",
-    "whole_number",
-]
-
 _Value = TypeVar("_Value", bound="Hashable")
 
 _WRAP: Final = 2**64

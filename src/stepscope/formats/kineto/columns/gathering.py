@@ -61,8 +61,6 @@ if TYPE_CHECKING:
     from stepscope.formats.kineto.json.document import Document
     from stepscope.xspace.forwarded import Forwarded
 
-__all__ = ["gather", "paused_collector"]
-
 _EXAMPLES: Final = 3
 _EXAMPLE_LENGTH: Final = 120
 _MEMORY: Final = "[memory]"

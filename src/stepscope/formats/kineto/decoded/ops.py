@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from stepscope.formats.kineto.columns.declared import FileColumns, OpColumns
     from stepscope.formats.kineto.decoded.timeline import Timeline
 
-__all__ = ["OpLinks", "OpTexts", "link_ops", "number_texts"]
-
 _CONCERNED: Final = (EventClass.OP, EventClass.API, EventClass.MEMORY)
 
 

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from stepscope.formats.kineto.decoded.types import EventTypes
     from stepscope.formats.kineto.json.document import Document
 
-__all__ = ["Recording"]
-
 #: Files without a base count from 1970 when they count so far (1973 in nanoseconds).
 _EPOCH_NS = 10**17
 #: Number of a device → where impossible values begin.

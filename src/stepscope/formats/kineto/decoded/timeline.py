@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from stepscope.formats.kineto.columns.declared import EventColumns
 
-__all__ = ["Timeline", "build_timeline"]
-
 #: No recording lasts so long (26 days); sums of three such times fit 64 bits.
 _LONGEST_NS: Final = 2**61 // PS_PER_NS
 

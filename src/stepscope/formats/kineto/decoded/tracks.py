@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from stepscope.formats.kineto.columns.declared import DeviceColumns, FileColumns
 
-__all__ = ["Placement", "Track", "place_events", "tracks_frame"]
-
 _HOST: Final = "/host:CPU"
 _RECORDER: Final = "PyTorch Profiler"
 #: Ids that producers write for "no stream".

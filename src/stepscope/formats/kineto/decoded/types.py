@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from stepscope.formats.kineto.columns.declared import FileColumns
 
-__all__ = ["EventTypes", "number_types"]
-
 
 class _Answer(Frozen, frozen=True, eq=True):
     """What a producer says of a class of events; None where it does not say."""

@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 
     from stepscope.formats.kineto.json.document import Document
 
-__all__ = ["LARGEST_EVENT", "AnyEvent", "Batch", "batches"]
-
 #: Long enough that the work between two stretches does not count, short enough that
 #: the objects of one stretch are few beside the columns.
 _STRETCH: Final = 4 * 2**20

@@ -24,15 +24,14 @@ from stepscope.formats.kineto.json.lenient import (
 )
 from stepscope.frozen import Frozen
 from stepscope.remedies import COPY_AGAIN
+from stepscope.rundir import LIMIT_BYTES
 from stepscope.trace.reading.texts import shortened
-from stepscope.xspace.reading.source import LIMIT_BYTES, open_bytes
+from stepscope.xspace.reading.source import open_bytes
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from numpy.typing import NDArray
-
-__all__ = ["Document", "document_of", "open_document"]
 
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _SPACE: Final = re.compile(rb"\s*")

@@ -14,8 +14,6 @@ from typing import Any, Final
 
 import msgspec
 
-__all__ = ["LENIENT_ERRORS", "encoded", "json_value", "value_end"]
-
 #: What the strict decoder raises on input that may still be readable.
 LENIENT_ERRORS: Final = (
     msgspec.MsgspecError,

@@ -17,24 +17,6 @@ from stepscope.formats.kineto.json.lenient import LENIENT_ERRORS, encoded, json_
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = [
-    "NOTHING",
-    "NO_ARGS",
-    "ApiArgs",
-    "ArgumentsOnly",
-    "DeviceArgs",
-    "DeviceProperties",
-    "DistributedInfo",
-    "Event",
-    "ExactEvent",
-    "KnownEvent",
-    "MemoryArgs",
-    "NameArgs",
-    "OpArgs",
-    "read_all",
-    "read_one",
-]
-
 #: The arguments of an event without any.
 NO_ARGS: Final = Raw(b"{}")
 #: A field that is not there.

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["IMPOSSIBLE", "Microseconds", "nanoseconds_of_text"]
-
 #: In place of a time that makes no sense or is not there.
 IMPOSSIBLE: Final = np.iinfo(np.int64).min
 

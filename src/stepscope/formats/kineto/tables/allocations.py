@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from stepscope.formats.kineto.decoded.recording import Recording
 
-__all__ = ["allocations"]
-
 _NONE_RECORDED: Final = Unavailable(
     code="NO_ALLOCATOR_EVENTS",
     reason="The trace holds no [memory] event.",

@@ -12,8 +12,6 @@ from stepscope.trace.reading.activity_names import (
     kind_of_name,
 )
 
-__all__ = ["kind_of_copy"]
-
 #: `Memcpy HtoD (Pageable -> Device)`: the kinds of memory on both sides.
 _SIDES: Final = Pattern(r"\((?P<source>\w+) -> (?P<destination>\w+)\)")
 #: What ROCm's tracer writes beside the name: `DtoH`, `HostToDevice`, `PtoP`.

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from stepscope.formats.kineto.decoded.recording import Recording
 
-__all__ = ["Activity", "collect_activity"]
-
 _KINDS: Final = {kind: code for code, kind in enumerate(ACTIVITY_KINDS.categories)}
 _NONE: Final = 255
 

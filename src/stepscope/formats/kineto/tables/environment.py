@@ -22,15 +22,6 @@ if TYPE_CHECKING:
     from stepscope.formats.kineto.decoded.recording import Recording
     from stepscope.formats.kineto.tables.device_activity import Activity
 
-__all__ = [
-    "FORMAT",
-    "devices",
-    "environment",
-    "pairing",
-    "recorded_vendor",
-    "work_tracks",
-]
-
 FORMAT: Final = "Kineto JSON"
 
 #: A recording so many times as long as its work is not judged by its work alone, where

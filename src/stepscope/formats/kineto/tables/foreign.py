@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from stepscope.formats.kineto.decoded.recording import Recording
 
-__all__ = ["foreign_notes", "foreign_work"]
-
 _MOST: Final = 3
 _REMEDY: Final = (
     "Its events are on the timeline. For numbers, ask the profiler of the device's "

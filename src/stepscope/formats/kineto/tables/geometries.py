@@ -18,8 +18,6 @@ from stepscope.trace.reading.launch_limits import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["geometries_of"]
-
 _GRID: Final = ("grid_x", "grid_y", "grid_z")
 _BLOCK: Final = ("block_x", "block_y", "block_z")
 

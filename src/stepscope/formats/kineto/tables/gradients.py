@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from stepscope.formats.kineto.decoded.recording import Recording
 
-__all__ = ["FORWARD_THREAD", "SEQUENCE", "gradient_links"]
-
 #: Arguments of ops.
 SEQUENCE: Final = "Sequence number"
 FORWARD_THREAD: Final = "Fwd thread id"

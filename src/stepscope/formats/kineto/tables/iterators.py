@@ -14,8 +14,6 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from stepscope.formats.kineto.decoded.recording import Recording
 
-__all__ = ["iterators"]
-
 _NONE_RECORDED: Final = Unavailable(
     code="NO_TFDATA_EVENTS",
     reason="The trace holds no call of a DataLoader.",

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from stepscope.formats.kineto.decoded.recording import Recording
     from stepscope.formats.kineto.tables.device_activity import Activity
 
-__all__ = ["launches"]
-
 _NO_DEVICE: Final = Unavailable(
     code="NO_DEVICE_PLANE",
     reason="The trace holds no device, so nothing was launched on one.",

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from stepscope.formats.kineto.decoded.recording import Recording
     from stepscope.formats.kineto.tables.device_activity import Activity
 
-__all__ = ["quality"]
-
 _EXAMPLES: Final = 3
 #: A rank in a file's name: `rank-3`, `rank3`, `worker3_step_12`.
 _RANK: Final = Pattern(r"(?:rank|worker)[-_]?(\d+)", re.IGNORECASE)

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
     from stepscope.formats.kineto.decoded.recording import Recording
 
-__all__ = ["LINK", "Arguments", "read_arguments"]
-
 #: Both ends of the link from an op to the op of its gradient carry its id under this
 #: name, which is the category of the arrows that record it.
 LINK: Final = "fwdbwd"

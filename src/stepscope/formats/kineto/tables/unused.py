@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from stepscope.formats.kineto.decoded.recording import Recording
     from stepscope.unavailable import Unavailable
 
-__all__ = ["unused_devices"]
-
 #: Ops that exist for a device only, or that serve one, and ops of a library for CPUs.
 _OF_DEVICES: Final = Pattern(
     r"cudnn|miopen|nccl|rccl|_pin_memory|_(?:flash|efficient)_attention_forward$"

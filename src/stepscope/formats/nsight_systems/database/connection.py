@@ -24,17 +24,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = [
-    "ERRORS",
-    "EXPORT_AGAIN",
-    "LEAST_ROW_BYTES",
-    "Database",
-    "is_export",
-    "opened",
-    "reason_of",
-    "still_written",
-]
-
 EXPORT_AGAIN: Final = (
     "Copy the whole file again, or write it again from the report with "
     "`nsys export --type sqlite REPORT`."

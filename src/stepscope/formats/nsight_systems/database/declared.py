@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-__all__ = ["LOOKS", "OVERHEADS", "PRIVATE", "STRINGS", "WANTED", "WORK", "Wanted"]
-
 
 class Wanted(NamedTuple):
     """What is read of one table.

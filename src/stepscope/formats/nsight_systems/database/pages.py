@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from stepscope.formats.nsight_systems.database.connection import Database
 
-__all__ = ["regular_columns"]
-
 #: Places in the header of the file: the size of a page, and what each keeps back.
 _PAGE_BYTES: Final = slice(16, 18)
 _KEPT_BACK: Final = 20

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from stepscope.formats.nsight_systems.database.connection import Database
     from stepscope.formats.nsight_systems.database.declared import Wanted
 
-__all__ = ["Export", "read_export", "read_tables"]
-
 #: Rows that are held as Python objects at a time.
 _ROWS: Final = 2**16
 #: Without one of these, a database has no timeline.

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from stepscope.formats.nsight_systems.database.rows import Export
     from stepscope.formats.nsight_systems.decoded.names import Names
 
-__all__ = ["Beside", "beside"]
-
 #: Number of a synchronisation → its name, in Kineto's words.
 _SYNCS: Final = {
     1: "Event Synchronize",

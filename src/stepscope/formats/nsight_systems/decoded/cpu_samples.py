@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from stepscope.formats.nsight_systems.database.rows import Export
     from stepscope.formats.nsight_systems.decoded.names import Names
 
-__all__ = ["CpuSamples", "cpu_samples"]
-
 #: Looks further apart than so many periods are not at one run: the thread had no core.
 _APART: Final = 2
 #: Functions of a deeper stack are left out, the innermost first.

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from stepscope.formats.nsight_systems.decoded.names import Names
 
-__all__ = ["APART_NS", "DeviceClock", "calls_of", "device_clocks", "moved"]
-
 #: Clocks that were aligned differ by some microseconds.
 APART_NS: Final = 1_000_000
 #: The bounds must lie as close as this for times to be moved.

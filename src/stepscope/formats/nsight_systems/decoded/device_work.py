@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from stepscope.formats.nsight_systems.database.rows import Export
     from stepscope.formats.nsight_systems.decoded.names import Names
 
-__all__ = ["DeviceWork", "device_work"]
-
 #: What a copy moved between, by its recorded number; an array is memory of the device.
 _DIRECTIONS: Final = {
     1: ("HtoD", "h2d"),

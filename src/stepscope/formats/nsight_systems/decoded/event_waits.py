@@ -11,8 +11,6 @@ from stepscope.formats.nsight_systems.decoded.events import process_of
 if TYPE_CHECKING:
     from stepscope.formats.nsight_systems.database.rows import Export
 
-__all__ = ["NO_NUMBER", "records_waited_for"]
-
 #: What CUPTI writes for "no stream" and "no event".
 NO_NUMBER: Final = 2**32 - 1
 _STREAM_WAITS: Final = 2

@@ -11,18 +11,6 @@ if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Iterable
 
-__all__ = [
-    "EVENT_COLUMNS",
-    "Origin",
-    "Said",
-    "changes",
-    "chosen",
-    "machine_of",
-    "process_of",
-    "thread_of",
-    "timed",
-]
-
 
 class Origin(IntEnum):
     """Which sort of record an event comes from; it decides on which track it lies."""

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from stepscope.formats.nsight_systems.database.rows import Export
     from stepscope.formats.nsight_systems.decoded.names import Names
 
-__all__ = ["gpu_metrics"]
-
 #: The lowest bits of a type say which GPU of the list is meant.
 _GPU: Final = 0xFF
 #: So many values of a metric are kept: each is the mean of a period.

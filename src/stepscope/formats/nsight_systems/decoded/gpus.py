@@ -12,9 +12,6 @@ from stepscope.frozen import Frozen
 if TYPE_CHECKING:
     from stepscope.formats.nsight_systems.database.rows import Export
 
-__all__ = ["Gpus", "find_gpus"]
-
-
 #: Real machines have a few devices; a larger ordinal is damage.
 _MOST_DEVICES: Final = 2**16
 

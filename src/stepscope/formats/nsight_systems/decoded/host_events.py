@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from stepscope.formats.nsight_systems.database.rows import Export
     from stepscope.formats.nsight_systems.decoded.names import Names
 
-__all__ = ["HostEvents", "host_events"]
-
 #: `eventClass` of the second record of a call, which carries its stack.
 _CALL_CHAIN: Final = 67
 #: `eventType` of NVTX: marks, ranges that are pushed and popped, ranges with two ends.

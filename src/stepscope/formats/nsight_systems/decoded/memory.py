@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from stepscope.formats.nsight_systems.database.rows import Export
     from stepscope.formats.nsight_systems.decoded.names import Names
 
-__all__ = ["ALLOCATED", "driver_memory"]
-
 #: Operation → name of its event.
 _OPERATIONS: Final = {0: "Memory allocation", 1: "Memory deallocation"}
 ALLOCATED: Final = 0

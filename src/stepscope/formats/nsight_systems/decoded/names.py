@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from stepscope.trace.quality import QualityNote
 
-__all__ = ["Names", "call_name"]
-
 #: The interface's version after a call's name, and which default stream it means.
 _VERSION: Final = re.compile(r"(?:_pt[sd][sz])?_v\d{4,}\Z|_pt[sd][sz]\Z")
 

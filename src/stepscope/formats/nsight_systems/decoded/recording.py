@@ -44,9 +44,6 @@ if TYPE_CHECKING:
     from stepscope.formats.nsight_systems.decoded.host_events import HostEvents
     from stepscope.formats.nsight_systems.decoded.timeline import Timeline
 
-__all__ = ["Recording", "Track"]
-
-
 #: Section of a track of the host → its kind, and its name beside that of its thread.
 _OF_SECTION: Final = {
     SECTIONS[Origin.SPAN]: ("asynchronous", "{}: ranges with two ends"),

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from stepscope.formats.nsight_systems.database.rows import Export
     from stepscope.formats.nsight_systems.decoded.names import Names
 
-__all__ = ["cpu_of_process", "off_core", "turns"]
-
 #: A value of the process's use of the cores holds for this time.
 _PERIOD_NS: Final = 10_000_000
 #: Longer recordings get longer periods: so many values at most.

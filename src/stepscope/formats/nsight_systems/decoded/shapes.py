@@ -10,8 +10,6 @@ import polars as pl
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["SHAPE", "distinct_rows"]
-
 #: Columns of a shape → those of the file.
 SHAPE: Final = {
     "registers": "registersPerThread",

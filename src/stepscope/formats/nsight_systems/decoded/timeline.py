@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from stepscope.formats.nsight_systems.decoded.names import Names
 
-__all__ = ["SECTIONS", "TRACK_KEY", "Timeline", "build_timeline"]
-
 #: No recording lasts so long (26 days); sums of three such times fit 64 bits.
 _LONGEST_NS: Final = 2**61 // PS_PER_NS
 #: Section of a track: threads, streams, waits, memory, ranges that overlap, threads

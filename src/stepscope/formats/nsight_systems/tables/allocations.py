@@ -14,8 +14,6 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from stepscope.formats.nsight_systems.decoded.recording import Recording
 
-__all__ = ["allocations"]
-
 #: Kinds of memory, as recorded: what lies on a device, and the others by name.
 _ON_DEVICE: Final = (2, 3, 5)
 _ELSEWHERE: Final = {

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from stepscope.formats.nsight_systems.decoded.recording import Recording
 
-__all__ = ["device_clock_notes"]
-
 #: The most waits that may contradict the times of a device whose clock is right.
 _MOST: Final = 0.5
 _RECORD_AGAIN: Final = "Record again, with the newest Nsight Systems"

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from stepscope.formats.nsight_systems.decoded.recording import Recording
 
-__all__ = ["Activity", "collect_activity"]
-
 _GRID: Final = ("grid_x", "grid_y", "grid_z")
 _BLOCK: Final = ("block_x", "block_y", "block_z")
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from stepscope.formats.nsight_systems.decoded.recording import Recording
     from stepscope.formats.nsight_systems.tables.device_activity import Activity
 
-__all__ = ["FORMAT", "devices", "environment"]
-
 FORMAT: Final = "Nsight Systems SQLite"
 _NO_DEVICE: Final = Unavailable(
     code="NO_DEVICE_PLANE",

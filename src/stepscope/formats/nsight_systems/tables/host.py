@@ -15,8 +15,6 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from stepscope.formats.nsight_systems.decoded.recording import Recording
 
-__all__ = ["iterators", "launches"]
-
 _NO_CALLS: Final = Unavailable(
     code="NOT_RECORDED",
     reason="No call of CUDA was recorded, so it is unknown what launched the device's "

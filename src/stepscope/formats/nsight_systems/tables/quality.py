@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from stepscope.formats.nsight_systems.decoded.recording import Recording
     from stepscope.formats.nsight_systems.tables.device_activity import Activity
 
-__all__ = ["quality"]
-
 _EXAMPLES: Final = 3
 _LONGEST_EXAMPLE: Final = 160
 #: A message of Nsight Systems from this severity on is a warning or an error.

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from stepscope.formats.nsight_systems.decoded.recording import Recording
 
-__all__ = ["Arguments", "collect_arguments"]
-
 #: Column → name of the value.
 _OF_RANGES: Final = {"op_id": "op_id", "seq": "seq"}
 _OF_CALLS: Final = {"returned": "return value"}

@@ -12,8 +12,6 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from stepscope.formats.nsight_systems.decoded.recording import Recording
 
-__all__ = ["CALLS_SEEN", "IN_DOUBT", "unused_devices"]
-
 _NO_GPU: Final = Unavailable(
     code="NO_DEVICE_PLANE",
     reason="The database lists no GPU and holds no call of CUDA: the program ran on "

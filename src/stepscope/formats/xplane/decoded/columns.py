@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     import polars as pl
     from numpy.typing import NDArray
 
-__all__ = ["BLOCK_ROWS", "Values", "series_of"]
-
 #: Events whose stats are brought into columns at one time: few enough to stay in the
 #: processor's cache, so that wide columns are never held for all events.
 BLOCK_ROWS: Final = 1 << 14

@@ -24,9 +24,6 @@ from stepscope.trace.reading.launch_limits import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Copy", "Geometry", "parse_copy", "parse_geometry"]
-
-
 _PAIR: Final = Pattern(r"([A-Za-z_]+):(\S+)")
 _TRIPLE: Final = Pattern(r"(-?\d+),(-?\d+),(-?\d+)\Z")
 _MOST_BYTES: Final = 2**63 - 1

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from stepscope.formats.xplane.decoded.tracks import Track
     from stepscope.xspace.reading.columns import XSpace
 
-__all__ = ["use_device_clock"]
-
 _OFFSET: Final = "device_offset_ps"
 _DURATION: Final = "device_duration_ps"
 #: Times that were moved to the host's clock run late, not early: of all differences the

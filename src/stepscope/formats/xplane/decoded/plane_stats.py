@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from stepscope.xspace.reading.columns import Plane
 
-__all__ = ["integer", "raw", "real", "text"]
-
 
 def integer(plane: Plane, name: str) -> int | None:
     """Return a whole number; None if there is none or it exceeds 64 bits signed."""

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from stepscope.formats.xplane.decoded.columns import Values
     from stepscope.xspace.reading.columns import XSpace
 
-__all__ = ["Program", "listed_programs"]
-
 _PLANE: Final = "/host:metadata"
 _NUMBERED: Final = Pattern(r"(?P<module>.*)\((?P<program>\d{1,20})\)\Z", re.DOTALL)
 

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from stepscope.xspace.reading.columns import XSpace
     from stepscope.xspace.reading.pivot import Pivot
 
-__all__ = ["EventStats", "Recording"]
-
 _PROGRAM: Final = "program_id"
 
 

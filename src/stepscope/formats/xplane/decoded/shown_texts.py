@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from stepscope.formats.xplane.decoded.tracks import Track
     from stepscope.xspace.reading.columns import Stats, TypeStats, XSpace
 
-__all__ = ["ANNOTATION", "add_shown_texts", "outermost"]
-
 ANNOTATION: Final = "annotation"
 #: Stats whose texts are shown as they are.
 _SHOWN: Final = ("tf_op", "level 0", "hlo_op", "hlo_module", "shape", "equation")

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from stepscope.xspace.reading.columns import XSpace
 
-__all__ = ["read_spool"]
-
 
 def read_spool(path: Path, *, limit_bytes: int) -> XSpace:
     """Read the whole fragments of a spool as one message.

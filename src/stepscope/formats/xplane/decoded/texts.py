@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from stepscope.formats.xplane.decoded.columns import Values
 
-__all__ = ["NO_TEXT", "Texts", "distinct_handles"]
-
 #: Texts that mean "unknown". ROCm under JAX names its module `XlaModule:` where it does
 #: not know the op. Definition: docs/formats/xplane.md#the-message.
 NO_TEXT: Final = frozenset({"", "(null)", "INVALID", "XlaModule:"})

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from stepscope.formats.xplane.decoded.tracks import Track
     from stepscope.xspace.reading.columns import Lines, XSpace
 
-__all__ = ["TimeBase", "Timeline", "build_timeline", "time_base"]
-
 #: A line that starts later than this counts nanoseconds since 1970, not since the
 #: start of the recording: three years would have passed (docs/formats/xplane.md#time).
 _EPOCH_NS: Final = 10**17

@@ -21,17 +21,6 @@ if TYPE_CHECKING:
 
     from stepscope.xspace.reading.columns import Plane, XSpace
 
-__all__ = [
-    "HOST_PLANE",
-    "PlaneRole",
-    "Track",
-    "activity_tracks",
-    "line_types",
-    "plane_roles",
-    "tracks_frame",
-    "tracks_of",
-]
-
 HOST_PLANE: Final = "/host:CPU"
 
 #: Planes whose lines belong to the host's threads; normally merged when saved.

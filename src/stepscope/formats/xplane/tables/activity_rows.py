@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from stepscope.formats.xplane.decoded.recording import Recording
     from stepscope.formats.xplane.decoded.texts import Texts
 
-__all__ = ["COPY", "ActivityRows", "gather_rows", "no_handles"]
-
 #: The details of a copy or memset, whichever stat holds them.
 COPY: Final = "copy"
 

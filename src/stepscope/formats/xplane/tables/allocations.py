@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from stepscope.formats.xplane.decoded.recording import Recording
     from stepscope.formats.xplane.decoded.texts import Texts
 
-__all__ = ["allocations"]
-
 _NAMES: Final = {"MemoryAllocation": "allocate", "MemoryDeallocation": "deallocate"}
 
 #: Column → stat that holds the number.

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["CopyTable"]
-
 
 class CopyTable:
     """The details of some events' copies, by the number of their text.

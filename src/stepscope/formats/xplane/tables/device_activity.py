@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from stepscope.formats.xplane.tables.activity_rows import ActivityRows
     from stepscope.formats.xplane.tables.program_runs import ProgramRuns
 
-__all__ = ["Activity", "collect_activity"]
-
 _CODES: Final = {
     **{kind: code for code, kind in enumerate(ACTIVITY_KINDS.categories)},
     SOME_COPY: 254,

@@ -23,16 +23,6 @@ if TYPE_CHECKING:
     from stepscope.formats.xplane.tables.device_activity import Activity
     from stepscope.xspace.reading.columns import Plane
 
-__all__ = [
-    "ComparedClock",
-    "TaskEnvironment",
-    "compared_clock",
-    "devices",
-    "environment",
-    "start_unix_ns",
-    "task_environment",
-]
-
 _PLANE: Final = "Task Environment"
 #: A clock that is wrong by more than a hundred years was misread.
 _MOST_NS: Final = 100 * 365 * 86_400 * 10**9

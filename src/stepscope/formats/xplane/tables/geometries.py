@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["geometries_of"]
-
 #: Occupancies are distinguished to this part of a percent, so that rounding does not
 #: make a launch shape two.
 _OCCUPANCY_STEP: Final = 0.001

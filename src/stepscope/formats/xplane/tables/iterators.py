@@ -16,8 +16,6 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from stepscope.formats.xplane.decoded.recording import Recording
 
-__all__ = ["iterators"]
-
 _BEGINNING: Final = "Iterator::"
 
 _NONE_RECORDED: Final = Unavailable(

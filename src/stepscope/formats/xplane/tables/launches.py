@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from stepscope.formats.xplane.decoded.recording import Recording
     from stepscope.formats.xplane.tables.program_runs import ProgramRuns
 
-__all__ = ["launches"]
-
 _NO_DEVICE: Final = Unavailable(
     code="NO_DEVICE_PLANE",
     reason="The profile holds no device, so nothing was launched on one.",

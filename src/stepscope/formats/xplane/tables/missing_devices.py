@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from stepscope.formats.xplane.decoded.recording import Recording
     from stepscope.formats.xplane.tables.device_activity import Activity
 
-__all__ = ["why_no_activity", "why_unused"]
-
 _MAY_NOT_PROFILE: Final = (
     "Let users profile: set NVreg_RestrictProfilingToAdminUsers=0 for the nvidia "
     "kernel module, or give the container CAP_SYS_ADMIN."

@@ -17,8 +17,6 @@ from stepscope.xspace.vocabulary import MODEL_PLANE, ParameterStat
 if TYPE_CHECKING:
     from stepscope.formats.xplane.decoded.recording import Recording
 
-__all__ = ["parameters"]
-
 _TEXTS: Final = (ParameterStat.SCOPE, ParameterStat.SHAPE, ParameterStat.DTYPE)
 _NOT_DESCRIBED: Final = Unavailable(
     code="NOT_RECORDED",

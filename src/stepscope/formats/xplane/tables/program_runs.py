@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from stepscope.formats.xplane.decoded.recording import Recording
 
-__all__ = ["ProgramRuns", "program_runs"]
-
 _RUN: Final = "run_id"
 _DEVICE: Final = "device_ordinal"
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from stepscope.formats.hlo import HloInstruction
     from stepscope.formats.xplane.decoded.recording import Recording
 
-__all__ = ["Programs", "program_modules", "read_programs"]
-
 #: Both spellings occur.
 _PROTO_KEYS: Final = ("Hlo Proto", "HLO Proto")
 

@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from stepscope.formats.xplane.decoded.recording import Recording
     from stepscope.formats.xplane.tables.device_activity import Activity
 
-__all__ = ["quality"]
-
 _DROPPED: Final = Pattern(r"drop\w*\s+(?P<count>\d+)|(?P<other>\d+)\s+\w*\s*drop")
 
 #: So many messages of the producer's are repeated.

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from stepscope.formats.xplane.decoded.recording import Recording
     from stepscope.unavailable import Unavailable
 
-__all__ = ["unused_devices"]
-
 #: Calls of a runtime or driver; tracers give them ids, but not each of them.
 _CALL: Final = Pattern(r"^(?:cu|cuda|hip)[A-Z]\w*$")
 #: Allocators of device memory carry the device in their name.
