@@ -16,7 +16,11 @@ if TYPE_CHECKING:
 
 SERVICE: Final = "tensorflow.ProfilerService"
 ANALYSIS: Final = "tensorflow.ProfileAnalysis"
-#: The largest answer that a client takes; gRPC itself refuses those from 2 GB on.
+#: stepscope's own service: a recording comes in pieces, each a message of plain bytes.
+PIECES: Final = "stepscope.Recordings"
+#: Bytes of one piece.
+PIECE_BYTES: Final = 2**20
+#: The largest recording that a client takes; one message of gRPC holds 2 GB.
 MAX_ANSWER_BYTES: Final = 4 * 2**30
 _MAX_OF_GRPC_BYTES: Final = 2**31 - 1
 #: A greeting is answered in a few lines.
