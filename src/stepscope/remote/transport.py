@@ -43,7 +43,7 @@ def checked_token(token: str, given_by: str) -> str:
     Raises:
         BadUsage: gRPC cannot send it, or would send another one. It is not shown.
     """
-    if not _TOKEN.fullmatch(token):
+    if not isinstance(token, str) or not _TOKEN.fullmatch(token):
         raise BadUsage(
             f"the token ({given_by}) cannot be sent; give 1 to 4,096 letters, digits "
             "and signs of ASCII, without white space."
