@@ -321,8 +321,8 @@ def test_a_recording_in_pieces_beyond_the_limit_is_not_stored(
     content = PROFILE + sized_field(3 << 3 | 2, b"x" * 5_000_000)
     monkeypatch.setattr(ours.captures, "record", lambda *_: content)
     with pytest.raises(client.CaptureFailed, match="more than 4,000,000 bytes"):
-        client.trace(ours.address, tmp_path, 10, max_bytes=4_000_000)
-    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+        client.trace(ours.address, tmp_path / "logs", 10, max_bytes=4_000_000)
+    assert [path for path in (tmp_path / "logs").rglob("*") if path.is_file()] == []
 
 
 @pytest.mark.parametrize("content", [PROFILE[:-1], b"\xff" * 3_000_000])
@@ -334,8 +334,8 @@ def test_pieces_that_are_no_profile_are_not_stored(
 ) -> None:
     monkeypatch.setattr(ours.captures, "record", lambda *_: content)
     with pytest.raises(client.CaptureFailed, match="cannot be read"):
-        client.trace(ours.address, tmp_path, 10)
-    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+        client.trace(ours.address, tmp_path / "logs", 10)
+    assert [path for path in (tmp_path / "logs").rglob("*") if path.is_file()] == []
 
 
 def test_clocks_are_compared_where_the_server_tells_its_time(

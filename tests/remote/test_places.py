@@ -116,8 +116,8 @@ def test_who_may_ask_without_a_token_is_said_with_words_that_fit(
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"port": "6009"}, "port='6009' is no port"),
-        ({"port": 65_536}, "port=65536 is no port"),
+        ({"port": "6009"}, "port='6009' does not exist"),
+        ({"port": 65_536}, "port=65536 does not exist"),
         ({"port": 0, "token": 5}, "cannot be sent"),
     ],
 )
