@@ -7,8 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar, TypeVarTuple, cast
 
 from stepscope.derive.derivations import DERIVATIONS, derivation, is_derivation
-from stepscope.derive.engine.kept import Kept
-from stepscope.derive.engine.schedule import compute_all, worth_threads
+from stepscope.derive.schedule import Kept, compute_all, worth_threads
 from stepscope.errors import BadUsage
 from stepscope.frozen import Frozen
 from stepscope.trace.tables import TABLES

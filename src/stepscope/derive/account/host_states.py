@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from stepscope.derive.device.launch_facts import LaunchLatency
     from stepscope.derive.host.function_frames import FunctionFrames
     from stepscope.derive.host.function_purposes import FunctionPurposes
-    from stepscope.derive.intervals.track_rows import TrackRows
+    from stepscope.derive.intervals.spans import TrackRows
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.derive.step_time.host_classes import HostClasses
     from stepscope.derive.steps.chosen import Steps

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.derive.account.loss_scaling import scaling_holes
-from stepscope.derive.account.unfed import BatchCopies
+from stepscope.derive.account.unfed import BatchCopies, scaling_holes
 from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.host.function_purposes import FunctionPurpose
 from stepscope.derive.intervals.spans import Spans

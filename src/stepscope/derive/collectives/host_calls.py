@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.derive.collectives.arguments import recorded_arguments
-from stepscope.derive.collectives.kinds import exchange_kind
+from stepscope.derive.collectives.arguments import exchange_kind, recorded_arguments
 from stepscope.derive.columns.arrays import handles, ints, picked
 from stepscope.derive.host.values import host_ranges
 from stepscope.derive.names.event_kinds import EventFlag

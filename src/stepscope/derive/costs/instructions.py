@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from stepscope.derive.costs.convolution_windows import (
+from stepscope.derive.costs.convolutions import (
     Window,
     convolution_terms,
     read_window,

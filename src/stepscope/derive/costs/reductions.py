@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
-from stepscope.derive.costs.family import Family, Part, Rule
+from stepscope.derive.costs.operands import Family, Part, Rule
 
 if TYPE_CHECKING:
     from stepscope.derive.costs.operands import Operands

@@ -11,13 +11,14 @@ import polars as pl
 from stepscope.derive.columns.arrays import codes, handles, present
 from stepscope.derive.columns.dense_codes import combined, dense
 from stepscope.derive.device.graph_instructions import graph_instructions
-from stepscope.derive.names.hlo_instructions import HLO_TEXTS, resolve_hlo
 from stepscope.derive.names.op_names import (
     COPY_OPS,
+    HLO_TEXTS,
     NO_ANNOTATION,
     UNKNOWN,
     name_scope,
     read_annotations,
+    resolve_hlo,
 )
 from stepscope.frozen import Frozen
 from stepscope.trace.device_activity import ACTIVITY_KINDS
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.derive.device.correlation import Correlation
-    from stepscope.derive.host.launching_ops import LaunchingOps
+    from stepscope.derive.host.event_nesting import LaunchingOps
 
 
 class OpEvidence(IntEnum):

@@ -8,8 +8,12 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.columns.arrays import handles
-from stepscope.derive.columns.dense_codes import combined, extremes_by, totals_by
-from stepscope.derive.columns.distinct_runs import distinct_runs
+from stepscope.derive.columns.dense_codes import (
+    combined,
+    distinct_runs,
+    extremes_by,
+    totals_by,
+)
 from stepscope.derive.columns.stat_values import find_handle, rows_with_key
 from stepscope.derive.device.attribution import OpEvidence
 from stepscope.derive.host.values import int_values
@@ -26,7 +30,7 @@ if TYPE_CHECKING:
     from stepscope.derive.device.activity_classes import ActivityClasses
     from stepscope.derive.device.attribution import ActivityOps
     from stepscope.derive.device.correlation import Correlation
-    from stepscope.derive.host.launching_ops import LaunchingOps
+    from stepscope.derive.host.event_nesting import LaunchingOps
     from stepscope.derive.host.op_events import HostOpEvents
     from stepscope.trace.model import TraceData
 

@@ -12,8 +12,7 @@ from stepscope.derive.columns.dense_codes import combined, dense
 from stepscope.derive.host.values import host_ranges, int_values, text_codes
 from stepscope.derive.intervals.nesting import nest_subset
 from stepscope.derive.names.event_kinds import EventFlag, OpCategory
-from stepscope.derive.names.hlo_instructions import HLO_TEXTS, resolve_hlo
-from stepscope.derive.names.op_names import read_annotations
+from stepscope.derive.names.op_names import HLO_TEXTS, read_annotations, resolve_hlo
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.by_row import by_row
 from stepscope.trace.reading.stat_keys import StatKey

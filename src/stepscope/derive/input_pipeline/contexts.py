@@ -1,4 +1,4 @@
-"""Work that one thread hands to another: which call it runs for.
+"""Work that one thread hands to another: which call it runs for, who takes an element.
 
 An event with a producer's type and id is a parent of every event with an equal
 consumer's type and id.
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 import numpy as np
 
 from stepscope.derive.columns.arrays import handles, ints, picked
+from stepscope.derive.columns.dense_codes import combined, dense
 from stepscope.derive.host.values import host_stats, int_values
 from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.frozen import Frozen
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from stepscope.derive.columns.stat_values import StatRows
     from stepscope.derive.names.event_kinds import EventKinds
+
 
 #: A context with this many producers and as many consumers is no evidence.
 _CROWD: Final = 64
@@ -105,6 +107,52 @@ class Contexts(Frozen, frozen=True, dict=True):
             for one in np.flatnonzero(crowded)
         }
         return place[kept], self.producers.row[found[kept]], crowds
+
+
+class Elements(Frozen, frozen=True, eq=True):
+    """Elements that are made, or taken.
+
+    Attributes:
+        stage: int32; row of stages of the stage that takes the element.
+        number: int64; number of the element within that stage.
+        time_ps: int64; when making began, or when taking ended.
+    """
+
+    stage: NDArray[np.int32]
+    number: NDArray[np.int64]
+    time_ps: NDArray[np.int64]
+
+
+def handovers(
+    made: Elements, taken: Elements
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Join the making of elements with their taking.
+
+    An element goes to the first taking that ends after its making began: numbers are
+    used again when an iterator is made anew, and an element is handed over once.
+
+    Definition: docs/tools/tf_data_bottleneck_analysis.md#how-each-number-is-defined.
+
+    Returns:
+        Places in `made` and in `taken`, one pair per element that was handed over.
+    """
+    count = len(made.stage)
+    if not count or not len(taken.stage):
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    stage = np.concatenate((made.stage, taken.stage))
+    number = np.concatenate((made.number, taken.number))
+    time_ps = np.concatenate((made.time_ps, taken.time_ps))
+    code = combined((stage, dense(number).code)).code
+    is_taking = np.arange(len(code)) >= count
+    order = np.lexsort((is_taking, time_ps, code))
+    # The next taking after each place in this order; one past the end for none.
+    last = len(order)
+    at = np.where(is_taking[order], np.arange(last), last)
+    following = np.minimum.accumulate(at[::-1])[::-1]
+    making = np.flatnonzero(~is_taking[order] & (following < last))
+    taking = following[making]
+    same = code[order[making]] == code[order[taking]]
+    return order[making[same]], order[taking[same]] - count
 
 
 def contexts(

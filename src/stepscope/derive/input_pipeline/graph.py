@@ -17,12 +17,18 @@ import polars as pl
 
 from stepscope.derive.columns.arrays import handles, ints, picked
 from stepscope.derive.host.values import host_stats, int_values
-from stepscope.derive.input_pipeline.contexts import callers, contexts, nearest_above
-from stepscope.derive.input_pipeline.handovers import Elements, handovers
-from stepscope.derive.input_pipeline.names import BEGINNING, mark_of
+from stepscope.derive.input_pipeline.contexts import (
+    Elements,
+    callers,
+    contexts,
+    handovers,
+    nearest_above,
+)
 from stepscope.derive.input_pipeline.stages import (
+    BEGINNING,
     STAGES,
     last_stages,
+    mark_of,
     pipelines_of,
     stages_of,
 )

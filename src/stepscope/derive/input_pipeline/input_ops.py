@@ -16,7 +16,7 @@ import polars as pl
 from stepscope.derive.columns.arrays import codes, handles, ints, picked
 from stepscope.derive.columns.dense_codes import combined, totals_by
 from stepscope.derive.host.values import host_ranges, text_codes
-from stepscope.derive.input_pipeline.names import BEGINNING, read_name
+from stepscope.derive.input_pipeline.stages import BEGINNING, read_name
 from stepscope.derive.intervals.nesting import nest_subset
 from stepscope.derive.names.event_kinds import EventFlag, OpCategory
 from stepscope.frozen import Frozen

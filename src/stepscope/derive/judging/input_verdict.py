@@ -14,13 +14,18 @@ from stepscope.derive.account.owned_time import account
 from stepscope.derive.account.topics import idle_topics
 from stepscope.derive.columns.arrays import ints
 from stepscope.derive.device.launch_facts import launch_facts
-from stepscope.derive.judging.effect_status import EffectStatus, percent_of, status_of
+from stepscope.derive.judging.effect_status import (
+    NO_JUDGED_STEPS,
+    EffectStatus,
+    StepSeries,
+    percent_of,
+    status_of,
+)
 from stepscope.derive.judging.recorded_devices import (
     judged_device,
     recorded_devices,
     working_time_ps,
 )
-from stepscope.derive.judging.step_series import NO_JUDGED_STEPS, StepSeries
 from stepscope.derive.step_time.host_classes import host_classes
 from stepscope.derive.step_windows.windows import NOTHING_RECORDED, windows
 from stepscope.derive.steps.chosen import steps

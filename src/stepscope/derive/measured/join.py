@@ -16,8 +16,8 @@ import polars as pl
 
 from stepscope.derive.columns.arrays import ints
 from stepscope.derive.measured.name_forms import name_forms
-from stepscope.derive.measured.ratios import summarized
 from stepscope.frozen import Frozen
+from stepscope.trace.measured.kernel_metrics import KERNEL_METRICS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,6 +26,26 @@ if TYPE_CHECKING:
 
     from stepscope.derive.device.activity_classes import ActivityClasses
     from stepscope.derive.device.kernels import Kernels
+
+
+#: Columns of `kernel_metrics` that have a mean.
+MEASURES: Final = tuple(
+    column.name
+    for column in KERNEL_METRICS.columns
+    if column.null == "not measured" and column.dtype != pl.String()
+)
+#: Below this share of the peak neither computing nor memory is what limits a kernel
+#: (NVIDIA's own limit in the section Speed of Light).
+_BUSY: Final = 60.0
+BOUNDS: Final = ("compute", "memory", "latency")
+_LIMITS: Final = {
+    "block_limit_registers": "registers",
+    "block_limit_shared_memory": "shared_memory",
+    "block_limit_warps": "warps",
+    "block_limit_blocks": "blocks",
+}
+_FULL: Final = 100.0
+
 
 _SHAPE: Final = tuple(f"{what}_{axis}" for what in ("grid", "block") for axis in "xyz")
 #: How sure it is that a measured launch is the recorded one; the factors are those of
@@ -74,6 +94,42 @@ class _Assigned(Frozen, frozen=True):
     pairing: str
 
 
+class _Recorded:
+    """The classes of kernels by each form of their name, and by shape."""
+
+    def __init__(self, rows: pl.DataFrame) -> None:
+        self.op: dict[int, str] = {}
+        self.device: dict[int, int] = {}
+        self._names: dict[int, str] = {}
+        self._by: dict[tuple[str, str], dict[tuple[object, ...], list[int]]] = {}
+        columns = ("class", "device", "kernel_name", "op_name", *_SHAPE)
+        # A class for each distinct launch: few, and their names need Python.
+        for class_, device, name, op, *sizes in rows.select(columns).iter_rows():
+            self.op[class_], self.device[class_] = op, device
+            forms = name_forms(name)
+            self._names[class_] = forms.signature
+            shape = tuple(sizes)
+            for kind, text in zip(forms._fields, forms, strict=True):
+                of_shape = self._by.setdefault((kind, text), {})
+                of_shape.setdefault(shape, []).append(class_)
+
+    def candidates(self, name: str, shape: tuple[object, ...]) -> _Candidates | None:
+        """Return the classes that the most exact form of a name finds."""
+        forms = name_forms(name)
+        unknown = (None,) * len(_SHAPE)
+        for kind, text in zip(forms._fields, forms, strict=True):
+            of_shape = self._by.get((kind, text), {})
+            for sizes, factor in ((shape, 1.0), (unknown, _SHAPE_UNKNOWN)):
+                found = of_shape.get(sizes)
+                if found is None or (None in shape and sizes is shape):
+                    continue
+                certainty = _OF_NAME[kind] * factor * _TWO_RUNS
+                if len({self._names[one] for one in found}) > 1:
+                    certainty = min(certainty, _SEVERAL_NAMES * factor * _TWO_RUNS)
+                return _Candidates(tuple(sorted(found)), certainty)
+        return None
+
+
 def measured_kernels(
     *,
     kernel_metrics: pl.DataFrame,
@@ -111,42 +167,6 @@ def _groups(table: pl.DataFrame) -> Iterator[tuple[tuple[str, ...], list[int]]]:
     # As many as there are distinct launches, each looked up once.
     for *found, rows in grouped.iter_rows():
         yield tuple(found), rows
-
-
-class _Recorded:
-    """The classes of kernels by each form of their name, and by shape."""
-
-    def __init__(self, rows: pl.DataFrame) -> None:
-        self.op: dict[int, str] = {}
-        self.device: dict[int, int] = {}
-        self._names: dict[int, str] = {}
-        self._by: dict[tuple[str, str], dict[tuple[object, ...], list[int]]] = {}
-        columns = ("class", "device", "kernel_name", "op_name", *_SHAPE)
-        # A class for each distinct launch: few, and their names need Python.
-        for class_, device, name, op, *sizes in rows.select(columns).iter_rows():
-            self.op[class_], self.device[class_] = op, device
-            forms = name_forms(name)
-            self._names[class_] = forms.signature
-            shape = tuple(sizes)
-            for kind, text in zip(forms._fields, forms, strict=True):
-                of_shape = self._by.setdefault((kind, text), {})
-                of_shape.setdefault(shape, []).append(class_)
-
-    def candidates(self, name: str, shape: tuple[object, ...]) -> _Candidates | None:
-        """Return the classes that the most exact form of a name finds."""
-        forms = name_forms(name)
-        unknown = (None,) * len(_SHAPE)
-        for kind, text in zip(forms._fields, forms, strict=True):
-            of_shape = self._by.get((kind, text), {})
-            for sizes, factor in ((shape, 1.0), (unknown, _SHAPE_UNKNOWN)):
-                found = of_shape.get(sizes)
-                if found is None or (None in shape and sizes is shape):
-                    continue
-                certainty = _OF_NAME[kind] * factor * _TWO_RUNS
-                if len({self._names[one] for one in found}) > 1:
-                    certainty = min(certainty, _SEVERAL_NAMES * factor * _TWO_RUNS)
-                return _Candidates(tuple(sorted(found)), certainty)
-        return None
 
 
 def _assign(
@@ -233,3 +253,69 @@ def _joined(
     means = summarized(members.join(table, on="row", how="left"))
     rows = best.join(means, on="group", how="left", maintain_order="left")
     return MeasuredKernels(rows, members, unmatched)
+
+
+def summarized(members: pl.DataFrame) -> pl.DataFrame:
+    """Return the means of each `group`, null where no launch has the metric.
+
+    Added are the sectors per request where only their parts were measured,
+    `bank_conflict_percent` (passes of shared memory that conflicts add, of all),
+    `occupancy_limiter` (what leaves room for the fewest blocks; null at full occupancy)
+    and `bound` (compute, memory or latency: neither is busy).
+    """
+    longest = pl.col("stall_reason").sort_by("duration_ps", nulls_last=True)
+    means = members.group_by("group", maintain_order=True).agg(
+        *(pl.col(name).cast(pl.Float64).mean() for name in MEASURES),
+        longest.drop_nulls().last().alias("stall_reason"),
+    )
+    return means.with_columns(
+        _per_request("load"),
+        _per_request("store"),
+        _conflicts(),
+        _limiter(),
+        _bound(),
+    )
+
+
+def _per_request(what: str) -> pl.Expr:
+    requests = pl.col(f"global_{what}_requests")
+    counted = pl.when(requests > 0).then(pl.col(f"global_{what}_sectors") / requests)
+    given = pl.col(f"{what}_sectors_per_request")
+    return pl.coalesce(counted, given).alias(f"{what}_sectors_per_request")
+
+
+def _conflicts() -> pl.Expr:
+    more, every = pl.col("shared_memory_conflicts"), pl.col("shared_memory_wavefronts")
+    return (
+        pl.when(more == 0)
+        .then(pl.lit(0.0))
+        .when(every > 0)
+        .then(100 * (more / every).clip(0, 1))
+        .alias("bank_conflict_percent")
+    )
+
+
+def _limiter() -> pl.Expr:
+    limits = [pl.col(name) for name in _LIMITS]
+    known = pl.all_horizontal(one.is_not_null() for one in limits)
+    least = pl.min_horizontal(limits)
+    word = pl.coalesce(
+        pl.when(pl.col(name) == least).then(pl.lit(what))
+        for name, what in _LIMITS.items()
+    )
+    partly = pl.col("theoretical_occupancy_percent").fill_null(0) < _FULL
+    return pl.when(known & partly).then(word).alias("occupancy_limiter")
+
+
+def _bound() -> pl.Expr:
+    compute, memory = pl.col("compute_percent"), pl.col("memory_percent")
+    known = compute.is_not_null() & memory.is_not_null()
+    return (
+        pl.when(known & (pl.max_horizontal(compute, memory) < _BUSY))
+        .then(pl.lit("latency"))
+        .when(known & (compute >= memory))
+        .then(pl.lit("compute"))
+        .when(known)
+        .then(pl.lit("memory"))
+        .alias("bound")
+    )

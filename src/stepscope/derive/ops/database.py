@@ -10,7 +10,7 @@ import polars as pl
 from stepscope.derive.columns.dense_codes import totals_by
 from stepscope.derive.device.precision import KERNEL_KIND
 from stepscope.derive.intervals.spans import Spans
-from stepscope.derive.names.hlo_instructions import HLO_TEXTS
+from stepscope.derive.names.op_names import HLO_TEXTS
 from stepscope.frozen import Frozen
 from stepscope.remedies import COPY_AGAIN
 from stepscope.trace.reading.nullable import nullable
@@ -20,14 +20,16 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from stepscope.derive.device.activity_classes import ActivityClasses
+    from stepscope.derive.device.activity_classes import (
+        ActivityClasses,
+        ClassTotals,
+        Exposure,
+    )
     from stepscope.derive.device.attribution import ActivityOps
-    from stepscope.derive.device.class_totals import ClassTotals
     from stepscope.derive.device.correlation import Correlation
     from stepscope.derive.device.executions import DeviceExecutions
-    from stepscope.derive.device.exposure import Exposure
     from stepscope.derive.device.tensor_cores import TensorCores
-    from stepscope.derive.host.launching_ops import LaunchingOps
+    from stepscope.derive.host.event_nesting import LaunchingOps
     from stepscope.derive.host.op_events import HostOpEvents
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.derive.steps.chosen import Steps

@@ -21,12 +21,11 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from stepscope.derive.device.activity_classes import ActivityClasses
+    from stepscope.derive.device.activity_classes import ActivityClasses, ClassTotals
     from stepscope.derive.device.attribution import ActivityOps
-    from stepscope.derive.device.class_totals import ClassTotals
     from stepscope.derive.device.correlation import Correlation
     from stepscope.derive.device.executions import DeviceExecutions
-    from stepscope.derive.host.launching_ops import LaunchingOps
+    from stepscope.derive.host.event_nesting import LaunchingOps
     from stepscope.derive.ops.execution_costs import ExecutionCosts
 
 #: Columns of `kernel_costs`, one row per class of activities; null means unknown.

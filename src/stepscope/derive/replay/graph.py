@@ -11,22 +11,24 @@ import numpy as np
 
 from stepscope.derive.columns.arrays import handles, ints, picked
 from stepscope.derive.intervals.spans import Spans
-from stepscope.derive.replay.activities import Activities, Pace, activities_of
+from stepscope.derive.replay.activities import Activities, Pace, activities_of, sampled
 from stepscope.derive.replay.device_edges import (
     across_edges,
     event_edges,
     launch_edges,
     stream_edges,
 )
-from stepscope.derive.replay.device_waits import (
+from stepscope.derive.replay.handovers import Handovers, Releases, handovers
+from stepscope.derive.replay.host_nodes import (
     DeviceWaits,
+    HostNodes,
+    Lines,
     Waits,
     copy_waits,
     device_waits,
+    host_nodes,
     submitted_ps,
 )
-from stepscope.derive.replay.handovers import Handovers, Releases, handovers
-from stepscope.derive.replay.host_nodes import HostNodes, Lines, host_nodes
 from stepscope.derive.replay.nodes import (
     NEVER,
     EdgeKind,
@@ -36,7 +38,6 @@ from stepscope.derive.replay.nodes import (
     Nodes,
     linked,
 )
-from stepscope.derive.replay.sampled import sampled
 from stepscope.derive.replay.threads import threads_of
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
     from stepscope.derive.account.host_states import HostStates
     from stepscope.derive.device.correlation import Correlation
     from stepscope.derive.device.launch_facts import LaunchFacts
-    from stepscope.derive.replay.sampled import Sampled
+    from stepscope.derive.replay.activities import Sampled
     from stepscope.derive.replay.threads import Thread
     from stepscope.derive.step_time.host_classes import HostClasses
     from stepscope.derive.step_windows.windows import Windows

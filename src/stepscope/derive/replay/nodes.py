@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stepscope.derive.replay.sampled import Sampled
+    from stepscope.derive.replay.activities import Sampled
 
 #: "Not before" of a node that only its edges hold back.
 NEVER: Final = -(2**61 - 1)

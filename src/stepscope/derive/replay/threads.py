@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     import polars as pl
     from numpy.typing import NDArray
 
-    from stepscope.derive.replay.activities import Activities
-    from stepscope.derive.replay.sampled import Sampled
+    from stepscope.derive.replay.activities import Activities, Sampled
     from stepscope.derive.step_time.host_classes import HostClasses
 
 #: A thread that is silent for longer than this has nothing to do.

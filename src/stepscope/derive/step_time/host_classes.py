@@ -10,17 +10,19 @@ import numpy as np
 
 from stepscope.derive.columns.arrays import handles
 from stepscope.derive.intervals.nesting import flatten_rows, flatten_tracks
-from stepscope.derive.intervals.spans import Spans
-from stepscope.derive.intervals.track_rows import TrackRows
+from stepscope.derive.intervals.spans import Spans, TrackRows
 from stepscope.derive.names.event_kinds import EventFlag
-from stepscope.derive.step_time.beside_exchanges import ops_beside_exchanges
 from stepscope.derive.step_time.host_codes import (
     STICKY,
     HostCode,
     HostEvents,
     Launching,
 )
-from stepscope.derive.step_time.pool_tasks import pool_tasks, until_first_task
+from stepscope.derive.step_time.pool_tasks import (
+    ops_beside_exchanges,
+    pool_tasks,
+    until_first_task,
+)
 from stepscope.derive.step_time.threads import EVIDENCE, step_threads
 from stepscope.frozen import Frozen
 from stepscope.remedies import COPY_AGAIN

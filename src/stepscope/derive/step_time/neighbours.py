@@ -16,8 +16,7 @@ from stepscope.units import PS_PER_MS, PS_PER_US
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from stepscope.derive.intervals.spans import Spans
-    from stepscope.derive.intervals.track_rows import TrackRows
+    from stepscope.derive.intervals.spans import Spans, TrackRows
 
 #: Shorter events than this do not say where the program was.
 _NEIGHBOUR_PS: Final = 100 * PS_PER_US

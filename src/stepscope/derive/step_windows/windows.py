@@ -17,16 +17,17 @@ import polars as pl
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.columns.dense_codes import extremes_by
 from stepscope.derive.intervals.spans import Spans
-from stepscope.derive.repetition.sequences import instruction_sequence
+from stepscope.derive.names.event_kinds import EventFlag
+from stepscope.derive.sequences import instruction_sequence
 from stepscope.derive.step_windows.anchor import (
     StepKernels,
     anchor_of,
+    only_dispatched,
+    step_instructions,
     step_kernels,
     work_starts,
 )
-from stepscope.derive.step_windows.closing import closes_itself
 from stepscope.derive.step_windows.device_spans import DEVICE_SPANS, device_spans
-from stepscope.derive.step_windows.executor import only_dispatched, step_instructions
 from stepscope.derive.step_windows.flags import LEFT_OUT, WindowFacts, window_flags
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.nullable import filled, nullable
@@ -41,6 +42,13 @@ if TYPE_CHECKING:
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.derive.steps.chosen import Steps
     from stepscope.trace.model import TraceData
+
+
+#: What lies between two steps is less than this share of them: the range is the step.
+_BETWEEN: Final = 0.05
+#: A whole step begins this share of the events of the one that begins the fewest.
+_WHOLE: Final = 0.9
+
 
 #: Columns of `Windows.rows`.
 WINDOW_ROWS: Final[dict[str, pl.DataType]] = {
@@ -99,6 +107,14 @@ class Windows(Frozen, frozen=True, dict=True):
     def measured_of(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Return the rows whose `window`, a row of `rows`, is one of the typical."""
         return _where(frame, self.typical[ints(frame, "window")])
+
+
+#: Why nothing can be said of a recording without events.
+NOTHING_RECORDED: Final = Unavailable(
+    code="NOT_RECORDED",
+    reason="The profile holds no event at all.",
+    remedy="Record while the program works.",
+)
 
 
 def are_typical(rows: pl.DataFrame) -> NDArray[np.bool_]:
@@ -220,14 +236,6 @@ def _placed(
     return rows.with_columns(device_step_time_ps=longest), anchor
 
 
-#: Why nothing can be said of a recording without events.
-NOTHING_RECORDED: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="The profile holds no event at all.",
-    remedy="Record while the program works.",
-)
-
-
 def _whole_profile(environment: pl.DataFrame) -> Windows | Unavailable:
     begin, end = environment.select("begin_ps", "end_ps").row(0)
     if begin is None or end is None:
@@ -290,3 +298,28 @@ def _gaps(
             nullable("gap_end_ps", end, known),
         ]
     )
+
+
+def closes_itself(steps: Steps, events: pl.DataFrame, event_kinds: EventKinds) -> bool:
+    """Return whether the last step is a whole one of PyTorch's profiler.
+
+    Work of a device may go on after it: that is not asked here.
+    """
+    rows = steps.rows
+    if rows.height < 2 or rows.select("event", "end_ps").null_count().row(0) != (0, 0):
+        return False
+    marks = ints(rows, "event")
+    types = handles(events, "type")[marks]
+    if not event_kinds.has(EventFlag.PROFILER_STEP)[types].all():
+        return False
+    start, end = ints(rows, "start_ps"), ints(rows, "end_ps")
+    if ((start[1:] - end[:-1]) > _BETWEEN * (start[1:] - start[:-1])).any():
+        return False
+    begun = np.sort(ints(events, "start_ps")[handles(events, "track") == _track(steps)])
+    held = np.searchsorted(begun, end) - np.searchsorted(begun, start)
+    return bool(held[-1] >= _WHOLE * held[:-1].min())
+
+
+def _track(steps: Steps) -> int:
+    """Return the thread of the last step."""
+    return int(steps.rows["track"][-1])

@@ -18,7 +18,7 @@ import polars as pl
 from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import EventFlag, HostClass
-from stepscope.derive.repetition.sequences import program_threads
+from stepscope.derive.sequences import program_threads
 from stepscope.derive.steps.launches import PROGRAM_CALLS, is_outermost
 from stepscope.frozen import Frozen
 from stepscope.trace.device_activity import ACTIVITY_KINDS

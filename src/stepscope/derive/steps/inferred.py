@@ -15,17 +15,17 @@ import msgspec
 import numpy as np
 
 from stepscope.derive.columns.arrays import handles, ints
-from stepscope.derive.repetition.sequences import (
+from stepscope.derive.sequences import (
     activity_by_launch,
     device_sequence,
     instruction_sequence,
     op_sequences,
 )
 from stepscope.derive.steps.candidates import INFERRED_CONFIDENCE, FoundSteps
-from stepscope.derive.steps.cycle_begin import begin_of_cycle
 from stepscope.derive.steps.evidence import StepEvidence
 from stepscope.derive.steps.inferred_candidates import (
     Measured,
+    begin_of_cycle,
     found_steps,
     objection_to,
     shortened,
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from stepscope.derive.device.correlation import Correlation
     from stepscope.derive.intervals.spans import Spans
     from stepscope.derive.names.event_kinds import EventKinds
-    from stepscope.derive.repetition.symbol_sequence import SymbolSequence
+    from stepscope.derive.sequences import SymbolSequence
 
 #: Most candidates that stay visible.
 _SHOWN: Final = 12

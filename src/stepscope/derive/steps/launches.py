@@ -16,7 +16,7 @@ from stepscope.derive.columns.arrays import codes, handles, ints, picked
 from stepscope.derive.columns.dense_codes import combined
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import EventFlag
-from stepscope.derive.repetition.sequences import program_threads, sequence_of_events
+from stepscope.derive.sequences import program_threads, sequence_of_events
 from stepscope.derive.steps.segments import LEAST_STEPS
 from stepscope.frozen import Frozen
 from stepscope.trace.tracks import DERIVED_LINES
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.derive.names.event_kinds import EventKinds
-    from stepscope.derive.repetition.symbol_sequence import SymbolSequence
+    from stepscope.derive.sequences import SymbolSequence
 
 #: Names that stand for running a program.
 PROGRAM_CALLS: Final = (

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stepscope.derive.repetition.symbol_sequence import SymbolSequence
+    from stepscope.derive.sequences import SymbolSequence
 
 #: Limits that a candidate must keep. This one and those up to `_NEAR` are defined in
 #: docs/how-steps-are-found.md#steps-that-nobody-announced.

@@ -23,7 +23,7 @@ from stepscope.frozen import Frozen
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from stepscope.derive.repetition.symbol_sequence import SymbolSequence
+    from stepscope.derive.sequences import SymbolSequence
 
 #: Fewer repetitions are no evidence. This and the next two limits are defined in
 #: docs/how-steps-are-found.md#steps-that-nobody-announced.

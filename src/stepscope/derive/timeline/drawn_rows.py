@@ -17,7 +17,7 @@ from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.host.values import int_values
 from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.derive.timeline.derived_lines import LineSpans, Names, no_spans
-from stepscope.derive.timeline.op_lines import (
+from stepscope.derive.timeline.op_spans import (
     DeviceLines,
     op_lines_of_devices,
     op_lines_of_threads,

@@ -18,10 +18,9 @@ import polars as pl
 from stepscope._core import coarse
 from stepscope._core import tiles as kernels
 from stepscope.derive.columns.arrays import handles, ints
-from stepscope.derive.engine.schedule import worth_threads
 from stepscope.derive.intervals.spans import Spans
-from stepscope.derive.timeline.op_lines import computing_rows
-from stepscope.derive.timeline.op_spans import OP_VIEWS
+from stepscope.derive.schedule import worth_threads
+from stepscope.derive.timeline.op_spans import OP_VIEWS, computing_rows
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 

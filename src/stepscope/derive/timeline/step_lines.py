@@ -8,8 +8,12 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.columns.arrays import handles, ints
-from stepscope.derive.columns.dense_codes import combined, extremes_by, hulls_by
-from stepscope.derive.columns.distinct_runs import distinct_runs
+from stepscope.derive.columns.dense_codes import (
+    combined,
+    distinct_runs,
+    extremes_by,
+    hulls_by,
+)
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.timeline.derived_lines import DerivedLine, LineSpans
 from stepscope.frozen import Frozen
