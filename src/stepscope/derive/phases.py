@@ -315,7 +315,7 @@ def host_phases(
     host_values: Mapping[str, StatRows] | Unavailable,
 ) -> HostPhases:
     """Find the phase of every event by ranges, names of ops and gradients."""
-    named = _op_names(host_op_events)
+    named = op_phases(host_op_events.ops["name"], host_op_events.ops["type"])
     firm_codes = [PHASES.index(phase) for phase in FIRM]
     of_type = range_phases(event_types["name"]).astype(np.int32)
     types = handles(events, "type")
@@ -337,26 +337,15 @@ def host_phases(
     if not isinstance(host_values, Unavailable) and len(
         host_values[StatKey.FORWARD_BACKWARD].owner
     ):
-        linked = _with_gradients(host_values, firm, rows=len(own))
+        # Label the forward end of every link whose other end is in a backward pass.
+        event, link = int_values(host_values[StatKey.FORWARD_BACKWARD])
+        linked = np.full(len(own), -1, np.int32)
+        backward = firm[event] == PHASES.index("backward")
+        forward = ~backward & np.isin(link, link[backward])
+        linked[event[forward]] = PHASES.index("forward")
         _hand_down(event_nesting, linked)
         own = np.where(own >= 0, own, linked)
     return HostPhases(_codes(firm), _codes(own), named)
-
-
-def _op_names(host_ops: HostOpEvents) -> NDArray[np.uint8]:
-    return op_phases(host_ops.ops["name"], host_ops.ops["type"])
-
-
-def _with_gradients(
-    values: Mapping[str, StatRows], firm: NDArray[np.int32], *, rows: int
-) -> NDArray[np.int32]:
-    """Label the forward end of every link whose other end is in a backward pass."""
-    event, link = int_values(values[StatKey.FORWARD_BACKWARD])
-    label = np.full(rows, -1, np.int32)
-    backward = firm[event] == PHASES.index("backward")
-    forward = ~backward & np.isin(link, link[backward])
-    label[event[forward]] = PHASES.index("forward")
-    return label
 
 
 def _labels(phase: NDArray[np.int32]) -> NDArray[np.int32]:

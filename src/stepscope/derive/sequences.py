@@ -158,7 +158,9 @@ def activity_by_launch(
     launch_of_activity: NDArray[np.int32],
 ) -> SymbolSequence | None:
     """Return all kernels at the times of their launch calls; None without launches."""
-    row = np.flatnonzero((launch_of_activity >= 0) & _is_kernel(device_activity))
+    kind = codes(device_activity, "kind")
+    wanted: NDArray[np.bool_] = np.isin(kind, (*_PROGRAM, _COLLECTIVE))
+    row = np.flatnonzero((launch_of_activity >= 0) & wanted)
     if not len(row):
         return None
     at = ints(launches, "start_ps")[launch_of_activity[row]]
@@ -279,12 +281,6 @@ def sequence_of_events(
         end_ps=int((start + dur).max()) if len(start) else 0,
         on_device=on_device,
     )
-
-
-def _is_kernel(device_activity: pl.DataFrame) -> NDArray[np.bool_]:
-    kind = codes(device_activity, "kind")
-    wanted: NDArray[np.bool_] = np.isin(kind, (*_PROGRAM, _COLLECTIVE))
-    return wanted
 
 
 def _busiest_stream(device_activity: pl.DataFrame) -> NDArray[np.int64] | None:

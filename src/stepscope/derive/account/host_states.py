@@ -158,10 +158,6 @@ def _of_functions(
 ) -> tuple[dict[int, _Told], Spans]:
     if isinstance(frames, Unavailable) or isinstance(purposes, Unavailable):
         return {}, Spans.empty()
-    return _by_track(frames, purposes), idle_waits(frames, purposes)
-
-
-def _by_track(frames: FunctionFrames, purposes: FunctionPurposes) -> dict[int, _Told]:
     fetching = purposes.purpose == FunctionPurpose.INPUT
     fetching |= _are_named(frames, _FETCHES)
     writing = np.isin(purposes.purpose, _WRITING) | _are_named(frames, _WRITES)
@@ -177,7 +173,7 @@ def _by_track(frames: FunctionFrames, purposes: FunctionPurposes) -> dict[int, _
             waits,
             calls,
         )
-    return found
+    return found, idle_waits(frames, purposes)
 
 
 def _are_named(frames: FunctionFrames, pattern: Pattern[str]) -> NDArray[np.bool_]:

@@ -142,23 +142,18 @@ def account(
     } | _unknown(host_classes)
     if launch is None:
         missing |= dict.fromkeys(_OF_LAUNCHES, _why(launches, correlation))
-    working = _at_work(device_sets, windows)
-    found = tuple(
-        _of_device(one, hull, states, between, launch) for one in working.devices
-    )
-    return _account(windows.rows, found, working, missing)
-
-
-def _at_work(device_sets: DeviceSets, windows: Windows) -> DeviceSets:
-    """Return the devices that do something in the windows; all where none does.
-
-    Work before the first step or after the last one makes a device no part of them.
-    """
+    # Work before the first step or after the last makes a device no part of them.
     start, end = (ints(windows.rows, name) for name in ("start_ps", "end_ps"))
     within = tuple(
         one for one in device_sets.devices if one.busy.within(start, end).any()
     )
-    return msgspec.structs.replace(device_sets, devices=within or device_sets.devices)
+    working = msgspec.structs.replace(
+        device_sets, devices=within or device_sets.devices
+    )
+    found = tuple(
+        _of_device(one, hull, states, between, launch) for one in working.devices
+    )
+    return _account(windows.rows, found, working, missing)
 
 
 #: Owners that only a device has.

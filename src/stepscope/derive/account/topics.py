@@ -347,7 +347,15 @@ class _ReadBacks(Frozen, frozen=True):
         or in the call of a copy of a small result.
         """
         free = Spans.union_of(one.idle.values())
-        copied = self._copied(one.device)
+        # The ends of copies of small results.
+        rows = np.flatnonzero(
+            (codes(self.activity, "kind") == _D2H)
+            & (handles(self.activity, "device") == one.device)
+        )
+        size = filled(self.activity["bytes"].gather(rows), _SMALL_BYTES + 1)
+        rows = rows[size <= _SMALL_BYTES]
+        start_ps, dur_ps = (ints(self.activity, it) for it in ("start_ps", "dur_ps"))
+        copied: NDArray[np.int64] = start_ps[rows] + dur_ps[rows]
         # Only idle time that begins as a wait ends, or as such a copy does.
         ends = host.waiting.end_ps
         near = Spans.from_events(
@@ -369,18 +377,6 @@ class _ReadBacks(Frozen, frozen=True):
         # What is named in it has other reasons.
         named = one.idle["between"] & host.doing
         return (after & _union(one.idle, _REFILLING)) - named
-
-    def _copied(self, device: int | None) -> NDArray[np.int64]:
-        """Return the ends of copies of small results."""
-        rows = np.flatnonzero(
-            (codes(self.activity, "kind") == _D2H)
-            & (handles(self.activity, "device") == device)
-        )
-        size = filled(self.activity["bytes"].gather(rows), _SMALL_BYTES + 1)
-        rows = rows[size <= _SMALL_BYTES]
-        start_ps, dur_ps = (ints(self.activity, it) for it in ("start_ps", "dur_ps"))
-        ends: NDArray[np.int64] = start_ps[rows] + dur_ps[rows]
-        return ends
 
 
 def _waited(

@@ -162,22 +162,15 @@ def scaling_holes(
     size = device_activity["bytes"].fill_null(_ANSWER_BYTES + 1).to_numpy()[mine]
     answers = codes(device_activity, "kind")[mine] == _D2H
     copies = np.flatnonzero(answers & (size <= _ANSWER_BYTES))
-    look = _last_before(looking, copies)
-    following = _first_after(kernel, copies)
+    # The last look before each copy; -1 where there is none.
+    rows = np.flatnonzero(looking)
+    place = np.searchsorted(rows, copies) - 1
+    look = np.where(place >= 0, np.append(rows, -1)[place], -1)
+    # The first kernel after each copy; their number for none.
+    kernels = np.append(np.flatnonzero(kernel), len(kernel))
+    following: NDArray[np.int64] = kernels[
+        np.searchsorted(kernels, copies, side="right")
+    ]
     found = (look >= 0) & (copies - look <= _NEAR) & (following < len(mine))
     begin = end[look[found]]
     return Spans.from_events(begin, np.maximum(start[following[found]] - begin, 0))
-
-
-def _last_before(chosen: NDArray[np.bool_], at: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the last chosen row before each of some rows; -1 where there is none."""
-    rows = np.flatnonzero(chosen)
-    place = np.searchsorted(rows, at) - 1
-    return np.where(place >= 0, np.append(rows, -1)[place], -1)
-
-
-def _first_after(chosen: NDArray[np.bool_], at: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the first chosen row after each of some rows; their number for none."""
-    rows = np.append(np.flatnonzero(chosen), len(chosen))
-    found: NDArray[np.int64] = rows[np.searchsorted(rows, at, side="right")]
-    return found

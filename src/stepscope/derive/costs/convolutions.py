@@ -14,7 +14,7 @@ from stepscope.patterns import Pattern
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stepscope.derive.costs.operands import Operands, Tensor
+    from stepscope.derive.costs.operands import Operands
 
 
 _WINDOW: Final = Pattern(r"window=\{([^}]*)\}")
@@ -191,19 +191,13 @@ def _input_gradient(depthwise: bool) -> Rule:  # noqa: FBT001 - a table's cell
 
     def flops(given: Operands) -> int | None:
         kernel, outer = given.tensor(1), given.tensor(2)
-        return _filtered(kernel, outer, depthwise=depthwise)
+        if kernel is None or outer is None or len(kernel.sizes) < 3:
+            return None
+        # A depthwise filter has no sum over channels.
+        per_element = math.prod(kernel.sizes[:-2] if depthwise else kernel.sizes[:-1])
+        return 2 * outer.elements * per_element
 
     return Rule(flops, lambda _: None)
-
-
-def _filtered(
-    kernel: Tensor | None, outer: Tensor | None, *, depthwise: bool
-) -> int | None:
-    if kernel is None or outer is None or len(kernel.sizes) < 3:
-        return None
-    # A depthwise filter has no sum over channels.
-    per_element = math.prod(kernel.sizes[:-2] if depthwise else kernel.sizes[:-1])
-    return 2 * outer.elements * per_element
 
 
 def read_window(attributes: str | None) -> Window | None:
@@ -257,23 +251,19 @@ def convolution_terms(
             return None
         if of_result[label] > _LONGEST:
             return None
-        terms *= _pairs(window, place, of_input[label], of_result[label])
+        # Count pairs of a place in the result and one in the window on an element.
+        starts = np.arange(of_result[label], dtype=np.int64) * window.stride[place]
+        gaps = window.gaps[place]
+        reach = (of_input[label] - 1) * gaps + 1
+        found = 0
+        for step in range(window.size[place]):
+            at = starts + step * window.spread[place] - window.low[place]
+            inside = (at >= 0) & (at < reach)
+            if gaps > 1:
+                inside &= at % gaps == 0
+            found += int(np.count_nonzero(inside))
+        terms *= found
     return terms
-
-
-def _pairs(window: Window, place: int, length: int, results: int) -> int:
-    """Count pairs of a place in the result and one in the window on an element."""
-    starts = np.arange(results, dtype=np.int64) * window.stride[place]
-    gaps = window.gaps[place]
-    reach = (length - 1) * gaps + 1
-    found = 0
-    for step in range(window.size[place]):
-        at = starts + step * window.spread[place] - window.low[place]
-        inside = (at >= 0) & (at < reach)
-        if gaps > 1:
-            inside &= at % gaps == 0
-        found += int(np.count_nonzero(inside))
-    return found
 
 
 def _numbers(text: str) -> tuple[int, ...]:

@@ -127,7 +127,11 @@ class _Program:
     def flops(self, one: _Instruction, depth: int = 0) -> int | None:
         """Floating-point operations of one execution."""
         if one.opcode == "fusion":
-            return self._of_fusion(one, depth)
+            if depth > _DEEPEST or not one.calls:
+                return None
+            sums = [self._of_computation(name, depth + 1) for name in one.calls]
+            known = [number for number in sums if number is not None]
+            return sum(known) if len(known) == len(sums) else None
         if one.opcode in _NOTHING:
             return 0
         result = self._tensors(one.shape)
@@ -156,13 +160,6 @@ class _Program:
             self._results.get((one.computation, name), ())
             for name in one.operands or ()
         ]
-
-    def _of_fusion(self, one: _Instruction, depth: int) -> int | None:
-        if depth > _DEEPEST or not one.calls:
-            return None
-        sums = [self._of_computation(name, depth + 1) for name in one.calls]
-        known = [number for number in sums if number is not None]
-        return sum(known) if len(known) == len(sums) else None
 
     def _of_computation(self, name: str, depth: int) -> int | None:
         if name not in self._sums:

@@ -192,7 +192,13 @@ def _attention(
         found = [given.tensor(first + place) for place in range(3)]
         if any(one is None or len(one.sizes) != 4 for one in found):
             return None
-        if _packed(given, first + 3):
+        # Sequences of unknown lengths, packed in one row.
+        begin = first + 3
+        if any(
+            tensor.dtype in ("int", "int32") and len(tensor.sizes) == 1
+            for operand in given.tensors[begin:]
+            for tensor in operand
+        ):
             return None
         query, key, value = (one.sizes for one in found if one is not None)
         axis = 2 if heads_first else 1
@@ -207,15 +213,6 @@ def _attention(
         return pairs * width if masked else 2 * pairs * width
 
     return Rule(flops, result)
-
-
-def _packed(given: Operands, begin: int) -> bool:
-    """Return whether sequences of unknown lengths are packed in one row."""
-    return any(
-        tensor.dtype in ("int", "int32") and len(tensor.sizes) == 1
-        for operand in given.tensors[begin:]
-        for tensor in operand
-    )
 
 
 ATTENTION: Final = Family(

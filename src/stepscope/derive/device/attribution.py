@@ -113,7 +113,17 @@ def activity_ops(
         launching_ops, Unavailable
     ):
         _by_launch(found, correlation, launching_ops)
-        no_op = _reasons(found, device_activity, correlation)
+        # How far the search for the op of each activity came.
+        reasons = np.where(
+            correlation.launch_of_activity >= 0,
+            np.uint8(NoOp.OUTSIDE),
+            np.where(
+                present(device_activity, "correlation"),
+                np.uint8(NoOp.NO_CALL),
+                np.uint8(NoOp.NO_ID),
+            ),
+        )
+        no_op = np.where(found.op == 0, reasons, np.uint8(NoOp.NAMED))
     ops = pl.concat(found.frames).with_columns(scope=name_scope(pl.col("name")))
     numbers: dict[tuple[str | None, str], int] = {}
     # There are as many ops as programs hold, not as ran.
@@ -294,19 +304,3 @@ def _by_launch(
         OpEvidence.LAUNCH, name=ops["name"].to_list(), type=ops["type"].to_list()
     )
     found.add(rows, distinct.code, named)
-
-
-def _reasons(
-    found: _Found, activity: pl.DataFrame, correlation: Correlation
-) -> NDArray[np.uint8]:
-    """Return a `NoOp` by activity: how far the search for its op came."""
-    reasons = np.where(
-        correlation.launch_of_activity >= 0,
-        np.uint8(NoOp.OUTSIDE),
-        np.where(
-            present(activity, "correlation"),
-            np.uint8(NoOp.NO_CALL),
-            np.uint8(NoOp.NO_ID),
-        ),
-    )
-    return np.where(found.op == 0, reasons, np.uint8(NoOp.NAMED))

@@ -267,19 +267,6 @@ def _sums(
     return before[ends] - before[np.concatenate(([0], ends[:-1]))]
 
 
-def _self_ps(graph: PipelineGraph) -> NDArray[np.int64]:
-    """Return each execution's time less what its immediate children overlap."""
-    low = graph.start_ps[graph.parent]
-    high = low + graph.dur_ps[graph.parent]
-    end_ps = graph.start_ps + graph.dur_ps
-    starts = np.clip(graph.start_ps[graph.child], low, high)
-    ends = np.clip(end_ps[graph.child], starts, high)
-    starts = np.minimum(_after_earlier(graph.parent, starts, ends), ends)
-    covered = _sums(graph.parent, ends - starts, count=len(graph.start_ps))
-    own: NDArray[np.int64] = graph.dur_ps - covered
-    return own
-
-
 def _per_stage(
     graph: PipelineGraph,
     *,
@@ -289,13 +276,22 @@ def _per_stage(
     blocking: NDArray[np.bool_],
 ) -> pl.DataFrame:
     """Return one row per call and stage."""
+    # Each execution's time less what its immediate children overlap.
+    low = graph.start_ps[graph.parent]
+    high = low + graph.dur_ps[graph.parent]
+    end_ps = graph.start_ps + graph.dur_ps
+    starts = np.clip(graph.start_ps[graph.child], low, high)
+    ends = np.clip(end_ps[graph.child], starts, high)
+    starts = np.minimum(_after_earlier(graph.parent, starts, ends), ends)
+    covered = _sums(graph.parent, ends - starts, count=len(graph.start_ps))
+    own: NDArray[np.int64] = graph.dur_ps - covered
     rows = pl.DataFrame(
         {
             "call": call,
             "stage": graph.stage[execution],
             "start_ps": graph.start_ps[execution],
             "total_ps": graph.dur_ps[execution],
-            "self_ps": _self_ps(graph)[execution],
+            "self_ps": own[execution],
             "critical_ps": critical_ps,
             "blocking": blocking,
         }

@@ -249,7 +249,16 @@ class _Found:
         track = handles(events, "track")[rows]
         nested = nest_subset(start_ps, dur_ps, track=track)
         own = totals_by(number, nested.self_ps, count=len(ops))
-        outer = _outermost(nested.parent, number)
+        # False for a call inside a call of the same op.
+        outer = np.ones(len(number), np.bool_)
+        row = np.flatnonzero(nested.parent >= 0)
+        above = nested.parent[row]
+        # One round per level of nesting, over the rows that still have an ancestor.
+        while len(row):
+            recursive = number[above] == number[row]
+            outer[row[recursive]] = False
+            row, above = row[~recursive], nested.parent[above[~recursive]]
+            row, above = row[above >= 0], above[above >= 0]
         total = totals_by(number, dur_ps, count=len(ops), where=outer).total
         pairs = combined([number, track])
         threads = np.bincount(number[pairs.first], minlength=len(ops))
@@ -295,20 +304,6 @@ def _united(
         maintain_order="left",
     )
     return united, handles(number, "number")[code]
-
-
-def _outermost(parent: NDArray[np.int32], op: NDArray[np.int32]) -> NDArray[np.bool_]:
-    """Return False for a call inside a call of the same op."""
-    outermost = np.ones(len(op), np.bool_)
-    row = np.flatnonzero(parent >= 0)
-    above = parent[row]
-    # One round per level of nesting, over the rows that still have an ancestor.
-    while len(row):
-        recursive = op[above] == op[row]
-        outermost[row[recursive]] = False
-        row, above = row[~recursive], parent[above[~recursive]]
-        row, above = row[above >= 0], above[above >= 0]
-    return outermost
 
 
 def _named(names: pl.Series, category: str | pl.Series) -> pl.DataFrame:

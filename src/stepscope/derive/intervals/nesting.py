@@ -70,7 +70,11 @@ def nesting(
     """
     start_ps, dur_ps = ints(events, "start_ps"), ints(events, "dur_ps")
     begins, ends = ints(tracks, "event_begin"), ints(tracks, "event_end")
-    _check_division(begins, ends, len(start_ps))
+    # Raise ValueError where a row has no track: its results would be uninitialised.
+    order = np.lexsort((ends, begins))
+    edges = np.concatenate(([0], ends[order]))
+    if not np.array_equal(edges[:-1], begins[order]) or edges[-1] != len(start_ps):
+        raise ValueError("the tracks do not divide the rows of events among them")
     nested = np.isin(codes(tracks, "kind"), [_KIND_CODES[k] for k in NESTED_KINDS])
     work = _Work(start_ps, dur_ps, _unfilled(len(start_ps), len(begins)))
     flat = np.unique(flat_rows) if flat_rows is not None else np.empty(0, np.int64)
@@ -84,7 +88,9 @@ def nesting(
             work.nest_range(track, begin, end)
         else:
             work.lay_flat(flat[first:last])
-            work.nest_rows(track, _all_but(flat[first:last], begin, end))
+            kept = np.ones(end - begin, np.bool_)
+            kept[flat[first:last] - begin] = False
+            work.nest_rows(track, np.flatnonzero(kept) + begin)
 
     _run_largest_first(one_track, ends - begins)
     return work.found
@@ -286,12 +292,6 @@ def _nesting_order(
     return np.lexsort((-dur_ps, start_ps))
 
 
-def _all_but(rows: NDArray[np.int64], begin: int, end: int) -> NDArray[np.int64]:
-    kept = np.ones(end - begin, np.bool_)
-    kept[rows - begin] = False
-    return np.flatnonzero(kept) + begin
-
-
 def innermost_at(
     times_ps: NDArray[np.int64],
     start_ps: NDArray[np.int64],
@@ -339,16 +339,6 @@ def _unfilled(row_count: int, track_count: int) -> Nesting:
         self_ps=np.empty(row_count, np.int64),
         overhangs=np.zeros(track_count, np.int64),
     )
-
-
-def _check_division(
-    begins: NDArray[np.int64], ends: NDArray[np.int64], row_count: int
-) -> None:
-    """Raise ValueError where a row has no track: its results would be uninitialised."""
-    order = np.lexsort((ends, begins))
-    edges = np.concatenate(([0], ends[order]))
-    if not np.array_equal(edges[:-1], begins[order]) or edges[-1] != row_count:
-        raise ValueError("the tracks do not divide the rows of events among them")
 
 
 def _run_largest_first(work: Callable[[int], None], sizes: NDArray[np.int64]) -> None:

@@ -254,7 +254,8 @@ class Spans(Frozen, frozen=True, dict=True):
         if not len(self) or not len(other):
             return Spans.empty()
         for inner, outer in ((self, other), (other, self)):
-            if inner._is_inside_one_of(outer):
+            at = int(outer.end_ps.searchsorted(inner.end_ps[-1], side="left"))
+            if at < len(outer) and bool(outer.start_ps[at] <= inner.start_ps[0]):
                 return inner
         # A window against millions of intervals must not visit them all.
         mine, others = self._beside(other), other._beside(self)
@@ -390,11 +391,6 @@ class Spans(Frozen, frozen=True, dict=True):
         before = np.repeat(first - (np.cumsum(count) - count), count)
         row = before + np.arange(len(before))
         return Spans(self.start_ps[row], self.end_ps[row])
-
-    def _is_inside_one_of(self, other: Spans) -> bool:
-        """Return whether another set covers all of this one with one interval."""
-        at = int(other.end_ps.searchsorted(self.end_ps[-1], side="left"))
-        return at < len(other) and bool(other.start_ps[at] <= self.start_ps[0])
 
 
 #: What is outnumbered by this much is few: searching beats walking over the many.

@@ -162,7 +162,10 @@ def _status(
         few_steps = EffectStatus("fail", "warn", "few_steps")
         return EffectStatus("fail", "info", "once") if once else few_steps
     # What a single step carries is no habit, unless the others are a finding.
-    left = _without_worst(effects, windows)
+    # The share that remains where the worst single step is left out.
+    most = max(effects)
+    window = windows[effects.index(most)]
+    left = percent_of(sum(effects) - most, sum(windows) - window)
     if left < warn.value / (1 if once else 2):
         return EffectStatus("fail", "info", "once")
     # Nor has one a lower share than the step with the lowest.
@@ -175,13 +178,6 @@ def _status(
     )
     grave = share >= critical.value and enough
     return EffectStatus("fail", "critical" if grave else "warn")
-
-
-def _without_worst(effects: Sequence[int], windows: Sequence[int]) -> float:
-    """Return the share that remains where the worst single step is left out."""
-    most = max(effects)
-    window = windows[effects.index(most)]
-    return percent_of(sum(effects) - most, sum(windows) - window)
 
 
 def ratio_interval(

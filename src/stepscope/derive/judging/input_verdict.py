@@ -238,7 +238,14 @@ def input_verdict(
     classes = [profile.derived(host, host_classes) for host in judged]
     unknown = [one for one in classes if isinstance(one, Unavailable)]
     return decide_input(
-        [one for host, rows in judged.items() for one in _times(profile, host, rows)],
+        [
+            one
+            for host, rows in judged.items()
+            for one in tuple(
+                _time_of(profile, host, device, rows.filter(_DEVICE.eq_missing(device)))
+                for device in rows["device"].unique().sort()
+            )
+        ],
         fetched=any(records_fetches(profile, host) for host in judged),
         device=recorded_devices(profile),
         blind=unknown[0] if len(unknown) == len(classes) else None,
@@ -287,16 +294,6 @@ def decide_input(
         status = EffectStatus("cannot_tell")
     unknown_ps = sum(it.unknown_ps for it in every)
     return InputVerdict(one.host, one.device, series, status, unknown_ps, why)
-
-
-def _times(
-    profile: ProfileData, host: str, rows: pl.DataFrame
-) -> tuple[InputTime, ...]:
-    """Read the time of input from the rows of a host's account."""
-    return tuple(
-        _time_of(profile, host, device, rows.filter(_DEVICE.eq_missing(device)))
-        for device in rows["device"].unique().sort()
-    )
 
 
 _DEVICE: Final = pl.col("device")

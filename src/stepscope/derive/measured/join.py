@@ -268,34 +268,7 @@ def summarized(members: pl.DataFrame) -> pl.DataFrame:
         *(pl.col(name).cast(pl.Float64).mean() for name in MEASURES),
         longest.drop_nulls().last().alias("stall_reason"),
     )
-    return means.with_columns(
-        _per_request("load"),
-        _per_request("store"),
-        _conflicts(),
-        _limiter(),
-        _bound(),
-    )
-
-
-def _per_request(what: str) -> pl.Expr:
-    requests = pl.col(f"global_{what}_requests")
-    counted = pl.when(requests > 0).then(pl.col(f"global_{what}_sectors") / requests)
-    given = pl.col(f"{what}_sectors_per_request")
-    return pl.coalesce(counted, given).alias(f"{what}_sectors_per_request")
-
-
-def _conflicts() -> pl.Expr:
     more, every = pl.col("shared_memory_conflicts"), pl.col("shared_memory_wavefronts")
-    return (
-        pl.when(more == 0)
-        .then(pl.lit(0.0))
-        .when(every > 0)
-        .then(100 * (more / every).clip(0, 1))
-        .alias("bank_conflict_percent")
-    )
-
-
-def _limiter() -> pl.Expr:
     limits = [pl.col(name) for name in _LIMITS]
     known = pl.all_horizontal(one.is_not_null() for one in limits)
     least = pl.min_horizontal(limits)
@@ -304,18 +277,29 @@ def _limiter() -> pl.Expr:
         for name, what in _LIMITS.items()
     )
     partly = pl.col("theoretical_occupancy_percent").fill_null(0) < _FULL
-    return pl.when(known & partly).then(word).alias("occupancy_limiter")
-
-
-def _bound() -> pl.Expr:
     compute, memory = pl.col("compute_percent"), pl.col("memory_percent")
-    known = compute.is_not_null() & memory.is_not_null()
-    return (
-        pl.when(known & (pl.max_horizontal(compute, memory) < _BUSY))
+    by_percent = compute.is_not_null() & memory.is_not_null()
+    return means.with_columns(
+        _per_request("load"),
+        _per_request("store"),
+        pl.when(more == 0)
+        .then(pl.lit(0.0))
+        .when(every > 0)
+        .then(100 * (more / every).clip(0, 1))
+        .alias("bank_conflict_percent"),
+        pl.when(known & partly).then(word).alias("occupancy_limiter"),
+        pl.when(by_percent & (pl.max_horizontal(compute, memory) < _BUSY))
         .then(pl.lit("latency"))
-        .when(known & (compute >= memory))
+        .when(by_percent & (compute >= memory))
         .then(pl.lit("compute"))
-        .when(known)
+        .when(by_percent)
         .then(pl.lit("memory"))
-        .alias("bound")
+        .alias("bound"),
     )
+
+
+def _per_request(what: str) -> pl.Expr:
+    requests = pl.col(f"global_{what}_requests")
+    counted = pl.when(requests > 0).then(pl.col(f"global_{what}_sectors") / requests)
+    given = pl.col(f"{what}_sectors_per_request")
+    return pl.coalesce(counted, given).alias(f"{what}_sectors_per_request")

@@ -260,7 +260,11 @@ def allocation_steps(
         # Device times say nothing about when the host worked for a step.
         at = np.full(len(allocations), -1)
     else:
-        at = _interval_at(intervals, ints(allocations, "start_ps"))
+        # The place of the interval that holds each time, -1 for none.
+        time_ps = ints(allocations, "start_ps")
+        place = np.searchsorted(ints(intervals, "start_ps"), time_ps, side="right") - 1
+        outside = time_ps >= ints(intervals, "end_ps")[place]
+        at = np.where((place >= 0) & outside, -1, place)
     # Index -1 reads the last number, which the condition beside it rules out.
     found = nullable("step", number[at], at >= 0)
     return AllocationSteps(_by_group(steps, group).fill_null(found), intervals, None)
@@ -288,15 +292,6 @@ def _intervals(steps: Steps, windows: Windows | Unavailable) -> pl.DataFrame:
         },
         schema=STEP_INTERVALS,
     )
-
-
-def _interval_at(
-    intervals: pl.DataFrame, time_ps: NDArray[np.int64]
-) -> NDArray[np.intp]:
-    """Return the place of the interval that holds each time, -1 for none."""
-    at = np.searchsorted(ints(intervals, "start_ps"), time_ps, side="right") - 1
-    outside = time_ps >= ints(intervals, "end_ps")[at]
-    return np.where((at >= 0) & outside, -1, at)
 
 
 def _by_group(steps: Steps, group: pl.Series) -> pl.Series:

@@ -136,7 +136,8 @@ def host_ops(
         return _NAMELESS if nameless else _NO_OPS
     sums, step_count = _host_sums(found, windows)
     launching = _launching(found, launching_ops, correlation)
-    hull, covered = _coverage(found.start_ps, found.dur_ps)
+    hull_ps = int((found.start_ps + found.dur_ps).max()) - int(found.start_ps.min())
+    hull, covered = hull_ps, Spans.from_events(found.start_ps, found.dur_ps).length_ps
     return HostOps(
         _united(found.ops.hstack([*sums, launching])),
         hull_ps=hull,
@@ -171,9 +172,12 @@ def _host_sums(
         inside = totals_by(found.op, found.self_ps, count=count, where=in_steps)
         step_self = pl.Series("step_self_ps", inside.total)
     function = np.bincount(found.op[found.eager == 0], minlength=count)
+    # Of recursive calls only the outermost.
     columns = {
         "occurrences": own.count,
-        "total_ps": _outermost_totals(found, count),
+        "total_ps": totals_by(
+            found.op, found.dur_ps, count=count, where=found.outermost
+        ).total,
         "self_ps": own.total,
         "eager": eager.count,
         "function": function,
@@ -203,19 +207,6 @@ def _united(rows: pl.DataFrame) -> pl.DataFrame:
     return united.select(
         pl.col(name).cast(dtype) for name, dtype in HOST_OP_ROWS.items()
     ).sort("self_ps", "name", "module", descending=[True, False, False])
-
-
-def _outermost_totals(found: HostOpEvents, count: int) -> NDArray[np.int64]:
-    """Return durations by op, of recursive calls only the outermost."""
-    return totals_by(found.op, found.dur_ps, count=count, where=found.outermost).total
-
-
-def _coverage(
-    start_ps: NDArray[np.int64], dur_ps: NDArray[np.int64]
-) -> tuple[int, int]:
-    """Return the length of the hull, instants included, and of the union of events."""
-    hull = int((start_ps + dur_ps).max()) - int(start_ps.min())
-    return hull, Spans.from_events(start_ps, dur_ps).length_ps
 
 
 def _in_steps(
@@ -262,7 +253,19 @@ def device_ops(
     """
     places = device_executions.rows
     group = places["group"].to_numpy()
-    described = _described(activity_ops.ops)
+    named = activity_ops.ops.sort("evidence", maintain_order=True).group_by(
+        "group", maintain_order=True
+    )
+    described = named.agg(
+        pl.col("name").first(),
+        pl.col("module").first(),
+        *(
+            pl.col(name).drop_nulls().first()
+            for name in ("type", "category", "source_file", "source_line")
+        ),
+        _INSTRUCTIONS,
+        pl.col("evidence").first(),
+    )
     row_of_group = np.argsort(described["group"].to_numpy())
     exposed = _exposed(exposure, places["device"].to_numpy(), group)
     rows = (
@@ -342,20 +345,3 @@ def _exposed(
         found[mine] = spent[group[mine]]
         looked_at |= mine
     return nullable("exposed_ps", found, looked_at)
-
-
-def _described(ops: pl.DataFrame) -> pl.DataFrame:
-    """Return one row per group of instructions, with the first known values."""
-    named = ops.sort("evidence", maintain_order=True).group_by(
-        "group", maintain_order=True
-    )
-    return named.agg(
-        pl.col("name").first(),
-        pl.col("module").first(),
-        *(
-            pl.col(name).drop_nulls().first()
-            for name in ("type", "category", "source_file", "source_line")
-        ),
-        _INSTRUCTIONS,
-        pl.col("evidence").first(),
-    )

@@ -144,7 +144,11 @@ def run_costs(
     for name, value in _STORED.items():
         cost = np.full(len(ops), -1, np.int64)
         if not isinstance(instruction_costs, Unavailable):
-            cost = _of_instructions(hlo, instruction_costs, name)
+            cost = np.full(len(hlo), -1, np.int64)
+            if name in instruction_costs.columns:
+                some = np.flatnonzero(hlo >= 0)
+                values = instruction_costs[name].fill_null(-1).to_numpy()
+                cost[some] = values[hlo[some]]
         if not isinstance(type_stats, Unavailable):
             stored = _stored(trace, classes, type_stats, value, len(ops))
             cost = np.where(cost < 0, stored, cost)
@@ -155,17 +159,6 @@ def run_costs(
         [nullable(name, cost, cost >= 0) for name, cost in columns.items()],
         schema=RUN_COSTS,
     )
-
-
-def _of_instructions(
-    hlo: NDArray[np.int32], instruction_costs: pl.DataFrame, name: str
-) -> NDArray[np.int64]:
-    cost = np.full(len(hlo), -1, np.int64)
-    if name in instruction_costs.columns:
-        some = np.flatnonzero(hlo >= 0)
-        values = instruction_costs[name].fill_null(-1).to_numpy()
-        cost[some] = values[hlo[some]]
-    return cost
 
 
 def _stored(

@@ -324,18 +324,15 @@ class _Names:
         tracks = graph.nodes.track[node]
         for track in np.unique(tracks[host]).tolist():
             mine = np.flatnonzero(host & (tracks == track))
-            types[mine] = self._innermost(track, middle[mine])
+            at = innermost_at(
+                *(middle[mine], self._start, self._dur, self._parent),
+                rows=(int(self._begins[track]), int(self._ends[track])),
+            )
+            types[mine] = np.where(at >= 0, self._type[np.maximum(at, 0)], -1)
         known = pl.Series(np.where(types >= 0, types, 0))
         return pl.select(
             pl.when(pl.Series(types >= 0)).then(self._names.gather(known))
         ).to_series()
-
-    def _innermost(self, track: int, when: NDArray[np.int64]) -> NDArray[np.int64]:
-        at = innermost_at(
-            *(when, self._start, self._dur, self._parent),
-            rows=(int(self._begins[track]), int(self._ends[track])),
-        )
-        return np.where(at >= 0, self._type[np.maximum(at, 0)], -1)
 
 
 def path_owners(

@@ -167,22 +167,19 @@ def _pairs(
         columns.append(numbers)
         known &= present
     waiting, called, waited_for, recorded = (column[known] for column in columns)
-    device = _device_of(events[known], tracks)
+    # The device on whose tracks events lie; -1 for those of the host.
+    begin = tracks["event_begin"].to_numpy()
+    device_of_track = tracks["device"].cast(pl.Int64).fill_null(_NONE).to_numpy()
+    # Tracks without events begin where the next one does.
+    device: NDArray[np.int64] = device_of_track[
+        np.searchsorted(begin, events[known], side="right") - 1
+    ]
     target = _neighbour(activities, device, waiting, called, after=True)
     source = _neighbour(activities, device, waited_for, recorded, after=False)
     both = (target >= 0) & (source >= 0)
     # A wait that was over before, or that clocks contradict, holds nothing back.
     both[both] = activities.start_ps[target[both]] >= activities.start_ps[source[both]]
     return target[both], source[both]
-
-
-def _device_of(event: NDArray[np.int32], tracks: pl.DataFrame) -> NDArray[np.int64]:
-    """Return the device on whose tracks events lie; -1 for those of the host."""
-    begin = tracks["event_begin"].to_numpy()
-    device = tracks["device"].cast(pl.Int64).fill_null(_NONE).to_numpy()
-    # Tracks without events begin where the next one does.
-    found: NDArray[np.int64] = device[np.searchsorted(begin, event, side="right") - 1]
-    return found
 
 
 def _neighbour(

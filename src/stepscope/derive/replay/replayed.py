@@ -248,7 +248,8 @@ def replay_check(*, step_graph: Graph) -> Identity:
     bounds = np.where(
         reached, chosen.bounds_ps + (run.bounds_ps - recorded), chosen.bounds_ps
     )
-    errors = _errors(bounds, chosen.bounds_ps)
+    measured = np.diff(chosen.bounds_ps)
+    errors: NDArray[np.float64] = 100 * np.abs(np.diff(bounds) - measured) / measured
     counted = step_graph.may_wait & step_graph.measured
     return Identity(
         windows=chosen.count,
@@ -258,14 +259,6 @@ def replay_check(*, step_graph: Graph) -> Identity:
         starts=int(counted.sum()),
         kept_percent=100 * kept_share(step_graph, run),
     )
-
-
-def _errors(
-    bounds_ps: NDArray[np.int64], measured_ps: NDArray[np.int64]
-) -> NDArray[np.float64]:
-    measured = np.diff(measured_ps)
-    found: NDArray[np.float64] = 100 * np.abs(np.diff(bounds_ps) - measured) / measured
-    return found
 
 
 def replayed(graph: Graph, edit: Edit | None = None, *, slack: Slack) -> Replayed:

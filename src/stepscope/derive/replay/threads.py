@@ -227,11 +227,6 @@ def _without_work(
     held = last - first
     deep = np.concatenate(([0], np.cumsum(np.minimum(dur, _SILENT_PS))))
     own = (deep[last] - deep[first]) / (waits.end_ps - waits.start_ps)
-    works = (held >= _INSIDE) & ((own >= _COVERED) | _many(held, waits))
-    return Spans(waits.start_ps[~works], waits.end_ps[~works])
-
-
-def _many(held: NDArray[np.int64], waits: Spans) -> NDArray[np.bool_]:
-    """Return where events begin one soon after the other."""
     found: NDArray[np.bool_] = (waits.end_ps - waits.start_ps) < held * 10 * _SILENT_PS
-    return found
+    works = (held >= _INSIDE) & ((own >= _COVERED) | found)
+    return Spans(waits.start_ps[~works], waits.end_ps[~works])

@@ -264,7 +264,11 @@ def _collected(
             return unknown or _NO_NAMES
         return driven(codes)
 
-    waits = [found[HostCode.INPUT_WAIT] for found in sets.values() if _waits(found)]
+    waits = [
+        found[HostCode.INPUT_WAIT]
+        for found in sets.values()
+        if (HostCode.INPUT_WAIT in found)
+    ]
     direct = [
         sets[track][HostCode.ITERATOR] & threads.when(track, evidence=_CALLING)
         for track in threads.tracks()
@@ -314,10 +318,6 @@ def _of_steps(tasks: PoolTasks) -> Spans:
     mine = np.isin(tasks.code, _HANDING_OVER)
     handed = tasks.handed_ps[mine]
     return Spans.from_events(handed, tasks.end_ps[mine] - handed)
-
-
-def _waits(found: Mapping[int, Spans]) -> bool:
-    return HostCode.INPUT_WAIT in found
 
 
 def _framed_tracks(host: HostEvents) -> list[int]:

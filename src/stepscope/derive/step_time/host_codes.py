@@ -229,7 +229,11 @@ class HostEvents(Frozen, frozen=True):
         self._block_calls_of_graphs(code, nesting, launching)
         self._unblock_plain_ops(code, nesting)
         self._mark_collectives(code, enclosing)
-        self._mark_thunks(code)
+        # Mark instructions of compiled programs that ran on the host.
+        rows = self.values[StatKey.HLO_OP].owner
+        is_end = self.kinds.has(EventFlag.END_THUNK)
+        rows = rows[~is_end[handles(self.events, "type")[rows]]]
+        self._fill(code, rows, HostCode.HOST_COMPUTE)
         self._mark_values(code, launching)
         self._mark_new_functions(code, nesting)
         self._mark_pipelines(code)
@@ -401,13 +405,6 @@ class HostEvents(Frozen, frozen=True):
             code[rows[is_op[types[around]]]] = HostCode.NOTHING
             undecided = ~(is_op | is_function)[types[around]]
             rows, around = rows[undecided], nesting.parent[around[undecided]]
-
-    def _mark_thunks(self, code: NDArray[np.uint8]) -> None:
-        """Mark instructions of compiled programs that ran on the host."""
-        rows = self.values[StatKey.HLO_OP].owner
-        is_end = self.kinds.has(EventFlag.END_THUNK)
-        rows = rows[~is_end[handles(self.events, "type")[rows]]]
-        self._fill(code, rows, HostCode.HOST_COMPUTE)
 
     def _mark_values(self, code: NDArray[np.uint8], launching: Launching) -> None:
         """Mark input stages and traced calls, which only their values identify."""

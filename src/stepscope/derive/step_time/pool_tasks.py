@@ -132,7 +132,13 @@ def pool_tasks(
     """
     types, tracks = handles(events, "type"), handles(events, "track")
     time_ps = ints(events, "start_ps")
-    starts, stops = _pairs(kinds, types, tracks)
+    # Rows of begins and of the ends that follow them on the same thread.
+    marks = kinds.has(EventFlag.POOL_START | EventFlag.POOL_STOP)
+    begins = kinds.has(EventFlag.POOL_START)
+    rows = picked(types, marks)
+    is_begin = begins[types[rows]]
+    pair = is_begin[:-1] & ~is_begin[1:] & (tracks[rows[:-1]] == tracks[rows[1:]])
+    starts, stops = rows[:-1][pair], rows[1:][pair]
     produced = rows_with_key(stats, "event", find_handle(strings, StatKey.PRODUCER))
     is_record = kinds.has(EventFlag.POOL_RECORD)[types[produced.owner]]
     consumed = rows_with_key(stats, "event", find_handle(strings, StatKey.CONSUMER))
@@ -179,18 +185,6 @@ def until_first_task(
     inside = (tracks[first] == tracks[rows]) & (time_ps[first] < ends)
     begins = time_ps[rows[inside]]
     return Spans.from_events(begins, time_ps[first[inside]] - begins)
-
-
-def _pairs(
-    kinds: EventKinds, types: NDArray[np.int32], tracks: NDArray[np.int32]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return rows of begins and of the ends that follow them on the same thread."""
-    marks = kinds.has(EventFlag.POOL_START | EventFlag.POOL_STOP)
-    begins = kinds.has(EventFlag.POOL_START)
-    rows = picked(types, marks)
-    is_begin = begins[types[rows]]
-    pair = is_begin[:-1] & ~is_begin[1:] & (tracks[rows[:-1]] == tracks[rows[1:]])
-    return rows[:-1][pair], rows[1:][pair]
 
 
 def _joined(

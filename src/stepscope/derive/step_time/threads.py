@@ -104,7 +104,11 @@ def step_threads(
         if len(tracks_of) and not isinstance(correlation, Unavailable):
             launched[tracks_of[correlation.activity_count_of_launch > 0]] = True
     else:
-        window_of = _window_of_step(windows, steps.rows.height)
+        # The row of windows per row of steps; -1 for a step without a window.
+        window_of = np.full(max(steps.rows.height, 1), -1, np.int32)
+        step_row = handles(windows, "step_row")
+        known = step_row >= 0
+        window_of[step_row[known]] = np.flatnonzero(known)
         marked = found[EVIDENCE.index("marker")]
         _mark(marked, handles(steps.rows, "track"), window_of)
         if len(tracks_of) and not isinstance(correlation, Unavailable):
@@ -125,15 +129,6 @@ def _mark(
 ) -> None:
     known = (track >= 0) & (window >= 0)
     found[track[known], window[known]] = True
-
-
-def _window_of_step(windows: pl.DataFrame, steps: int) -> NDArray[np.int32]:
-    """Return the row of windows per row of steps; -1 for a step without a window."""
-    window_of = np.full(max(steps, 1), -1, np.int32)
-    step = handles(windows, "step_row")
-    known = step >= 0
-    window_of[step[known]] = np.flatnonzero(known)
-    return window_of
 
 
 def _steps_of_groups(groups: EventGroups, steps: Steps) -> NDArray[np.int32]:

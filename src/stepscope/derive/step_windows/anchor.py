@@ -158,7 +158,22 @@ def step_kernels(
     none = np.zeros(steps, np.int64)
     if activity_steps is None or device_activity is None:
         return StepKernels("device", none, none, none)
-    step = _on_busiest_stream(device_activity, activity_steps)
+    # The step of kernels on one stream of the busiest device; -1 elsewhere.
+    is_kernel = codes(device_activity, "kind") == (
+        ACTIVITY_KINDS.categories.to_list().index("kernel")
+    )
+    chosen = is_kernel & (activity_steps >= 0)
+    for column in ("device", "track") if chosen.any() else ():
+        place = handles(device_activity, column)
+        found = totals_by(
+            place,
+            ints(device_activity, "dur_ps"),
+            count=int(place.max()) + 1,
+            where=chosen,
+        )
+        # One more for each, so that kernels without length beat no kernel.
+        chosen &= place == int(np.argmax(found.total + found.count))
+    step = np.where(chosen, activity_steps, np.int32(-1))
     hulls = hulls_by(
         step,
         ints(device_activity, "start_ps"),
@@ -202,27 +217,6 @@ def work_starts(run: StepKernels) -> NDArray[np.int64]:
     begins = np.where(begins == highest, run.last_ps.max(), begins)
     found: NDArray[np.int64] = np.maximum.accumulate(begins)
     return found
-
-
-def _on_busiest_stream(
-    device_activity: pl.DataFrame, activity_steps: NDArray[np.int32]
-) -> NDArray[np.int32]:
-    """Return the step of kernels on one stream of the busiest device; -1 elsewhere."""
-    is_kernel = codes(device_activity, "kind") == (
-        ACTIVITY_KINDS.categories.to_list().index("kernel")
-    )
-    chosen = is_kernel & (activity_steps >= 0)
-    for column in ("device", "track") if chosen.any() else ():
-        place = handles(device_activity, column)
-        found = totals_by(
-            place,
-            ints(device_activity, "dur_ps"),
-            count=int(place.max()) + 1,
-            where=chosen,
-        )
-        # One more for each, so that kernels without length beat no kernel.
-        chosen &= place == int(np.argmax(found.total + found.count))
-    return np.where(chosen, activity_steps, np.int32(-1))
 
 
 def _launches(

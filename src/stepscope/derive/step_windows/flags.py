@@ -296,7 +296,22 @@ def other_kinds(
     found = np.zeros(steps, np.bool_)
     if work is None or judged.sum() <= LEAST_STEPS or not len(work[0]):
         return found
-    table = _weighed(work, steps)[judged]
+    # Occurrences times mean duration, by step and name.
+    step, of_type, dur = work
+    name = dense(of_type)
+    sums = totals_by(name.code, dur, count=name.count, where=step >= 0)
+    total = sums.total.astype(np.float64)
+    used = np.flatnonzero(sums.count)
+    mean = np.maximum(total[used] / sums.count[used], 1)
+    kept = np.argsort(-total[used], kind="stable")[: max(1, _CELLS // steps)]
+    place = np.full(name.count, -1, np.int32)
+    place[used[kept]] = np.arange(len(kept))
+    count = np.zeros((steps, len(kept)), np.int64)
+    answer = numbering.tally(np.ascontiguousarray(step), name.code, place, count)
+    if answer < 0:
+        raise ValueError(f"the kernel refused its arrays ({answer})")
+    weighed: NDArray[np.int64] = (count * mean[kept]).astype(np.int64)
+    table = weighed[judged]
     different = likeness(table, table[modal_row(table)]) < _SHARED
     others = int(different.sum())
     if others <= max(1.0, _RARE * len(table)) and len(table) - others >= LEAST_STEPS:
@@ -349,25 +364,6 @@ def host_work(
         handles(events, "type")[row],
         ints(events, "dur_ps")[row],
     )
-
-
-def _weighed(work: Work, steps: int) -> NDArray[np.int64]:
-    """Return occurrences times mean duration, by step and name."""
-    step, of_type, dur = work
-    name = dense(of_type)
-    sums = totals_by(name.code, dur, count=name.count, where=step >= 0)
-    total = sums.total.astype(np.float64)
-    used = np.flatnonzero(sums.count)
-    mean = np.maximum(total[used] / sums.count[used], 1)
-    kept = np.argsort(-total[used], kind="stable")[: max(1, _CELLS // steps)]
-    place = np.full(name.count, -1, np.int32)
-    place[used[kept]] = np.arange(len(kept))
-    count = np.zeros((steps, len(kept)), np.int64)
-    answer = numbering.tally(np.ascontiguousarray(step), name.code, place, count)
-    if answer < 0:
-        raise ValueError(f"the kernel refused its arrays ({answer})")
-    weighed: NDArray[np.int64] = (count * mean[kept]).astype(np.int64)
-    return weighed
 
 
 def warm_up(

@@ -213,7 +213,13 @@ def _placed(
     host = ints(steps.rows, "start_ps")
     by_host = anchor == "host" or steps.on_device
     start = host if by_host else work_starts(run)
-    worked_until = _worked_until(steps, last, busy)
+    # The later end of marker and device work; the least int64 if unknown.
+    unknown = np.iinfo(np.int64).min
+    ends = filled(steps.rows["end_ps"], unknown)
+    worked_until: NDArray[np.int64] = np.maximum(ends, np.where(busy, last, unknown))
+    if steps.source == "device_line":
+        # Activity that the producer left out of the last stored step is in no step.
+        worked_until[-1:] = ends[-1:]
     end = _ends(steps, start, worked_until)
     order = np.argsort(start, kind="stable")
     closes = np.append(start[order][1:], end[order][-1])
@@ -264,19 +270,6 @@ def _last_activity(
     return last, busy
 
 
-def _worked_until(
-    steps: Steps, last: NDArray[np.int64], busy: NDArray[np.bool_]
-) -> NDArray[np.int64]:
-    """Return the later end of marker and device work; the least int64 if unknown."""
-    unknown = np.iinfo(np.int64).min
-    ends = filled(steps.rows["end_ps"], unknown)
-    until: NDArray[np.int64] = np.maximum(ends, np.where(busy, last, unknown))
-    if steps.source == "device_line":
-        # Activity that the producer left out of the last stored step is in no step.
-        until[-1:] = ends[-1:]
-    return until
-
-
 def _ends(
     steps: Steps, start: NDArray[np.int64], worked_until: NDArray[np.int64]
 ) -> NDArray[np.int64]:
@@ -315,11 +308,10 @@ def closes_itself(steps: Steps, events: pl.DataFrame, event_kinds: EventKinds) -
     start, end = ints(rows, "start_ps"), ints(rows, "end_ps")
     if ((start[1:] - end[:-1]) > _BETWEEN * (start[1:] - start[:-1])).any():
         return False
-    begun = np.sort(ints(events, "start_ps")[handles(events, "track") == _track(steps)])
+    begun = np.sort(
+        ints(events, "start_ps")[
+            handles(events, "track") == int(steps.rows["track"][-1])
+        ]
+    )
     held = np.searchsorted(begun, end) - np.searchsorted(begun, start)
     return bool(held[-1] >= _WHOLE * held[:-1].min())
-
-
-def _track(steps: Steps) -> int:
-    """Return the thread of the last step."""
-    return int(steps.rows["track"][-1])

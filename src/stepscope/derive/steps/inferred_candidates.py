@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.columns.arrays import handles, ints
-from stepscope.derive.columns.dense_codes import Codes, dense
+from stepscope.derive.columns.dense_codes import dense
 from stepscope.derive.names.event_kinds import EventFlag, EventKinds, HostClass
 from stepscope.derive.steps.candidates import (
     INFERRED_CONFIDENCE,
@@ -248,14 +248,23 @@ def begin_of_cycle(
     edges = np.where(held, start[np.maximum(holder, 0)], start_ps)
     if len(edges) < LEAST_STEPS or (np.diff(edges) <= 0).any():
         return None
-    cycle = _cycle_of(edges, start)
+    # The cycle in which each event begins, -1 before the first edge.
+    cuts = np.searchsorted(start, edges, side="left")
+    lengths = np.diff(np.concatenate(([0], cuts, [len(start)])))
+    cycle = np.repeat(np.arange(-1, len(edges)), lengths)
     fetches = _fetching(events, event_kinds, track, start, end)
     first = _first_fetches(fetches, cycle, start, end)
     if first is not None:
         return Boundaries(start[first], pause[first], clear=True)
-    return _after_longest_pause(
-        dense(handles(events, "type")[outer]), cycle, start, pause, len(edges)
-    )
+    names = dense(handles(events, "type")[outer])
+    chosen = _once_per_cycle(names.code, cycle, names.count, len(edges))
+    if not len(chosen):
+        return None
+    mean = np.bincount(names.code, weights=pause) / np.bincount(names.code)
+    ranked = chosen[np.argsort(-mean[chosen], kind="stable")]
+    at = np.flatnonzero(names.code == ranked[0])
+    clear = len(ranked) == 1 or mean[ranked[1]] <= _RIVAL * mean[ranked[0]]
+    return Boundaries(start[at], pause[at], clear=bool(clear))
 
 
 def _first_fetches(
@@ -288,23 +297,6 @@ def _first_fetches(
     return first
 
 
-def _after_longest_pause(
-    names: Codes,
-    cycle: NDArray[np.int64],
-    start: NDArray[np.int64],
-    pause: NDArray[np.int64],
-    cycles: int,
-) -> Boundaries | None:
-    chosen = _once_per_cycle(names.code, cycle, names.count, cycles)
-    if not len(chosen):
-        return None
-    mean = np.bincount(names.code, weights=pause) / np.bincount(names.code)
-    ranked = chosen[np.argsort(-mean[chosen], kind="stable")]
-    at = np.flatnonzero(names.code == ranked[0])
-    clear = len(ranked) == 1 or mean[ranked[1]] <= _RIVAL * mean[ranked[0]]
-    return Boundaries(start[at], pause[at], clear=bool(clear))
-
-
 def _outermost_events(
     tracks: pl.DataFrame, events: pl.DataFrame, event_kinds: EventKinds, track: int
 ) -> NDArray[np.int64]:
@@ -325,13 +317,6 @@ def _outermost_events(
     outer[1:] &= start[1:] >= reach[:-1]
     found: NDArray[np.int64] = begin + np.flatnonzero(outer)
     return found
-
-
-def _cycle_of(edges: NDArray[np.int64], start: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the cycle in which each event begins, -1 before the first edge."""
-    cuts = np.searchsorted(start, edges, side="left")
-    lengths = np.diff(np.concatenate(([0], cuts, [len(start)])))
-    return np.repeat(np.arange(-1, len(edges)), lengths)
 
 
 def _once_per_cycle(

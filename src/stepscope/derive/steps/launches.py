@@ -172,17 +172,13 @@ def _repeated(events: pl.DataFrame, event: NDArray[np.int64]) -> list[Launch]:
     for code in order[often[order]][:_TRIED].tolist():
         mine = np.flatnonzero(program.code == code)
         first = program.first[code]
-        starts = _outermost(start[mine], start[mine] + dur[mine])
+        # The begins of a thread's events that lie in no earlier one.
+        end = start[mine] + dur[mine]
+        reach = np.maximum.accumulate(end)
+        inside = np.concatenate([[False], end[1:] <= reach[:-1]])
+        starts: NDArray[np.int64] = start[mine][~inside]
         found.append(Launch(int(track[first]), int(of_type[first]), starts))
     return [launch for launch in found if len(launch.start_ps) >= LEAST_STEPS]
-
-
-def _outermost(start: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the begins of a thread's events that lie in no earlier one."""
-    reach = np.maximum.accumulate(end)
-    inside = np.concatenate([[False], end[1:] <= reach[:-1]])
-    outer: NDArray[np.int64] = start[~inside]
-    return outer
 
 
 def _inside(

@@ -91,7 +91,18 @@ def find_markers(
             values = [_own_values(outermost, stats, key) for key in keys]
             stored = stored_names(trace, outermost, stats)
             rows = _step_rows(outermost, event_types, stored, *values)
-            found.append(_found(rows, confidence))
+            names = rows["marker"].unique(maintain_order=True).to_list()
+            candidate = Candidate(
+                source="marker",
+                what=", ".join(names),
+                n=len(rows),
+                period_ps=median_period(ints(rows, "start_ps")),
+                coverage=None,
+                cv=None,
+                confidence=confidence,
+                accepted=True,
+            )
+            found.append(FoundSteps(candidate, rows, on_device=False))
     return _inner_source_first(found)
 
 
@@ -201,21 +212,6 @@ def _grown_by(marks: Marks) -> int | None:
     return int(grows[0])
 
 
-def _found(rows: pl.DataFrame, confidence: float) -> FoundSteps:
-    names = rows["marker"].unique(maintain_order=True).to_list()
-    candidate = Candidate(
-        source="marker",
-        what=", ".join(names),
-        n=len(rows),
-        period_ps=median_period(ints(rows, "start_ps")),
-        coverage=None,
-        cv=None,
-        confidence=confidence,
-        accepted=True,
-    )
-    return FoundSteps(candidate, rows, on_device=False)
-
-
 def _inner_source_first(found: list[FoundSteps]) -> tuple[FoundSteps, ...]:
     """Order by source, but let a lone marker yield to markers inside it."""
     if len(found) < 2 or len(found[0].rows) != 1:
@@ -242,7 +238,17 @@ def engine_iterations(
     ranges = event_kinds.has(EventFlag.ENGINE_ITERATION)
     row = picked(of_type, ranges)
     row = row[program_threads(tracks)[handles(events, "track")[row]]]
-    row = _outermost_ranges(events, row)
+    # Return, in time order, the ranges that lie in no other range of their thread.
+    start_ps, dur = (ints(events, name)[row] for name in ("start_ps", "dur_ps"))
+    thread, end = handles(events, "track")[row], start_ps + dur
+    kept = np.zeros(len(row), np.bool_)
+    for track in np.unique(thread).tolist():
+        mine = np.flatnonzero(thread == track)
+        mine = mine[np.lexsort((-end[mine], start_ps[mine]))]
+        reach = np.maximum.accumulate(end[mine])
+        kept[mine] = np.concatenate([[True], end[mine][1:] > reach[:-1]])
+    row, start_ps = row[kept], start_ps[kept]
+    row: NDArray[np.int64] = row[np.argsort(start_ps, kind="stable")]
     if not len(row):
         return None
     start = ints(events, "start_ps")[row]
@@ -272,20 +278,3 @@ def engine_iterations(
         accepted=True,
     )
     return FoundSteps(candidate, rows, on_device=False)
-
-
-def _outermost_ranges(
-    events: pl.DataFrame, row: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """Return, in time order, the ranges that lie in no other range of their thread."""
-    start, dur = (ints(events, name)[row] for name in ("start_ps", "dur_ps"))
-    thread, end = handles(events, "track")[row], start + dur
-    kept = np.zeros(len(row), np.bool_)
-    for track in np.unique(thread).tolist():
-        mine = np.flatnonzero(thread == track)
-        mine = mine[np.lexsort((-end[mine], start[mine]))]
-        reach = np.maximum.accumulate(end[mine])
-        kept[mine] = np.concatenate([[True], end[mine][1:] > reach[:-1]])
-    row, start = row[kept], start[kept]
-    outer: NDArray[np.int64] = row[np.argsort(start, kind="stable")]
-    return outer

@@ -197,20 +197,18 @@ def _signatures(
 def modal_row(table: NDArray[np.int64]) -> int:
     """Return the row with the highest total similarity to all rows."""
     table = np.ascontiguousarray(table)
-    digest = (table.view(np.uint64) * _factors(table.shape[1])).sum(axis=1)
+    # Numbers without any pattern (splitmix64); numpy.random loads slowly.
+    mixed = np.arange(1, table.shape[1] + 1, dtype=np.uint64) * np.uint64(
+        0x9E3779B97F4A7C15
+    )
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
+    digest = (table.view(np.uint64) * (mixed ^ (mixed >> np.uint64(31)))).sum(axis=1)
     _, row, count = np.unique(digest, return_index=True, return_counts=True)
     tried = np.lexsort((row, -count))[:_MODAL_TRIED]
     kinds = table[row[tried]]
     total = [float((likeness(kinds, kind) * count[tried]).sum()) for kind in kinds]
     return int(row[tried[int(np.argmax(total))]])
-
-
-def _factors(count: int) -> NDArray[np.uint64]:
-    """Return numbers without any pattern (splitmix64); numpy.random loads slowly."""
-    mixed = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
-    return mixed ^ (mixed >> np.uint64(31))
 
 
 def likeness(table: NDArray[np.int64], row: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -63,7 +63,16 @@ def stored_steps(
     Spans belong to one step if they carry an equal group, else an equal number, else
     an equal place in their line.
     """
-    event = _events_of_lines(tracks)
+    # Rows of the events on stored step lines, ascending.
+    lines = np.flatnonzero(
+        codes(tracks, "derived") == DERIVED_LINES.categories.to_list().index("steps")
+    )
+    begin, end = (ints(tracks, f"event_{edge}")[lines] for edge in ("begin", "end"))
+    ranges = [
+        np.arange(first, last, dtype=np.int32)
+        for first, last in zip(begin.tolist(), end.tolist(), strict=True)
+    ]
+    event = np.sort(np.concatenate([np.empty(0, np.int32), *ranges]))
     if not len(event):
         return pl.DataFrame(schema=STORED_STEPS)
     rows = rows_of_owners(stats, "event", event)
@@ -99,19 +108,6 @@ def stored_steps(
         },
         schema=STORED_STEPS,
     )
-
-
-def _events_of_lines(tracks: pl.DataFrame) -> NDArray[np.int32]:
-    """Return rows of the events on stored step lines, ascending."""
-    lines = np.flatnonzero(
-        codes(tracks, "derived") == DERIVED_LINES.categories.to_list().index("steps")
-    )
-    begin, end = (ints(tracks, f"event_{edge}")[lines] for edge in ("begin", "end"))
-    ranges = [
-        np.arange(first, last, dtype=np.int32)
-        for first, last in zip(begin.tolist(), end.tolist(), strict=True)
-    ]
-    return np.sort(np.concatenate([np.empty(0, np.int32), *ranges]))
 
 
 def _place_in_line(track: NDArray[np.int32]) -> NDArray[np.int64]:

@@ -377,23 +377,23 @@ def _placed(
             pl.Int32,
         ),
     )
-    return _Placed(with_ranges, _lanes_frame(lanes), tuple(laid))
+    return _Placed(
+        with_ranges,
+        pl.DataFrame(
+            [
+                (track, number, lane.first_row, lane.rows, lane.kind)
+                for track, found in enumerate(lanes)
+                for number, lane in enumerate(found)
+            ],
+            schema=_LANES,
+            orient="row",
+        ),
+        tuple(laid),
+    )
 
 
 def _rows(lanes: Sequence[Lane]) -> int:
     return max((lane.first_row + lane.rows for lane in lanes), default=0)
-
-
-def _lanes_frame(lanes: Sequence[Sequence[Lane]]) -> pl.DataFrame:
-    return pl.DataFrame(
-        [
-            (track, number, lane.first_row, lane.rows, lane.kind)
-            for track, found in enumerate(lanes)
-            for number, lane in enumerate(found)
-        ],
-        schema=_LANES,
-        orient="row",
-    )
 
 
 def _launch_stats(
