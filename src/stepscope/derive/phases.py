@@ -119,7 +119,6 @@ class HostPhases(Frozen, frozen=True):
 
         Args:
             event: The events in which the work was done or launched; -1 for none.
-            named: The phases that its names alone give.
         """
         firm = by_row(self.firm, event, none=UNKNOWN_PHASE)
         loose = by_row(self.loose, event, none=UNKNOWN_PHASE)
@@ -169,18 +168,9 @@ def phases(
     Definition: docs/definitions/phases.md#what-ranges-say.
 
     Args:
-        windows: The windows.
-        tracks: The table.
-        events: The table.
         device_activity: The table; where there is none, the host's ops are looked at.
-        activity_ops: The op of each activity.
-        host_classes: Where the step threads are in which class.
         account: The devices that are shown; which time of a host without a device is
             host compute.
-        host_op_events: The executions of ops on the host.
-        host_phases: The phases of events of the host.
-        launches: The table.
-        correlation: Which activity each launch call led to.
     """
     if not isinstance(device_activity, Unavailable) and device_activity.height:
         if isinstance(activity_ops, Unavailable):

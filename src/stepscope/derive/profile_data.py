@@ -89,7 +89,6 @@ class ProfileData:
         """Return the value of a derivation for one host, or why there is none.
 
         Args:
-            host: Name of the host.
             wanted: A function of `DERIVATIONS`.
         """
         value = self._derived(self.trace(host), _name(wanted))
@@ -100,7 +99,6 @@ class ProfileData:
         """Return what several tools work out from derivations, computed once.
 
         Args:
-            compute: A function of a module.
             of: What else it is called with; each can be a key of a dictionary.
         """
         # A selection of hosts keeps its values in the same place.
@@ -129,7 +127,6 @@ class ProfileData:
         Args:
             wanted: Derivations and tables; their inputs are computed too.
             hosts: Hosts to compute them for; by default all.
-            readers: Readers to run, each as soon as its needs are computed.
         """
         needed = dict.fromkeys(it for reader in readers for it in reader.needs)
         names = [_name(one) for one in (*wanted, *needed)]

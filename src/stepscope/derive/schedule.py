@@ -120,7 +120,6 @@ def compute_all(
 
     Args:
         inputs: Name → the names that are computed before it.
-        compute: Computes the value of one name.
         threads: How many may compute side by side.
         one_by_one: Names whose computation holds the interpreter's lock: side by side
             they would only wait for each other. Each runs as early as it can, beside

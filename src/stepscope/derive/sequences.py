@@ -227,9 +227,6 @@ def instruction_sequence(
     """Return instructions of compiled programs on host threads; None without any.
 
     Args:
-        tracks: Where they ran.
-        events: All events.
-        event_kinds: What their names say.
         executed: Rows of the events that name an instruction.
     """
     event = np.unique(executed).astype(np.int64)

@@ -108,8 +108,6 @@ def divided_gaps(idle: Spans, launched: Launched, facts: LaunchLatency) -> Gaps:
 
     Args:
         idle: The stretches, each ended by the first activity that begins at its end.
-        launched: The activities of the device with their launches.
-        facts: The usual launch latency and the shortest gap.
     """
     start, end = idle.start_ps, idle.end_ps
     short = end - start <= facts.switch_ps

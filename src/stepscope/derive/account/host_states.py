@@ -223,8 +223,6 @@ class HostStates(Frozen, frozen=True):
         """Return what the state of one launching thread claims of a set, in order.
 
         Args:
-            track: Row of tracks.
-            within: The set.
             of_any_thread: What `claims_of_any_thread` returns of it.
         """
         active = self.doing(track, within)
@@ -409,18 +407,6 @@ def host_states(
     """Collect the states of the threads that drive the steps.
 
     Definition: docs/where-a-steps-time-goes.md#what-the-host-did.
-
-    Args:
-        tracks: The table.
-        events: The table.
-        event_types: The table.
-        event_kinds: What the names of the events say.
-        steps: The steps, whose marks say nothing of what is done.
-        host_classes: The classes of host time.
-        function_frames: The functions that ran.
-        function_purposes: What those of libraries are for.
-        launch_latency: What a launch usually takes.
-        between_steps: Where no step's own work goes on.
     """
     rows_of = host_classes.rows
     types = handles(events, "type")
@@ -503,9 +489,7 @@ def _threads(
     """Return the threads that are asked what they do, and which run the program.
 
     Args:
-        tracks: The table.
         calling: By row of tracks, whether it holds calls or frames of the program.
-        classes: The classes of host time.
         functions: The functions that ran, by row of tracks.
     """
     on_host = absent(tracks["device"])

@@ -115,16 +115,6 @@ def host_waits(
     Ops are left out: a framework's pool computes them while the program waits.
 
     Definition: docs/definitions/host-time.md#waiting-and-working.
-
-    Args:
-        account: The account.
-        naming: What gives time its names.
-        windows: The windows.
-        tracks: The table.
-        core_time: The clocks of threads.
-        function_frames: The functions of threads that drive steps.
-        function_purposes: What they are called for.
-        frames_beside: The functions of other threads.
     """
     if (
         isinstance(naming, Unavailable)

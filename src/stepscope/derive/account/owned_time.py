@@ -113,16 +113,9 @@ def account(
 
     Args:
         windows: The windows; the one of the whole profile where there are no steps.
-        between_steps: Where no step's own work goes on.
         host_states: What the step threads did; without it all idle time is
             unexplained.
-        host_classes: What of that is unknown.
-        device_activity: The table.
         device_timeline: The activities of each device by start.
-        device_sets: What each device did.
-        launches: The table.
-        correlation: The launch of each activity.
-        launch_latency: The usual launch latency and the shortest gap.
     """
     hull = (
         int(ints(windows.rows, "start_ps").min()),

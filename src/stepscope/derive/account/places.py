@@ -49,15 +49,8 @@ def between_steps(
     Definition: docs/where-a-steps-time-goes.md#inside-or-between.
 
     Args:
-        windows: The windows.
         steps: The steps; without them nothing lies between.
-        events: The table.
-        event_kinds: What the names of the events say.
-        host_classes: Which threads drive the steps.
-        launches: The table.
-        correlation: The launch of each activity.
         activity_steps: Row of steps per activity, -1 for none.
-        requests: The requests that the program served.
     """
     nothing = Spans.empty()
     if isinstance(steps, Unavailable) or not windows.rows.height:

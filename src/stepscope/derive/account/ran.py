@@ -61,15 +61,7 @@ class RanMost(NamedTuple):
 def what_ran(
     naming: Naming, device: DeviceAccount, owner: str, spans: Spans, *, most: int
 ) -> RanMost:
-    """Return what ran during the time of one owner, by the rules of `Naming.parts`.
-
-    Args:
-        naming: What gives time its names.
-        device: The device whose time it is.
-        owner: One of the owners of idle time.
-        spans: Its time, or a part of it.
-        most: How many to return.
-    """
+    """Return what ran during the time of one owner, by the rules of `Naming.parts`."""
     if owner not in NAMED_OWNERS:
         return pieces(spans, most=most)
     found: list[RanMost] = []

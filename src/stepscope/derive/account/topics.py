@@ -120,18 +120,7 @@ def idle_topics(
     """Find the topics of all idle time.
 
     Args:
-        account: The owners of the idle time.
-        host_states: What the step threads did.
         steps: The steps: only marks say where a step ends on the host.
-        events: The table.
-        event_types: The table.
-        function_frames: The functions that ran.
-        function_purposes: What those of libraries are for.
-        device_activity: The table, for results that were read back.
-        launch_latency: The usual launch latency.
-        windows: The windows.
-        launches: The table.
-        correlation: The launch of each activity.
         iterators: The table: where fetches of batches were recorded, silence is none.
     """
     if isinstance(host_states, Unavailable):

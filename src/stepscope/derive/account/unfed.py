@@ -99,7 +99,6 @@ class BatchCopies(Frozen, frozen=True):
         """Return the long silence of a device's program before it copies a batch.
 
         Args:
-            one: The idle time of the device.
             doing: When something says what a step thread does.
             blocked: The part of its idle time in which the program was blocked by
                 something else than a device.
@@ -142,13 +141,7 @@ def _ending_before(walks: Spans, called_ps: NDArray[np.int64], soon_ps: int) -> 
 def scaling_holes(
     device_activity: pl.DataFrame, event_types: pl.DataFrame, device: int | None
 ) -> Spans:
-    """Return from each look to the first kernel after the copy of its answer.
-
-    Args:
-        device_activity: The table.
-        event_types: The table.
-        device: Ordinal of the device.
-    """
+    """Return from each look to the first kernel after the copy of its answer."""
     looks = event_types["name"].str.contains(FINITE_CHECK).to_numpy()
     if not looks.any():
         return Spans.empty()

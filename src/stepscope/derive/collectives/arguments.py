@@ -92,8 +92,6 @@ def recorded_arguments(
     """Return what each event says of its collective, columns `ARGUMENTS`.
 
     Args:
-        trace: The trace.
-        stats: Its values.
         events: Rows of events; negative ones say nothing.
     """
     owners = np.unique(events[events >= 0])

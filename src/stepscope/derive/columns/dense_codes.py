@@ -172,7 +172,6 @@ def totals_by(
     Args:
         code: Below `count`; -1 for a row that is left out.
         values: By row.
-        count: How many codes there are.
         where: Which rows count; by default all.
     """
     none = np.empty(0, np.int64)
@@ -220,7 +219,6 @@ def hulls_by(
         code: Below `count`; below 0 for a row that is left out.
         start_ps: By row.
         dur_ps: By row.
-        count: How many codes there are.
     """
     found = Hulls(*(np.zeros(count, np.int64) for _ in range(3)))
     answer = numbering.hulls(
@@ -248,8 +246,6 @@ def distinct_runs(
     Args:
         place: By row, from 0 up to `places - 1`.
         execution: By row, from 0 up to `executions - 1`; -1 for none.
-        places: How many places there are.
-        executions: How many executions there are.
     """
     count, owner = np.zeros(places, np.int64), np.full(executions, -1, np.int32)
     spilled = np.empty(0, np.int64)

@@ -81,9 +81,6 @@ def instruction_costs(*, hlo_ops: pl.DataFrame) -> pl.DataFrame:
     cost is unknown of an instruction whose shape was not recorded, of a call of a
     library function that is no known product, and of a fusion that holds one of these.
 
-    Args:
-        hlo_ops: The table of that name.
-
     Returns:
         Columns `INSTRUCTION_COSTS`, one row per row of `hlo_ops`.
     """

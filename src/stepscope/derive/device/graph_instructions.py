@@ -54,8 +54,6 @@ def graph_instructions(
     Args:
         rows: Rows of device_activity, ascending, with a program and a recorded
             instruction that the program does not have.
-        device_activity: The table.
-        event_types: The table.
         hlo_ops: The table, in the order of the schedule.
         alone: Rows of hlo_ops that other activities carry out by themselves.
 

@@ -158,7 +158,6 @@ def width_of_name(name: str, capability: tuple[int, int] | None = None) -> Width
     """Return the width that a kernel's name states; None where it states none.
 
     Args:
-        name: The name, as recorded.
         capability: Compute capability of the device that ran it, where it is known.
             What names no type on matrix units is 16-bit before 8.0, TF32 from there on.
     """

@@ -72,11 +72,6 @@ def core_time(
     """Collect what the lines of core time hold.
 
     Definition: docs/definitions/host-time.md#waiting-and-working.
-
-    Args:
-        tracks: The table.
-        events: The table.
-        event_types: The table, for names.
     """
     threads: dict[tuple[str, int | None, int], ThreadTime] = {}
     rest: dict[tuple[str, int | None], ThreadTime] = {}

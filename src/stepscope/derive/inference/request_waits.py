@@ -120,22 +120,7 @@ def request_waits(
     correlation: Correlation | Unavailable,
     precision: Precision | Unavailable,
 ) -> RequestWaits:
-    """Charge every request, thread by thread.
-
-    Args:
-        trace: The trace itself, for texts.
-        tracks: The table.
-        events: The table.
-        event_kinds: What the names of the events say.
-        event_nesting: Parents of the rows of `events`.
-        stats: The table, for what threads hand to thread pools.
-        host_classes: What each host event stands for.
-        requests: The requests of the host.
-        device_activity: The table.
-        launches: The table.
-        correlation: The launch of each activity.
-        precision: Bits of each activity.
-    """
+    """Charge every request, thread by thread."""
     served = _Served.of(requests.rows)
     tasks = _tasks(
         trace, events, event_kinds, event_nesting, stats=stats, served=served
@@ -231,8 +216,6 @@ class _Served(Frozen, frozen=True):
         Args:
             number: Place of the thread in `tracks`.
             at_ps: When each was caused; one outside of all requests is left out.
-            start_ps: Their begins.
-            end_ps: Their ends.
         """
         mine = self.rows[number]
         at = np.searchsorted(self.start_ps[mine], at_ps, side="right") - 1

@@ -121,13 +121,6 @@ def requests(
     """Find the outermost request events of every host thread.
 
     Args:
-        trace: The trace itself, for texts.
-        tracks: The table.
-        events: The table.
-        event_types: The table.
-        event_kinds: What the names of the events say.
-        stats: The table.
-        type_stats: The table.
         steps: The steps; where the program marks them, an event without an id is
             training.
     """

@@ -196,8 +196,6 @@ def callers(
         rows: Rows of events that no call on their own thread encloses.
         parent: Row that contains each row of events, -1 for none.
         is_call: bool by row of events; the calls, at which the search ends.
-        events: The table.
-        found: The contexts of the host.
 
     Returns:
         Places in `rows`, the rows of the calls that these run for, and the contexts

@@ -114,12 +114,6 @@ def pipeline_graph(
 
     Args:
         iterators: The table; calls that name no stages are left aside.
-        trace: The trace itself, for interned texts.
-        tracks: The table.
-        events: The table.
-        event_types: The table.
-        event_kinds: What the names of `event_types` say.
-        event_nesting: Parents of the rows of `events`.
         stats: The table, for the numbers of elements and for contexts.
     """
     listed = iterators.filter(pl.col("long_name").str.starts_with(BEGINNING))
@@ -220,9 +214,6 @@ def _handed_over(
     """Pair executions that took an element with those that made it elsewhere.
 
     Args:
-        runs: The executions.
-        stages: Their stages.
-        events: The table.
         elements: Rows of events that carry the number of an element, and the number.
         marks: By row of event_types: it marks the making, or the taking, of one.
     """

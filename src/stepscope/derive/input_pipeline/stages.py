@@ -237,8 +237,6 @@ def recorded_parameters(
     """Read what events say of their stages: row of events → name → value.
 
     Args:
-        trace: The trace itself, for texts.
-        stats: The table.
         events: Rows of events, in any order; a few, as each value is read by itself.
     """
     rows = rows_of_owners(stats, "event", np.unique(events).astype(np.int32))

@@ -63,7 +63,6 @@ def nesting(
     """Nest the events of every track whose kind is one of `NESTED_KINDS`.
 
     Args:
-        tracks: The table of that name.
         events: The table of that name; its rows are those of the result.
         flat_rows: Rows of events that neither nest nor hold others, whatever their
             track: those that carry a mark of asynchronous work.
@@ -103,7 +102,6 @@ def nest_subset(
 
     Args:
         start_ps: Starts of the chosen rows, in the order of the table of events.
-        dur_ps: Their durations.
         track: Their tracks, ascending.
 
     Returns:
@@ -141,8 +139,6 @@ def flatten_tracks(
     Definition: docs/definitions/host-time.md#classes.
 
     Args:
-        tracks: The table of that name.
-        events: The table of that name.
         code: A class per row of events; 0 leaves an instant to the next outer event.
         sticky: Codes that keep everything nested in them; the outermost one wins.
         alike: Code → the code that stands for it in the result: several that take
@@ -239,7 +235,6 @@ def flatten_rows(
 
     Args:
         start_ps: Starts of the rows, in the order of the table of events.
-        dur_ps: Their durations.
         code: Their codes, none of them 0.
         sticky: Codes that keep everything nested in them; the outermost one wins.
 
@@ -306,8 +301,6 @@ def innermost_at(
 
     Args:
         times_ps: The times, in any order.
-        start_ps: Starts of all rows.
-        dur_ps: Durations of all rows.
         parent: The row that contains each of them, -1 for none.
         rows: The first row of the track, and the one after its last.
     """

@@ -80,10 +80,6 @@ class TrackRows(Frozen, frozen=True):
         """Return the rows of events of a track that last a while and meet a set.
 
         Args:
-            track: Row of tracks.
-            spans: The set.
-            code: A code of each event.
-            wanted: Codes of the rows to return.
             outermost: Leave out what begins while an earlier row with such a code runs.
         """
         begin, end = int(self.begins[track]), int(self.ends[track])
@@ -184,7 +180,6 @@ class Spans(Frozen, frozen=True, dict=True):
 
         Args:
             start_ps: Begins of events, ascending.
-            dur_ps: Their durations.
             code: A code of each; an event of code 0 is passed over.
             begins: By code, 1 where such an event is a begin.
             most_ps: From one begin to the next at most; where the next one is later,

@@ -112,7 +112,6 @@ def pattern_kind(
     """Return how an effect is spread over the steps.
 
     Args:
-        effect_ps: The effect of each step.
         every_percent: Share of the steps from which "every" is said.
     """
     count = len(effect_ps)

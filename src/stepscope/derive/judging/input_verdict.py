@@ -188,8 +188,6 @@ def with_starved_time(
     That is the silence before a batch is copied, where no fetch of one was recorded.
 
     Args:
-        profile: The run.
-        host: Which of its hosts.
         rows: Rows with `window`, a row of the host's windows, and `device`.
     """
     placed = present(profile.derived(host, windows)).rows
@@ -232,7 +230,6 @@ def input_verdict(
     """Judge the input of some hosts.
 
     Args:
-        profile: The run.
         judged: Host → the rows of its account that are judged, with `starved_ps`.
     """
     classes = [profile.derived(host, host_classes) for host in judged]
@@ -264,9 +261,7 @@ def decide_input(
     """Judge the time in which steps did nothing but wait for their input.
 
     Args:
-        times: The devices, or hosts.
         fetched: Whether any fetch of a batch was recorded.
-        device: What is known about the devices of the run.
         blind: Why no host shows what its threads did; None where one does.
         thresholds: The numbers that shares are compared with.
     """

@@ -52,10 +52,6 @@ def judged_device(shares: Sequence[_T], percent: Callable[[_T], float]) -> _T:
     Hosts in lock step wait for that one.
 
     Definition: docs/definitions/judging.md#which-device-is-judged.
-
-    Args:
-        shares: Some devices, or hosts.
-        percent: The share of the effect in the time of one.
     """
     devices = [one for one in shares if one.device is not None]
     if devices:

@@ -61,7 +61,6 @@ def resolve_hlo(
     Definition: docs/tools/framework_op_stats.md#what-counts-as-an-execution-of-an-op.
 
     Args:
-        hlo_ops: The table of that name, or why there is none.
         instructions: As recorded, outermost first where nested (`a::b`).
         modules: Names of the modules; None where not recorded.
         programs: Program ids; null where not recorded.

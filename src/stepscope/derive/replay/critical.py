@@ -113,17 +113,6 @@ def critical_path(
     """Find the critical path of every replayed window, at the recorded times.
 
     Definition: docs/replay.md#the-critical-path.
-
-    Args:
-        step_graph: The graph of some windows.
-        account: The account, for the owners of idle time.
-        host_states: What threads did.
-        device_sets: What devices did.
-        tracks: The table.
-        events: The table.
-        event_types: The table.
-        event_nesting: Which event lies in which.
-        device_activity: The table.
     """
     walk = BackWalk(step_graph, replayed(step_graph, slack="kept"))
     owned = _Owners(step_graph, account, host_states, device_sets)
@@ -348,14 +337,6 @@ def path_owners(
 
     Where a thread was silent while a device worked, it is taken to have waited for
     that work.
-
-    Args:
-        graph: The graph.
-        edit: What the claim changes.
-        account: The account.
-        host_states: What threads did.
-        device_sets: What devices did.
-        silences: Where threads were silent.
     """
     run = replayed(graph, edit, slack="dropped")
     owned = _Owners(graph, account, host_states, device_sets)

@@ -40,12 +40,9 @@ def launch_edges(
     """Let each activity wait for its launch call, and at most one latency longer.
 
     Args:
-        activities: The activities.
-        first: Node of the first of them.
         submitted: When each was handed over.
         source: Node that stands for that moment; -1 where it is unknown.
         from_start: Whether the begin of that node is meant.
-        pace: How fast the device follows.
     """
     took = activities.start_ps - submitted
     known = (source >= 0) & (activities.launch >= 0)
@@ -78,10 +75,7 @@ def across_edges(
     """Let late activities wait for work of another stream that ended just then.
 
     Args:
-        activities: The activities.
         slack_ps: How much later each began than launch and stream explain.
-        first: Node of the first activity.
-        pace: How late a start may be.
     """
     late = np.flatnonzero(slack_ps > pace.stream_gap_ps)
     source = np.full(len(late), _NONE, np.int64)
@@ -125,12 +119,7 @@ def event_edges(
     been launched on the other. Calls are numbered in their order.
 
     Args:
-        activities: The activities.
-        stats: The table.
-        strings: The interned texts.
         tracks: The table, which says on which device a wait lies.
-        first: Node of the first activity.
-        pace: How soon a stream goes on.
     """
     target, source = _pairs(activities, stats, strings, tracks)
     gap = activities.start_ps[target] - activities.end_ps[source]

@@ -92,18 +92,7 @@ def step_graph(
     Definition: docs/replay.md#the-graph.
 
     Args:
-        windows: The windows.
-        tracks: The table.
-        events: The table.
-        event_types: The table.
         stats: The table, for what streams were told to wait for.
-        strings: The interned texts.
-        host_classes: What the threads do, and which of them drive the steps.
-        host_states: Which of them run the program itself.
-        device_activity: The table.
-        launches: The table.
-        correlation: The launch call of each activity.
-        launch_facts: What launching cost.
     """
     chosen = sampled(windows)
     if isinstance(chosen, Unavailable):

@@ -236,9 +236,6 @@ def _released(work: _Work, place: int, spans: Spans, handed: Spans) -> Releases:
     """Explain where some waits of one thread end.
 
     Args:
-        work: The stretches of work of the other threads.
-        place: Place of the thread.
-        spans: Its waits.
         handed: Those of them for what it handed to threads that may go on afterwards.
     """
     began, when = spans.start_ps, spans.end_ps

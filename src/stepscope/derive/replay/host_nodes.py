@@ -152,9 +152,7 @@ def host_nodes(
     """Cut the life of every thread, less what it waited, at some moments.
 
     Args:
-        threads: The threads.
         lines: How moments are numbered.
-        waits: Where they wait.
         explained: By wait: whether something tells when it ended. The others stay, as
             pieces of their own.
         moments: Pairs of (thread, time) at which to cut; those within a wait do not.
@@ -263,8 +261,6 @@ def device_waits(
     waits for a whole device waits for the last activity of every stream besides.
 
     Args:
-        threads: The threads.
-        activities: What devices did.
         whole_device: By thread: where it waits for a whole device.
         clock_error_ps: How far the clocks of host and device differ.
     """

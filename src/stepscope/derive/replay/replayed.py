@@ -127,8 +127,6 @@ class BackWalk:
 
         Args:
             last: Number of the bound to begin with.
-            first_ps: Where to stop.
-            last_ps: When the bound is reached.
         """
         edges, run = self._graph.edges, self._run
         node, via, ran = self._nodes(last, first_ps)
@@ -236,9 +234,6 @@ def replay_check(*, step_graph: Graph) -> Identity:
     """Replay the windows without a change and compare.
 
     Definition: docs/replay.md#identity-first.
-
-    Args:
-        step_graph: The graph of some windows.
     """
     run = replayed(step_graph, slack="dropped")
     recorded = bounds_of(step_graph, step_graph.nodes.start_ps, step_graph.end_ps)
@@ -265,7 +260,6 @@ def replayed(graph: Graph, edit: Edit | None = None, *, slack: Slack) -> Replaye
     """Let every node begin as soon as its edges allow.
 
     Args:
-        graph: The graph.
         edit: What is changed about it; None for nothing.
         slack: "kept": every node begins as much later than its edges ask for as it
             did, and what came from outside comes when it came. "dropped": only starts
@@ -308,13 +302,7 @@ def replayed(graph: Graph, edit: Edit | None = None, *, slack: Slack) -> Replaye
 def bounds_of(
     graph: Graph, start_ps: NDArray[np.int64], end_ps: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Return when each bound of the windows is reached.
-
-    Args:
-        graph: The graph.
-        start_ps: When its nodes begin.
-        end_ps: When they end.
-    """
+    """Return when each bound of the windows is reached."""
     found = np.full(len(graph.boundary) + 1, NEVER, np.int64)
     np.maximum.at(found, graph.completes, end_ps)
     known = graph.boundary >= 0
@@ -344,12 +332,7 @@ def window_paths(graph: Graph, run: Replayed) -> Iterator[PathPieces]:
 
 
 def kept_share(graph: Graph, run: Replayed) -> float:
-    """Return the share of the critical path that only recorded delays account for.
-
-    Args:
-        graph: The graph.
-        run: One run of it.
-    """
+    """Return the share of the critical path that only recorded delays account for."""
     kept = whole = 0
     for found in window_paths(graph, run):
         time = found.end_ps - found.start_ps

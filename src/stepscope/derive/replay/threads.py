@@ -80,10 +80,6 @@ def threads_of(
     """Find the threads that launch, drive steps, or do what these wait for.
 
     Args:
-        sampled: The windows.
-        tracks: The table.
-        events: The table.
-        classes: What the threads do.
         programs: Rows of tracks of threads that run calls or frames of the program.
         activities: What devices did; None without any.
 

@@ -78,13 +78,7 @@ def device_sets(
     precision: Precision,
     devices: pl.DataFrame | Unavailable,
 ) -> DeviceSets | Unavailable:
-    """Unite the activity of each device by what it was.
-
-    Args:
-        device_activity: The table.
-        precision: What each kernel computes with.
-        devices: The table, for what kind of device each is.
-    """
+    """Unite the activity of each device by what it was."""
     if not device_activity.height:
         return NO_DEVICE_EVENTS
     start_ps, dur_ps = (

@@ -172,21 +172,7 @@ def host_classes(
     """Give each instant of each step thread the class of its innermost event.
 
     Args:
-        trace: The trace itself, for texts and for whether it is grouped.
-        tracks: The table.
-        events: The table.
-        event_types: The table.
-        event_kinds: What the names of `event_types` say.
-        event_nesting: Parents of the rows of `events`.
-        stats: The table.
-        host_values: Named values of host events.
-        launches: The table.
-        correlation: The launch of each activity.
-        device_activity: The table.
-        launch_latency: What a launch usually takes.
-        steps: The steps, or why there are none.
         activity_steps: Row of steps per activity, -1 for none.
-        windows: The windows of the steps.
     """
     if not event_types["known"].any():
         return _NO_NAMES

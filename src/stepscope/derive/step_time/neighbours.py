@@ -79,9 +79,6 @@ class Surroundings(Frozen, frozen=True, eq=True):
         """Look at the events of a thread.
 
         Args:
-            rows: The rows of events of each track.
-            track: The thread.
-            code: What each event does.
             types: Row of event_types by row of events.
             passing: By row of event_types: whether it only hands work on.
             calls: By row of event_types: whether it calls a graph or marks a step.
@@ -173,7 +170,6 @@ def told_around(
 
     Args:
         before: What came before it; None for nothing that is known.
-        after: What came after it.
         inside: Whether it lies within a step's own range, which begins and ends it
             where nothing else does.
     """

@@ -84,12 +84,9 @@ def ops_beside_exchanges(
     no thread exchanges anything.
 
     Args:
-        events: The table.
-        kinds: What the names of the events say.
         tasks: The tasks of the ops, on whatever thread they ran.
         code: A `HostCode` per event.
         sets: Row of tracks → code → where the thread has it.
-        rows: The rows of events of each track.
     """
     if not any(HostCode.PEER in found for found in sets.values()):
         return Spans.empty()
@@ -123,11 +120,6 @@ def pool_tasks(
     """Pair begins with ends, and join them with what handed them over.
 
     Args:
-        events: The table.
-        kinds: What the names of the events say.
-        nesting: Parents of the events.
-        stats: The table.
-        strings: Interned texts.
         code: A `HostCode` per event.
     """
     types, tracks = handles(events, "type"), handles(events, "track")

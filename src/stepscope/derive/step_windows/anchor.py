@@ -150,7 +150,6 @@ def step_kernels(
     """Read the kernels of each step on the stream with most kernel time.
 
     Args:
-        steps: Number of steps.
         activity_steps: Step of each activity; None if unknown.
         device_activity: All activity; None if there is none.
         correlation: Launch call of each activity; None if unknown.

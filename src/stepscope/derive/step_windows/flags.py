@@ -113,9 +113,6 @@ def window_flags(
     """Return the flags of each window, in the order of `FLAGS`.
 
     Args:
-        rows: The windows.
-        steps: The steps.
-        facts: Further tables.
         device_activity: All activity; None if there is none.
         activity_steps: Step of each activity; None if unknown.
         launches: All launch calls; None if unknown.
@@ -290,7 +287,6 @@ def other_kinds(
 
     Args:
         work: What the steps did; None where nothing tells it.
-        steps: Number of steps.
         judged: By step, whether it was recorded as a whole.
     """
     found = np.zeros(steps, np.bool_)
@@ -400,8 +396,6 @@ def cold_start(
 
     Args:
         start_ps: Begins of the windows, ascending.
-        end_ps: Their ends.
-        events: The table.
     """
     n = len(start_ps)
     found = np.zeros(n, np.bool_)

@@ -117,7 +117,6 @@ class StepEvidence(Frozen, frozen=True, dict=True):
         Args:
             segments: How many there are. What they run may run behind its calls, so
                 that no segment holds its own.
-            executed: How many instructions or kernels one of them executes.
         """
         of_program = self._compiled_calls
         often = of_program[2 * of_program >= segments]
@@ -143,12 +142,7 @@ class StepEvidence(Frozen, frozen=True, dict=True):
     def inside_one_call(
         self, track: NDArray[np.int32], start_ps: NDArray[np.int64]
     ) -> bool:
-        """Return whether repetitions share calls of modules, ops or requests.
-
-        Args:
-            track: Host thread of each begin.
-            start_ps: Host time of each begin.
-        """
+        """Return whether repetitions share calls of modules, ops or requests."""
         for calls in self._calls:
             shared = 0
             for thread in np.unique(track).tolist():

@@ -230,10 +230,6 @@ def begin_of_cycle(
     """Find better boundaries of the given cycles; None where the thread shows none.
 
     Args:
-        tracks: Where the thread's events lie.
-        events: All events.
-        event_kinds: What their names say.
-        track: The thread that drives the steps.
         start_ps: Boundaries somewhere in the cycles, ascending.
     """
     outer = _outermost_events(tracks, events, event_kinds, track)

@@ -95,7 +95,6 @@ def count_runs(
 
     Args:
         runs: From `program_runs`.
-        launches: All launch calls.
         launch: Rows of launches, at least 0.
     """
     called = np.unique(launch)

@@ -105,10 +105,7 @@ def measure_segments(
     """Measure the segments that begin at given entries and times.
 
     Args:
-        sequence: What is cut.
         symbol: The symbol whose occurrences the boundaries are; -1 for none.
-        first: First entry of each segment.
-        start_ps: The boundaries.
         cells: Segments times symbols that may be compared.
     """
     edges = np.append(first, len(sequence))

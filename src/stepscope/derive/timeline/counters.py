@@ -64,17 +64,7 @@ def counter_curves(
     allocations: pl.DataFrame | Unavailable,
     memory_replay: MemoryReplay | Unavailable,
 ) -> tuple[CounterCurve, ...]:
-    """Collect memory in use, lengths of queues, and recorded counters.
-
-    Args:
-        trace: The trace itself, for texts.
-        tracks: The table.
-        events: The table.
-        event_types: The table, for names.
-        stats: The table: values of counters and queues.
-        allocations: The table, for the times of what was replayed.
-        memory_replay: What each memory had in use.
-    """
+    """Collect memory in use, lengths of queues, and recorded counters."""
     found: list[CounterCurve] = []
     if not isinstance(memory_replay, Unavailable) and not isinstance(
         allocations, Unavailable

@@ -267,7 +267,6 @@ def index_lanes(
         dur_ps: By span.
         lane: By span; -1 for a span without a lane.
         busy_ps: By span: how much of it is work; None where all of it is.
-        lanes: Number of lanes.
         first_item: The number of the first span.
         many_spans: Number of spans from which on coarse slices are made as well.
 

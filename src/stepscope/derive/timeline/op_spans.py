@@ -314,12 +314,9 @@ def op_lines(
     """Return the op lines of one stream or thread that have spans.
 
     Args:
-        pieces: The work of the stream or thread.
-        paths: Names of the ops in each view.
         device: Ordinal; None for a thread of the host, where pieces that belong to no
             step are one span only if they are near each other.
         track: Row of `tracks`.
-        views: Views that are wanted.
     """
     bounded = device is None
     modules, ops = paths.of_op["xla_modules"], paths.of_op["framework_ops"]

@@ -81,9 +81,6 @@ def recorded_rows(
     and no array is made.
 
     Args:
-        tracks: The table of that name.
-        events: The table of that name.
-        nesting: Nesting of all events.
         apart: Rows of events, ascending, that are shown on a thread without having
             run there.
         undrawn: By row of event_types: whether its events are not drawn.
