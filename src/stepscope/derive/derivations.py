@@ -30,7 +30,6 @@ class Derivation(Frozen, frozen=True, eq=True):
         name: Name of the function, and of the parameter of derivations that use it.
         inputs: Parameter → whether the function accepts an `Unavailable` for it.
             Where it does not, an `Unavailable` input is the result.
-        compute: The function.
     """
 
     name: str

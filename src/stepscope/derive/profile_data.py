@@ -47,7 +47,6 @@ class Reader(Frozen, frozen=True):
 
     Attributes:
         needs: The derivations and tables that it reads, of every host.
-        run: Called once they are computed.
     """
 
     needs: tuple[Wanted, ...]
@@ -61,7 +60,6 @@ class ProfileData:
     were computed before.
 
     Attributes:
-        run: Displayed name of the run.
         traces: Host → its trace.
     """
 

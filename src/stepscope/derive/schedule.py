@@ -89,7 +89,6 @@ class _Queue(Generic[_Name]):
             return first
 
     def _able(self) -> list[_Name]:
-        """Return names whose inputs are all computed."""
         if self.errors:
             return []
         if self._one_runs:

@@ -191,13 +191,11 @@ class HostStates(Frozen, frozen=True):
     out there only: of a long recording that is little.
 
     Attributes:
-        classes: The classes of host time.
         threads: Rows of tracks of the threads that are asked what they do.
         notes: Those of them that hold nothing but what was noted of a thread of the
             program, which has another line of its own.
         profiler: The recording's own work on any thread.
         chores: Ranges named as callbacks, metrics, evaluations or logs.
-        between: Where no step's own work goes on.
         dense: Where ops or launches begin in quick succession on the step threads.
         told: Row of tracks → what functions and ranges of the user tell.
         awaiting: Where a function waits for another thread, and none works.
@@ -364,7 +362,6 @@ class HostStates(Frozen, frozen=True):
         )
 
     def _all_away(self) -> Spans:
-        """Return when none of the threads that are asked had a core."""
         return together([self.off_core.get(it, Spans.empty()) for it in self.threads])
 
     def doing(self, track: int, within: Spans) -> Spans:
@@ -381,7 +378,6 @@ class HostStates(Frozen, frozen=True):
         return _of_all([self.classes.when(line, within) for line in lines])
 
     def _any(self, within: Spans) -> _State:
-        """Return where any thread has a code, while it drives a step."""
         classes = self.classes
         driving = set(classes.threads.tracks())
         when = {
@@ -459,7 +455,6 @@ def host_states(
 
 
 def _of_the_step(functions: _Told, sets: Mapping[int, Spans]) -> Spans:
-    """Return when functions ran that no input pipeline called: it works ahead."""
     return functions.named - sets.get(HostCode.PIPELINE, Spans.empty())
 
 
@@ -528,7 +523,6 @@ def _notes(
 
 
 def _of_all(threads: Sequence[_State]) -> _State:
-    """Return where any of some threads has a code."""
     return cache(lambda code: Spans.union_of(state(code) for state in threads))
 
 

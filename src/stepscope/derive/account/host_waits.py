@@ -174,7 +174,6 @@ def _others(
     *,
     main: int,
 ) -> list[_Other]:
-    """Return the other threads of the process whose clocks were read."""
     places = places_of(tracks)
     framed: dict[tuple[str, int | None, int], tuple[FunctionFrames, int]] = {}
     for frames in recorded:

@@ -46,7 +46,6 @@ class DeviceAccount(Frozen, frozen=True):
         device: Ordinal of the device; None for the step threads of the host.
         idle: Each of `IDLE_OWNERS` → its instants. The sets are disjoint and, with the
             busy time of the device, cover the hull of the windows.
-        between: Where no step's own work goes on.
         walked_by: Row of tracks → where the launch of that thread ended an idle
             stretch; -1 for no or an unknown thread.
         latency: The part of `launch` in which a launch was on its way.
@@ -227,7 +226,6 @@ _NO_LAUNCHES: Final = Unavailable(
 
 
 def _unknown(host: HostClasses | Unavailable) -> dict[str, Unavailable]:
-    """Return the owners that the host's side leaves unknown."""
     if isinstance(host, Unavailable):
         return dict.fromkeys(_OF_THREADS, host)
     found = {}
@@ -243,7 +241,6 @@ def _unknown(host: HostClasses | Unavailable) -> dict[str, Unavailable]:
 def _of_host(
     hull: tuple[int, int], states: HostStates | None, between: Spans
 ) -> DeviceAccount:
-    """Give the time of the step threads its owners where there is no device."""
     left = Spans.of([hull])
     idle: dict[str, list[Spans]] = {name: [] for name in IDLE_OWNERS}
     if states is not None:
@@ -259,7 +256,6 @@ def _of_device(
     between: Spans,
     launching: _Launching | None,
 ) -> DeviceAccount:
-    """Give the idle time of one device its owners."""
     free = one.busy.gaps(*hull)
     idle: dict[str, list[Spans]] = {name: [] for name in IDLE_OWNERS}
     if states is None:

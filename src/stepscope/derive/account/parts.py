@@ -60,7 +60,6 @@ class AccountParts(Frozen, frozen=True):
             deepest function within a step from which most of that time is called, with
             the time inside it. What takes next to nothing of the windows has none.
         window_ps: Sum of the measured windows.
-        windows: Number of measured windows.
     """
 
     rows: pl.DataFrame

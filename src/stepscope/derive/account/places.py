@@ -106,7 +106,6 @@ def _served(requests: Requests | Unavailable) -> Spans:
 
 
 def _hold(calls: Spans, work: Spans | Unavailable, hull: Spans) -> bool:
-    """Return whether nearly all work of a host is done within some calls."""
     if isinstance(work, Unavailable) or not len(calls):
         return False
     done = work & hull
@@ -116,7 +115,6 @@ def _hold(calls: Spans, work: Spans | Unavailable, hull: Spans) -> bool:
 def _function_calls(
     events: pl.DataFrame, kinds: EventKinds, host: HostClasses
 ) -> Spans:
-    """Return where step threads call functions that run as a whole."""
     calls = kinds.has(EventFlag.FUNCTION_CALL | EventFlag.PJIT)
     track = handles(events, "track")
     rows = picked(handles(events, "type"), calls)

@@ -32,10 +32,8 @@ class Ran(NamedTuple):
 
     Attributes:
         start_ps: Begin of what ran, or of the stretch that has no event.
-        end_ps: Its end.
         event: Row of events; -1 where no event is it.
         name: What it is called, as in `AccountParts`.
-        time_ps: The time of the owner that it names.
     """
 
     start_ps: int
@@ -51,7 +49,6 @@ class RanMost(NamedTuple):
     Attributes:
         ran: At most as many as were asked for; where there are no more, their times add
             up to the owner's.
-        number: How many there are in all.
     """
 
     ran: list[Ran]
@@ -148,7 +145,6 @@ def _events(
 def _functions(
     naming: Naming, track: int, spans: Spans, *, most: int
 ) -> tuple[RanMost, Spans]:
-    """Return the functions that were innermost on a thread, and what they cover."""
     frames = naming.frames
     if frames is None:
         return RanMost([], 0), Spans.empty()

@@ -163,7 +163,6 @@ def idle_topics(
 
 
 def _fetched(states: HostStates, iterators: pl.DataFrame | Unavailable) -> bool:
-    """Return whether any fetch of a batch was recorded, or a pipeline that has some."""
     listed = isinstance(iterators, pl.DataFrame) and not iterators.is_empty()
     return listed or bool(len(states.classes.input_wait))
 
@@ -318,7 +317,6 @@ def _are(event_types: pl.DataFrame, *names: str) -> NDArray[np.bool_]:
 
 
 def _waits(frames: FunctionFrames, purposes: FunctionPurposes) -> Spans:
-    """Return where functions wait for a device, whatever they do there."""
     return frames.spans(purposes.purpose == FunctionPurpose.SYNC)
 
 

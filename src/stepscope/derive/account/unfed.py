@@ -63,9 +63,6 @@ class BatchCopies(Frozen, frozen=True):
 
     Attributes:
         windows: The windows, most of which must copy a batch.
-        device_activity: The table.
-        launches: The table.
-        correlation: The launch of each activity.
         soon_ps: Silence is longer than this; a copy comes sooner after it.
     """
 

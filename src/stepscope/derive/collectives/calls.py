@@ -275,14 +275,12 @@ def _gathered(values: pl.Series, at: NDArray[np.integer]) -> pl.Series:
 
 
 def _strings(trace: TraceData, of: NDArray[np.int32]) -> pl.Series:
-    """Return texts by handle; null for negative ones."""
     used = np.unique(of[of >= 0])
     texts = pl.Series([trace.strings[it] for it in used.tolist()], dtype=pl.String)
     return _gathered(texts, np.where(of >= 0, np.searchsorted(used, of), -1))
 
 
 def _results(ops: pl.DataFrame, hlo_ops: pl.DataFrame | Unavailable) -> pl.Series:
-    """Return the shape of what the instruction of each op gives; null if unknown."""
     if isinstance(hlo_ops, Unavailable):
         return pl.Series([None], dtype=pl.String).new_from_index(0, len(ops))
     return _gathered(hlo_ops["shape"], ops["hlo"].fill_null(-1).to_numpy())
@@ -323,7 +321,6 @@ def _op_texts(ops: pl.DataFrame) -> pl.Series:
 
 
 def _kinds(names: _Names) -> pl.Series:
-    """Return the kind by the strongest name that holds one."""
     frame = pl.DataFrame(dict(zip(_Names._fields, names, strict=True)))
     found = pl.Series([None] * len(frame), dtype=pl.String)
     for text in frame:

@@ -33,7 +33,6 @@ class HostClock(Frozen, frozen=True, eq=True):
     """How the times of one host become those of the reference.
 
     Attributes:
-        host: Name of the host.
         source: What ties the host's clock to the reference, one of `CLOCK_SOURCES`.
         shift_ps: Picoseconds to add to a time of this host to get the reference's
             time; None where nothing ties the two clocks together.

@@ -94,7 +94,6 @@ def _rows(
     wanted: NDArray[np.bool_],
     ranges: list[tuple[int, int]],
 ) -> NDArray[np.int32]:
-    """Return the rows of events on host threads whose types are wanted, ascending."""
     if not wanted.any():
         return np.empty(0, np.int32)
     found = [picked(types, wanted, *range_) for range_ in ranges]
@@ -102,7 +101,6 @@ def _rows(
 
 
 def _outermost(rows: NDArray[np.int32], parent: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Return the rows that no other one of them encloses."""
     chosen = np.zeros(len(parent), np.bool_)
     chosen[rows] = True
     above, inside = parent[rows], np.zeros(len(rows), np.bool_)

@@ -62,37 +62,21 @@ class Codes(Frozen, frozen=True):
 
 
 class Totals(Frozen, frozen=True):
-    """Exact sums by code; a code without rows has zeros.
-
-    Attributes:
-        count: Number of rows.
-        total: Sum of the values.
-    """
+    """Exact sums by code; a code without rows has zeros."""
 
     count: NDArray[np.int64]
     total: NDArray[np.int64]
 
 
 class Extremes(Totals, frozen=True):
-    """Sums as in `Totals`, with the ends of each code's values.
-
-    Attributes:
-        least: Smallest value.
-        greatest: Largest value.
-    """
+    """Sums as in `Totals`, with the ends of each code's values."""
 
     least: NDArray[np.int64]
     greatest: NDArray[np.int64]
 
 
 class Hulls(Frozen, frozen=True):
-    """From the first begin to the last end by code; a code without rows has zeros.
-
-    Attributes:
-        count: Number of rows.
-        first_ps: Smallest begin.
-        last_ps: Largest end.
-    """
+    """From the first begin to the last end by code; a code without rows has zeros."""
 
     count: NDArray[np.int64]
     first_ps: NDArray[np.int64]

@@ -27,7 +27,6 @@ class Window(Frozen, frozen=True, eq=True):
     """How a window moves; one number per spatial dimension.
 
     Attributes:
-        size: Length of the window.
         stride: Distance that the window moves from one element of the result to the
             next.
         low: Number of zeros before the input; negative where elements are cut off.
@@ -156,7 +155,6 @@ def _padding(given: Operands, place: int | None, room: int) -> _Sizes | None:
 
 
 def _gradients(given: Operands) -> int | None:
-    """Count each gradient that is asked for as one convolution."""
     outer, inputs, weight = given.tensor(0), given.tensor(1), given.tensor(2)
     asked = given.value(10)
     if outer is None or inputs is None or weight is None or not weight.sizes:
@@ -170,7 +168,6 @@ def _gradients(given: Operands) -> int | None:
 
 
 def _gradients_result(given: Operands) -> _Sizes | None:
-    """Return the size of all gradients together, as one row of elements."""
     inputs, weight, asked = given.tensor(1), given.tensor(2), given.value(10)
     if inputs is None or weight is None or not isinstance(asked, list):
         return None

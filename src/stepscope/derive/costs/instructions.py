@@ -187,7 +187,6 @@ _MOVING: Final = frozenset(
 
 
 def _tensors(shape: str | None) -> tuple[Tensor, ...]:
-    """Return the tensors of a shape; none where it is unknown."""
     found = None if shape is None else from_text(shape)
     return () if found is None else tuple(found.every())
 
@@ -227,7 +226,6 @@ def _reduction(
 def _convolution(
     way: str, attributes: str | None, result: Tensor, operands: Sequence[Tensor]
 ) -> int | None:
-    """Count a convolution, or the gradient of one that a library computes."""
     window = read_window(attributes)
     if window is None or len(operands) < 2:
         return None

@@ -52,10 +52,8 @@ class Family(Frozen, frozen=True, eq=True):
     """Ops whose costs follow one formula.
 
     Attributes:
-        name: Name of the family.
         part: Part of the work that its ops count.
         formula: The number of operations in words.
-        source: Where the formula comes from.
         rules: Op type → its rule.
     """
 

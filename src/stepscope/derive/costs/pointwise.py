@@ -149,13 +149,11 @@ def _unknown(_: Operands) -> None:
 
 
 def _first_sizes(given: Operands) -> tuple[int, ...] | None:
-    """Return the sizes of the first operand, which the result shares."""
     first = given.tensor(0)
     return None if first is None else first.sizes
 
 
 def _joined(given: Operands) -> tuple[int, ...] | None:
-    """Return as many elements as all operands have."""
     tensors = list(given.every())
     return (sum(one.elements for one in tensors),) if tensors else None
 

@@ -28,7 +28,6 @@ def _per_input(count: int, place: int = 0) -> Rule:
 
 
 def _reading(count: int) -> Rule:
-    """Make a rule of so many operations per element, with a result of unknown sizes."""
     return Rule(_per_input(count).flops, lambda _: None)
 
 

@@ -161,7 +161,6 @@ class _Found:
 
 
 def _rows(evidence: OpEvidence, **columns: Sequence[str | None]) -> pl.DataFrame:
-    """Return rows of `ops` with the columns given, all others null."""
     frame = pl.DataFrame(columns, schema_overrides=dict.fromkeys(columns, pl.String()))
     if "category" not in columns:
         frame = frame.with_columns(category=pl.col("type"))

@@ -115,7 +115,6 @@ class _Kernels(Frozen, frozen=True):
 
     Attributes:
         group: int32 by class; the group of the op.
-        places: The distinct devices and groups.
         programs: The distinct programs of these; no program counts as one.
         kernels: The distinct kernels of these programs.
     """
@@ -239,7 +238,6 @@ def _distinct_executions(
     eager: NDArray[np.int8],
     count: int,
 ) -> _Counted:
-    """Count distinct (place, execution) pairs by place."""
     found = distinct_runs(place, execution, places=count, executions=len(eager))
     counted = _Counted.nothing(count, len(eager))
     counted.executions[:] = found.count

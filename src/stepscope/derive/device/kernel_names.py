@@ -207,7 +207,6 @@ def _of_instruction(
 
 
 def _cuts(name: str, lowered: str, capability: tuple[int, int] | None) -> bool:
-    """Return whether 32-bit operands meet matrix units, which cut them."""
     if capability is not None and capability < _FIRST_TF32:
         return False
     if _BEFORE_TF32.search(lowered) or any(

@@ -165,7 +165,6 @@ def _precision() -> pl.Expr:
 def _with_names(
     rows: pl.DataFrame, event_types: pl.DataFrame, ops: pl.DataFrame
 ) -> pl.DataFrame:
-    """Return names of kernels, and of ops where they have a name."""
     op_names = ops.select(
         pl.when(~pl.col("evidence").is_in([int(OpEvidence.COPY), int(OpEvidence.NONE)]))
         .then("name")
@@ -206,7 +205,6 @@ def _with_geometry(
 
 
 def _occupancies(rows: pl.DataFrame) -> pl.DataFrame:
-    """Theoretical occupancy by shape, where registers, memory and device are known."""
     needed = ("registers", "shared_memory_bytes", "cc_major", "cc_minor")
     blocks = ("block_x", "block_y", "block_z")
     found = []

@@ -136,7 +136,6 @@ class LaunchFacts(Frozen, frozen=True):
         median_call_ps: Median duration of the calls that launched something; None
             where nothing was launched.
         median_kernel_ps: Median duration of a kernel; None without kernels.
-        kernels: Number of kernels on all devices.
         graph_percent: Share of the kernels' time that lies in replayed graphs, in
             percent; None without kernels.
         clock_error_ps: How far the clocks of host and device differ at least: the time
@@ -266,7 +265,6 @@ def _outlasting_ps(
 
 
 def _is_one(values: NDArray[np.int32]) -> bool:
-    """Return whether all of some values, at least one, are the same."""
     return bool(values.min() == values.max())
 
 

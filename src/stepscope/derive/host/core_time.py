@@ -35,7 +35,6 @@ class ThreadTime(Frozen, frozen=True):
     """When a thread's clocks were read, and what they said.
 
     Attributes:
-        name: Name of the thread.
         seen: From the first to the last of readings in a row.
         awake: Where in that time it was on a core, or ready while others had them all.
         system: Where it was found to wait for the system, as for a file, a process or

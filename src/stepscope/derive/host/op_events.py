@@ -200,7 +200,6 @@ class _Candidates:
 
 
 def _frame(name: pl.Series, **columns: pl.Series | int | bool) -> pl.DataFrame:
-    """Return rows of `HOST_OPS` with the columns given, all others null."""
     given = {"name": name, **columns}
     return pl.DataFrame(
         [
@@ -375,7 +374,6 @@ def _of_owners(
 def _distinct(
     frames: list[pl.DataFrame], op: NDArray[np.int32]
 ) -> tuple[pl.DataFrame, NDArray[np.int32]]:
-    """Drop ops that no event has, and unite equal ones."""
     if not frames:
         return pl.DataFrame(schema=HOST_OPS), op
     everything = pl.concat(frames)
@@ -448,7 +446,6 @@ def _one_per_execution(
 
 
 def _groups(ops: pl.DataFrame) -> NDArray[np.int32]:
-    """Return by row one number for all instructions that are one op."""
     same = pl.struct("name", "type", "module", "program")
     groups: NDArray[np.int32] = (
         ops.select(same.rank("dense")).to_series().to_numpy().astype(np.int32)

@@ -40,7 +40,6 @@ class RequestBucket(Frozen, frozen=True, eq=True):
     """One thing that a request may be doing.
 
     Attributes:
-        name: Name of the bucket.
         category: The category of the results that the bucket is part of.
     """
 
@@ -274,7 +273,6 @@ def _own_work(
 
 
 def _elsewhere(tasks: PoolTasks, served: _Served, number: int) -> dict[str, Spans]:
-    """Return the tasks that a thread's requests handed over, waiting and running."""
     mine = np.flatnonzero(tasks.code == number + 1)
     handed, start = tasks.handed_ps[mine], tasks.start_ps[mine]
     return {
@@ -292,7 +290,6 @@ def _device_work(
     served: _Served,
     tasks: PoolTasks | None,
 ) -> list[dict[str, Spans]] | Unavailable:
-    """Return for each thread the device work launched by its requests, by kind."""
     if isinstance(device_activity, Unavailable):
         return device_activity
     if isinstance(launches, Unavailable):

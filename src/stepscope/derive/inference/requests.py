@@ -151,7 +151,6 @@ class _Scene(Frozen, frozen=True):
     kinds: EventKinds
 
     def _of_types(self, chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Return rows of the events on host threads whose type is chosen."""
         nothing = np.empty(0, np.int64)
         if not chosen.any():
             return nothing
@@ -221,7 +220,6 @@ class _Scene(Frozen, frozen=True):
     def _requests(
         self, rows: NDArray[np.int32], excluded: NDArray[np.bool_]
     ) -> NDArray[np.int64]:
-        """Return the rows on host tracks whose type is not excluded."""
         on_host = absent(self.tracks["device"])
         mine = on_host[handles(self.events, "track")[rows]]
         return rows[mine & ~excluded[handles(self.events, "type")[rows]]].astype(

@@ -57,7 +57,6 @@ class PipelineCalls(Frozen, frozen=True):
         call: int64, ascending; rows of `calls`, one entry per execution of a call.
         execution: int64; the execution of each entry of `call`, an index into the
             arrays of `PipelineGraph`.
-        notes: Doubts about the numbers.
     """
 
     calls: pl.DataFrame
@@ -275,7 +274,6 @@ def _per_stage(
     critical_ps: NDArray[np.int64],
     blocking: NDArray[np.bool_],
 ) -> pl.DataFrame:
-    """Return one row per call and stage."""
     # Each execution's time less what its immediate children overlap.
     low = graph.start_ps[graph.parent]
     high = low + graph.dur_ps[graph.parent]

@@ -64,7 +64,6 @@ class Contexts(Frozen, frozen=True, dict=True):
     """All contexts of a host.
 
     Attributes:
-        producers: Events that hand work over.
         consumers: Events that mark the work handed over, where it runs.
         pool_begins: int64, ascending; rows of events with which a thread of a pool
             begins a task. They last no time: the task runs until the entry of
@@ -339,7 +338,6 @@ def _among(
 def _pool_tasks(
     events: pl.DataFrame, kinds: EventKinds
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the rows with which tasks begin, and when each ends on its thread."""
     types, track = handles(events, "type"), handles(events, "track")
     marks = kinds.has(EventFlag.POOL_START | EventFlag.POOL_STOP)
     begins = kinds.has(EventFlag.POOL_START)

@@ -75,7 +75,6 @@ class PipelineGraph(Frozen, frozen=True):
         child: int64 by edge; the execution that was caused. No edge occurs twice.
         root: int64; executions with which a call of a pipeline begins, by start.
         pipeline: int32 by root; row of pipelines.
-        notes: Doubts about the graph.
     """
 
     stages: pl.DataFrame
@@ -251,7 +250,6 @@ def _elements(
 def _marks(
     event_types: pl.DataFrame, kinds: EventKinds
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return by row of event_types whether it makes an element, and takes one."""
     makes = np.zeros(len(event_types), np.bool_)
     takes = makes.copy()
     names = event_types["name"]
@@ -274,7 +272,6 @@ def _of_owners(
 def _edges(
     parent: NDArray[np.int64], child: NDArray[np.int64], start_ps: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return each edge once, by parent, then by the start of the child."""
     other = parent != child
     parent, child = parent[other], child[other]
     order = np.lexsort((child, start_ps[child], parent))

@@ -328,7 +328,6 @@ def _of_loader(name: str) -> str:
 def _listed(
     iterators: pl.DataFrame,
 ) -> tuple[NDArray[np.int32], NDArray[np.int64], pl.DataFrame]:
-    """Return the calls that the reader itself found, by their long names."""
     names = iterators["long_name"].unique(maintain_order=True).alias("name")
     numbered = names.to_frame().with_row_index("op")
     op = (
@@ -349,7 +348,6 @@ def _by_name(
     event_types: pl.DataFrame,
     kinds: EventKinds,
 ) -> Iterator[tuple[str, NDArray[np.int64], NDArray[np.int32], pl.DataFrame]]:
-    """Find calls by their names, one kind of source after the other."""
     names = event_types["name"]
     types = handles(events, "type")
     ranges = host_ranges(tracks)
@@ -390,7 +388,6 @@ def _by_name(
 def _stages(
     trace: TraceData, values: Mapping[str, StatRows]
 ) -> tuple[NDArray[np.int32], NDArray[np.int64], pl.DataFrame]:
-    """Input stages that the program itself marked, by name and kind."""
     owner, name, names = text_codes(trace, values[StatKey.STAGE_NAME])
     kind_owner, kind, kinds = text_codes(trace, values[StatKey.STAGE_CATEGORY])
     at = np.searchsorted(kind_owner, owner)

@@ -211,7 +211,6 @@ def _nest(
     end: int,
     into: Nesting,
 ) -> int:
-    """Call the kernel, and call it again with more room where it lacks room."""
     for depth in (_USUAL_DEPTH, end - begin):
         stack = np.empty((2, depth), np.int64)
         answer: int = kernels.nest(

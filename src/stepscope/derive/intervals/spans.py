@@ -359,7 +359,6 @@ class Spans(Frozen, frozen=True, dict=True):
         return lengths
 
     def _beside(self, other: Spans) -> Spans:
-        """Return the intervals, uncut, that may meet those of another set."""
         if _FEW * len(other) < len(self):
             first, count = self._ranges_beside(other)
             if 2 * int(count.sum()) <= len(self):

@@ -45,7 +45,6 @@ class StepSeries(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         step_confidence: 0 to 1; 0 without steps.
         closed: Whether each window ends where the next step starts; a single last
             step's does not.
-        window_ps: Length of each judged window.
         parts_ps: Cause → its time in each window; parts never overlap.
         unknown_ps: Time of all windows whose cause is unknown and that might belong to
             the effect.
@@ -88,7 +87,6 @@ class EffectStatus(NamedTuple):
 
     Attributes:
         status: Whether it is a finding.
-        severity: How much a fail matters.
         note: Stable word for what qualifies the status; None where nothing does.
     """
 
@@ -128,7 +126,6 @@ def percent_of(part: float, whole: float) -> float:
 
 
 def _flips(series: StepSeries, warn: Threshold, thresholds: Thresholds) -> bool:
-    """Return whether the status would be another one within its doubt."""
     effect, bar = sum(series.effect_ps), sum(series.window_ps) * warn.value / 100
     if effect >= bar:
         return effect - series.doubt_ps - series.excess_ps < bar
@@ -237,7 +234,6 @@ def difference_interval(
 def _sums(
     columns: Sequence[Sequence[float]], *, stream: int
 ) -> list[NDArray[np.float64]]:
-    """Return for each column the sums over the steps of every draw."""
     count = len(columns[0])
     # A block of two of two steps would be all there is.
     length = math.ceil(count ** (1 / 3)) if count > _PAIR else 1

@@ -63,11 +63,9 @@ class InputVerdict(Frozen, frozen=True):
     """What the judged steps of one device, or host, say about their input.
 
     Attributes:
-        host: The judged host.
         device: Ordinal of the judged device; None for the host's own threads.
         series: The time of fetching (`fetch`), of copying (`transfer`) and of the time
             before a copy of which nothing says what it is for (`starved`) in each step.
-        status: What is said of it.
         unknown_ps: What else may be input, on all devices together.
         why: Why there is no verdict, whatever the time is; None where there is one, or
             where only doubt about the time prevents it.
@@ -119,12 +117,10 @@ class InputTime(Frozen, frozen=True):
     """The time of one device, or of a host without any, that may be spent on input.
 
     Attributes:
-        host: Name of the host.
         device: Ordinal of the device; None for the host's own threads.
         step_source: Where the steps come from; None without any.
         step_confidence: How sure the steps are; 0 without any.
         closed: Whether each window ends where the next step starts.
-        window_ps: Length of each judged window.
         parts_ps: `fetch`, `transfer`, `starved`, `between` and `unexplained` → the time
             in each window.
         is_blind: Whether fetches, or copies to the device, could not be looked at.

@@ -164,7 +164,6 @@ def _sign(profile: ProfileData, host: str) -> str | None:
 
 
 def _allocated(profile: ProfileData, host: str) -> str | None:
-    """Return that memory of a device was allocated."""
     allocations = profile.table(host, "allocations")
     if isinstance(allocations, Unavailable):
         return None
@@ -176,7 +175,6 @@ def _allocated(profile: ProfileData, host: str) -> str | None:
 
 
 def _listed(profile: ProfileData, host: str) -> str | None:
-    """Return that a device is listed."""
     devices = profile.table(host, "devices")
     if isinstance(devices, Unavailable) or not devices.height:
         return None

@@ -161,7 +161,6 @@ def measured_kernels(
 
 
 def _groups(table: pl.DataFrame) -> Iterator[tuple[tuple[str, ...], list[int]]]:
-    """Yield name and shape of measured launches with their rows."""
     key = ["kernel_name", *_SHAPE]
     grouped = table.group_by(key, maintain_order=True).agg("row")
     # As many as there are distinct launches, each looked up once.
@@ -175,7 +174,6 @@ def _assign(
     recorded: _Recorded,
     in_order: NDArray[np.int32],
 ) -> Iterator[_Assigned]:
-    """Divide measured launches among the ops that launch the kernel."""
     if len({recorded.op[one] for one in found.classes}) == 1:
         yield _Assigned(found.classes, rows, found.certainty, "one_op")
         return

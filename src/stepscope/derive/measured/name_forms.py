@@ -78,7 +78,6 @@ def _without_parameters(name: str) -> str:
 
 
 def _after_result(name: str) -> str:
-    """Return the name without the type of its result."""
     depth = 0
     begin = 0
     for at, letter in enumerate(name):

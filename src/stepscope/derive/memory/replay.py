@@ -59,7 +59,6 @@ class OneMemory(Frozen, frozen=True):
     """One memory (an allocator's name) of a host; arrays go by place in `rows`.
 
     Attributes:
-        name: Name of the memory, as recorded.
         rows: int64; rows of allocations in time order.
         heap_bytes: int64; heap in use after each event; 0 where unknown.
         in_use_bytes: int64; heap and stack in use after each event. A stack that was

@@ -100,7 +100,6 @@ def resolve_hlo(
 
 
 def _with_framework_ops(hlo_ops: pl.DataFrame) -> pl.DataFrame:
-    """Return instructions with their framework ops; (program, name) is unique."""
     read = op_names(
         hlo_ops.select(
             name=pl.col("op_name") + ":" + pl.col("op_type").fill_null("")

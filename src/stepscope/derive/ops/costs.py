@@ -232,7 +232,6 @@ def left_to_others(found: DeviceExecutions, costs: ExecutionCosts) -> NDArray[np
 
 
 def _sum_of_all(name: str) -> pl.Expr:
-    """Return the sum, null where any part is null."""
     column = pl.col(name)
     return pl.when(column.null_count() == 0).then(column.sum()).alias(name)
 

@@ -162,7 +162,6 @@ _NO_OPS: Final = Unavailable(
 def _host_sums(
     found: HostOpEvents, windows: Windows | Unavailable
 ) -> tuple[list[pl.Series], int | None]:
-    """Return columns of sums by op, and how many steps the last of them covers."""
     count = len(found.ops)
     own = totals_by(found.op, found.self_ps, count=count)
     eager = totals_by(found.op, found.self_ps, count=count, where=found.eager == 1)
@@ -225,7 +224,6 @@ def _launching(
     launching_ops: LaunchingOps | Unavailable,
     correlation: Correlation | Unavailable,
 ) -> pl.Series:
-    """Count by op the executions inside which work for a device was launched."""
     count = len(found.ops)
     if isinstance(launching_ops, Unavailable) or isinstance(correlation, Unavailable):
         return pl.Series("launching", [None] * count, dtype=pl.Int64)
@@ -300,7 +298,6 @@ def _device_sums(
     executions: DeviceExecutions,
     tensor_cores: TensorCores | Unavailable,
 ) -> list[pl.Series]:
-    """Return sums of the classes of each device and group of ops."""
     classes, step_ps = activity_classes.rows, class_totals.step_ps
     code, count = executions.of_class, len(executions.rows)
     computes = classes["kind"].to_numpy() == KERNEL_KIND

@@ -71,7 +71,6 @@ def _by_program(
     device_executions: DeviceExecutions,
     run_costs: pl.DataFrame,
 ) -> pl.DataFrame:
-    """Return the costs of kernels that are all that their instruction runs."""
     op = activity_classes.rows["op"]
     # Work that begins with one instruction and ends with another is done between them.
     divided = activity_ops.ops["category"][op].str.contains(DIVIDED)
@@ -102,7 +101,6 @@ def _by_host(
     execution: NDArray[np.int32],
     costs: ExecutionCosts,
 ) -> pl.DataFrame:
-    """Return the costs of kernels that are all that their executions launch."""
     doubtful = left_to_others(found, costs)
     doubtful |= found.launched & costs.only_calls
     # Work of several ops, or on several devices.

@@ -121,11 +121,7 @@ class Activities(Frozen, frozen=True):
     Attributes:
         row: Rows of device_activity.
         track: Row of tracks of the stream.
-        device: Ordinal of the device.
-        stream: Id of the stream.
         number: What the activity and its launch call share; -1 where not recorded.
-        start_ps: When each began.
-        end_ps: When it ended.
         launch: Row of launches; -1 where it is unknown or lies before the windows.
         caller: Row of tracks of the thread that called; -1 likewise.
         called_ps: When the call began; the start where it is unknown.

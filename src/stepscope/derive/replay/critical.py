@@ -242,7 +242,6 @@ class _Owners:
         ]
 
     def _of_thread(self, track: int) -> list[tuple[str, Spans]]:
-        """Return what a thread does by owner, whether a device is idle or not."""
         if self._states is None:
             return []
         if track not in self._claims:

@@ -137,7 +137,6 @@ def _pairs(
     strings: Sequence[str],
     tracks: pl.DataFrame,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return places of activities that wait, and of those that they wait for."""
     nothing = np.empty(0, np.int64)
     on = rows_with_key(stats, "event", find_handle(strings, StatKey.WAIT_ON_STREAM))
     events = np.unique(on.owner)

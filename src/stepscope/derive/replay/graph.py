@@ -128,7 +128,6 @@ def _whole_device(
     events: pl.DataFrame,
     event_types: pl.DataFrame,
 ) -> list[Spans]:
-    """Return for each thread where it waits for whole devices."""
     wide = event_types["name"].str.contains(_WHOLE_DEVICE).fill_null(value=False)
     types, of_event = wide.to_numpy(), handles(events, "type")
     start_ps, dur_ps = ints(events, "start_ps"), ints(events, "dur_ps")
@@ -238,7 +237,6 @@ def _built(
 
 
 def _sources(releases: Releases) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the known moments at which threads let others go on."""
     known = releases.source >= 0
     return releases.source[known], releases.source_ps[known]
 
@@ -339,7 +337,6 @@ def _nodes(
 
 
 def _host_edges(host: HostNodes, given: Handovers, wait: _Wait) -> list[Edges]:
-    """Let threads go on piece by piece, and when others let them."""
     thread = host.lines.thread(host.start_key)
     after = np.flatnonzero(thread[1:] == thread[:-1]) + 1
     edges = [Edges.of(EdgeKind.THREAD, after - 1, after)]
@@ -363,7 +360,6 @@ def _handed(
     target: NDArray[np.int64],
     begins: NDArray[np.bool_],
 ) -> Edges:
-    """Make edges between threads; a lag is what waking took."""
     times = host.lines.time_ps
     keys = np.where(begins, host.start_key[source], host.end_key[source])
     lag = times(host.start_key[target]) - times(keys)
@@ -385,7 +381,6 @@ def _synchronising(
     *,
     first: int,
 ) -> Edges:
-    """Let calls return when the device is done."""
     waits, activity = wait.activity
     target = host.resumed[waits]
     early = nodes.start_ps[np.maximum(target, 0)] - activities.end_ps[activity]

@@ -168,7 +168,6 @@ _LOOKED_BACK: Final = 8
 
 
 def _starts(threads: Sequence[Thread], work: _Work, quiet: Spans) -> Releases:
-    """Explain where a thread gets something to do."""
     thread = np.concatenate(
         [
             np.empty(0, np.int64),
@@ -209,7 +208,6 @@ def _starts(threads: Sequence[Thread], work: _Work, quiet: Spans) -> Releases:
 
 
 def _waits(threads: Sequence[Thread], work: _Work, quiet: Sequence[Spans]) -> Releases:
-    """Explain where waits for other threads end."""
     found = [
         _released(work, place, one.for_thread, one.handed)
         for place, one in enumerate(threads)

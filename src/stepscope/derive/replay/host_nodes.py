@@ -35,7 +35,6 @@ class Waits(NamedTuple):
         began_ps: When it had nothing left to do itself.
         resumed_ps: When what it waited for was done, as far as that is known; the
             same as `began_ps` where it waited for nothing.
-        ended_ps: When it went on.
     """
 
     thread: NDArray[np.int64]
@@ -48,7 +47,6 @@ class DeviceWaits(Frozen, frozen=True, eq=True):
     """Waits for devices.
 
     Attributes:
-        waits: The waits.
         wait: By edge: the wait.
         activity: By edge: place of the activity that it waits for.
     """
@@ -66,7 +64,6 @@ class Lines(Frozen, frozen=True, eq=True):
 
     Attributes:
         origin_ps: Time that is 0 on every line.
-        length_ps: Length of a line.
     """
 
     origin_ps: int
@@ -101,7 +98,6 @@ class HostNodes(Frozen, frozen=True, eq=True):
     """The pieces of all threads, thread by thread in order of time.
 
     Attributes:
-        lines: How moments are numbered.
         kind: `NodeKind` of each piece.
         start_key: Number of the moment at which it begins.
         end_key: Number of the moment at which it ends.

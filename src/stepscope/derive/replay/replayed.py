@@ -76,8 +76,6 @@ class Replayed(Frozen, frozen=True):
     """One run of a graph.
 
     Attributes:
-        start_ps: When each node begins.
-        dur_ps: How long each takes.
         via: The edge that decided when it begins; -1 for none.
         bounds_ps: When each bound of the windows is reached: the work that has to be
             done by then is done, and what begins there begins.
@@ -96,8 +94,6 @@ class PathPieces(Frozen, frozen=True):
         node: The node that a piece is, or that a lag leads to.
         edge: The edge of a lag; `NODE` for a node itself, `NOTHING` for time that
             nothing in the graph accounts for.
-        start_ps: Begin.
-        end_ps: End.
     """
 
     node: NDArray[np.int64]

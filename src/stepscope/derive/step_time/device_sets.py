@@ -39,12 +39,10 @@ class OneDevice(Frozen, frozen=True):
     """One device that has activity.
 
     Attributes:
-        device: Its ordinal.
         orders: Each of `BUSY_OWNERS` → where any such activity ran; they may overlap.
         unknown: Those of `BUSY_OWNERS` that this kind of device does not record, and
             widths of compute that no kernel is known to have while many have none.
         charged: Each of `BUSY_OWNERS` → where none before it ran; they are disjoint.
-        busy: The union of all activity.
     """
 
     device: int

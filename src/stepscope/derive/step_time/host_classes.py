@@ -95,7 +95,6 @@ class HostClasses(Frozen, frozen=True):
             there is no device.
         code: uint8 by row of events, a `HostCode`: what each event does.
         threads: Which thread drives which window, by evidence.
-        rows: The rows of events of each track.
         computing: When any thread runs an op, on a host without devices where threads
             exchange something; else empty.
     """
@@ -219,7 +218,6 @@ def host_classes(
 
 
 def _with_pools(found: HostClasses, handed: Spans, computing: Spans) -> HostClasses:
-    """Add what threads of pools do for the ops."""
     if isinstance(found.host_compute, Unavailable):
         return found
     work = found.host_compute | handed if len(handed) else found.host_compute
@@ -282,7 +280,6 @@ def _driven(
     threads: StepThreads,
     codes: Collection[HostCode],
 ) -> Spans:
-    """Return where step threads have some codes."""
     return Spans.union_of(
         sets[track][code] & threads.when(track)
         for track in threads.tracks()
@@ -307,7 +304,6 @@ def _of_steps(tasks: PoolTasks) -> Spans:
 
 
 def _framed_tracks(host: HostEvents) -> list[int]:
-    """Return rows of `tracks` that hold frames of the Python tracer."""
     framed = host.kinds.has(EventFlag.PYTHON_FRAME)[handles(host.events, "type")]
     found: list[int] = np.unique(handles(host.events, "track")[framed]).tolist()
     return found

@@ -255,7 +255,6 @@ class HostEvents(Frozen, frozen=True):
         return host_stats(self.trace.strings, self.tracks, self.stats, (key,))[key]
 
     def _on_threads(self) -> NDArray[np.bool_]:
-        """Return True per track that is a host thread."""
         on_host = absent(self.tracks["device"])
         threads: NDArray[np.bool_] = on_host & (codes(self.tracks, "kind") == _THREAD)
         return threads
@@ -498,13 +497,11 @@ class HostEvents(Frozen, frozen=True):
 
 
 def _ancestors(name: str) -> set[str]:
-    """Return the long names of all iterators around this one."""
     parts = name.split("::")
     return {"::".join(parts[:count]) for count in range(2, len(parts))}
 
 
 def _calls(rows: NDArray[np.intp], parent: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Return how many events lie directly in each of some rows."""
     chosen = np.zeros(len(parent), np.uint8)
     chosen[rows] = 1
     count = np.zeros(len(parent), np.int32)

@@ -43,13 +43,11 @@ class Surroundings(Frozen, frozen=True, eq=True):
 
     Attributes:
         start_ps: Begins of events that lie in no other.
-        end_ps: Their ends.
         types: Rows of event_types, one more than begins: -1 for nothing.
         writes_ps: Begins of what is written to files, wrappers included.
         written: Type of the innermost writing that each of these leads to.
         calls_ps: Begins of the program's calls of graphs, and of its steps.
         mark_start_ps: Begins of the ranges that mark steps; the outermost ones.
-        mark_end_ps: Their ends.
         inner: Begins and ends of events that lie in no other but such a range, and
             their types, as in `types`.
     """

@@ -101,7 +101,6 @@ def _hulls(
 
 
 def _longest_stored(steps: Steps) -> pl.DataFrame:
-    """Return the longest stored span per (step, device)."""
     stored = steps.stored
     keyed = stored.with_columns(
         pl.Series("step_row", _step_of_stored(steps), dtype=pl.Int32)

@@ -183,7 +183,6 @@ def _other_kinds(
 def _outliers(
     length: NDArray[np.int64], sample: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
-    """Return which windows of a sample are much longer than its median."""
     if not sample.any():
         return sample
     median = np.median(length[sample])
@@ -202,7 +201,6 @@ def _compiling(facts: WindowFacts) -> Spans:
 
 
 def _traced_calls(facts: WindowFacts) -> NDArray[np.int64]:
-    """Calls whose function was traced before it ran."""
     if facts.host_values is None:
         return np.empty(0, np.int64)
     owner, code, texts = text_codes(
@@ -267,7 +265,6 @@ def _unrecorded(
 def _last_is_unexecuted(
     begin: NDArray[np.int64], launches: pl.DataFrame, correlation: Correlation
 ) -> bool:
-    """Return whether the capture ended before the device did the last step's work."""
     called = ints(launches, "start_ps")
     executed = correlation.activity_count_of_launch > 0
     last = called >= begin[-1]
@@ -417,12 +414,10 @@ def cold_start(
 
 
 def _chance(ready: NDArray[np.bool_]) -> float:
-    """Return how likely a step finds its batch ready, by Laplace's rule."""
     return (int(ready.sum()) + 1) / (len(ready) + 2)
 
 
 def _waits(steps: Steps, events: pl.DataFrame, event_kinds: EventKinds) -> Spans:
-    """Return when the threads that carry the boundaries waited for input."""
     waits = event_kinds.host_class == HostClass.INPUT_WAIT
     if not waits.any():
         return Spans.empty()

@@ -205,7 +205,6 @@ def windows(
 def _placed(
     steps: Steps, spans: pl.DataFrame, run: StepKernels
 ) -> tuple[pl.DataFrame, str]:
-    """Return the windows in time order without their flags, and their anchor."""
     last, busy = _last_activity(spans, len(steps.rows))
     anchor = anchor_of(steps, run)
     if anchor == "executor":
@@ -258,7 +257,6 @@ def _whole_profile(environment: pl.DataFrame) -> Windows | Unavailable:
 def _last_activity(
     spans: pl.DataFrame, steps: int
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return last end and presence of device activity in each step."""
     last, busy = np.zeros(steps, np.int64), np.zeros(steps, np.bool_)
     known = (
         spans.filter(pl.col("last_end_ps").is_not_null())

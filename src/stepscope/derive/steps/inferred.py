@@ -147,7 +147,6 @@ def _launches(
     by_launch: SymbolSequence | None,
     instructions: SymbolSequence | None,
 ) -> list[Measured]:
-    """Measure each launch by the work between its repetitions."""
     found = []
     for launch in host_launches(tables.tracks, tables.events, tables.event_kinds):
         if by_launch is not None:
@@ -303,7 +302,6 @@ def _one_launch_each(sequence: SymbolSequence, period: Period) -> bool:
 
 
 def _best(tables: _Tables, found: list[Measured]) -> Measured | None:
-    """Return the best candidate, cut where its cycle begins, on all its threads."""
     good = [it for it in found if not objection_to(it)]
     if not good:
         return None

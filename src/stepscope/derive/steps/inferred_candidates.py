@@ -53,7 +53,6 @@ class Boundaries(Frozen, frozen=True, eq=True):
     """Begins of cycles.
 
     Attributes:
-        start_ps: The begins.
         slack_ps: Time just before each begin in which nothing was recorded.
         clear: False where the cycle could equally well begin elsewhere.
     """
@@ -79,7 +78,6 @@ class Measured(Frozen, frozen=True):
         what: What repeats, in words.
         label: Row of event_types of what repeats.
         sequence: The work between the boundaries.
-        period: The boundaries.
         track: int32 by boundary; row of tracks, -1 for boundaries seen on several.
         slack_ps: By boundary, time before it in which nothing was recorded; None if
             unknown.

@@ -127,7 +127,6 @@ def _one_per_step(marks: Marks) -> Marks:
 
 
 def _outermost(marks: Marks) -> NDArray[np.int32]:
-    """Return the markers of one thread that count as steps by the nesting rule."""
     marks = marks.only(np.lexsort((marks.event, -marks.end_ps, marks.start_ps)))
     while len(marks):
         reach = np.maximum.accumulate(marks.end_ps)

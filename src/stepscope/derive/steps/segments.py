@@ -43,7 +43,6 @@ class Period(Frozen, frozen=True):
         symbol: The symbol whose occurrences are the boundaries; -1 where they were
             given.
         first: First entry of each segment; the last segment runs to the end.
-        start_ps: The boundaries.
         period_ps: Their median distance.
         coverage: Share of the weight that lies in segments like the modal one.
         cv: Standard deviation of the work of the closed segments over its mean.

@@ -34,7 +34,6 @@ class CounterCurve(Frozen, frozen=True):
     """A quantity that keeps each value until the next one.
 
     Attributes:
-        name: What it counts.
         unit: Unit of the values; None where not recorded.
         source: "memory" for what an allocator has in use, "queue" for the elements that
             a buffer held, "recorded" for a recorded counter.

@@ -45,10 +45,7 @@ class LaneSlices(NamedTuple):
     Attributes:
         lane: Lane, counted from the first lane that was asked for.
         first: Position of the slice's first span in the index.
-        spans: Number of spans in the slice.
         item: Number of the longest span, the first of equals.
-        start_ps: Start of the first span.
-        end_ps: End of the last span.
         busy_ps: Sum of the durations of the slice's spans; of spans that stand for
             work, how much of them that work takes.
     """
@@ -66,7 +63,6 @@ class CoarseSlices(NamedTuple):
     """All spans of an index, folded into buckets of 2**level ps from time 0 on.
 
     Attributes:
-        level: Width of the buckets.
         parts: int64; the slices of lane `k` begin at `parts[k]`.
         filled: int64; number of slices by lane.
         places: int32, two by slice; first position, and the longest span's row.
@@ -305,7 +301,6 @@ def index_lanes(
 
 
 def _coarse(index: LaneIndex, lane: NDArray[np.int32]) -> CoarseSlices | None:
-    """Fold all spans of an index; None where there is none, or times are no times."""
     lanes, spans = len(index.edges) - 1, len(index.rows)
     filled = np.flatnonzero(np.diff(index.edges))
     first = int(

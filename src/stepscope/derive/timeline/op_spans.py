@@ -48,7 +48,6 @@ class Pieces(Frozen, frozen=True):
 
     Attributes:
         start_ps: Starts, ascending.
-        end_ps: Ends.
         step: Row of steps, -1 for none.
         event: Row of events.
         op: Row of the ops that `OpPaths` describes.
@@ -107,7 +106,6 @@ class DeviceLines(Frozen, frozen=True, eq=True):
     """Op lines of devices, and the order of the streams.
 
     Attributes:
-        lines: Op lines that have spans.
         places: Row of `tracks` → place among the streams of its device: first those
             that compute, then by number of activities.
     """
@@ -221,7 +219,6 @@ def _steps_at(steps: Steps | None, times: NDArray[np.int64]) -> NDArray[np.int32
 
 
 def _stretches(track: NDArray[np.int32]) -> list[tuple[int, slice]]:
-    """Return each track and its rows; the rows are by track."""
     edges = np.flatnonzero(np.diff(track)) + 1
     begins = [0, *edges.tolist()] if len(track) else []
     ends = [*edges.tolist(), len(track)]

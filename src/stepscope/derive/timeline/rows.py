@@ -33,8 +33,6 @@ class Lane(Frozen, frozen=True, eq=True):
     """Rows of a track whose spans nest in each other, and in nothing else.
 
     Attributes:
-        first_row: Outermost row of the lane.
-        rows: Number of rows of the lane.
         kind: `main`; `overlap` for what overlaps without nesting; `undrawn` for
             events that are only shown on demand.
     """

@@ -44,7 +44,6 @@ class LaunchLines(Frozen, frozen=True):
     Definition: docs/tools/trace_viewer.md#sections-and-tracks.
 
     Attributes:
-        lines: One per device.
         totals: By device and step: `num_launches`, `max_launch_time_ps` and
             `total_launch_time_ps`.
     """

@@ -106,7 +106,6 @@ def sections_and_tracks(
 def _sections(
     tracks: pl.DataFrame, devices: pl.DataFrame | Unavailable
 ) -> pl.DataFrame:
-    """Return one section per plane and process, numbered in display order."""
     first = tracks.with_row_index("row")
     planes = first.group_by("plane", "process", maintain_order=True).agg(
         pl.col("device").first(),
