@@ -9,6 +9,7 @@ import polars as pl
 
 from stepscope.derive.columns.arrays import handles, ints, picked
 from stepscope.derive.columns.dense_codes import combined, dense
+from stepscope.derive.columns.stat_values import values_of_owners
 from stepscope.derive.host.values import host_ranges, int_values, text_codes
 from stepscope.derive.intervals.nesting import nest_subset
 from stepscope.derive.names.event_kinds import EventFlag, OpCategory
@@ -333,9 +334,9 @@ def _instructions(
     module_owner, module_code, module_texts = text_codes(
         trace, values[StatKey.HLO_MODULE]
     )
-    module = _of_owners(owner, module_owner, module_code, default=-1)
+    module, _ = values_of_owners(owner, module_owner, module_code, default=-1)
     program_owner, program_ids = int_values(values[StatKey.PROGRAM_ID])
-    program = _of_owners(owner, program_owner, program_ids, default=-1)
+    program, _ = values_of_owners(owner, program_owner, program_ids, default=-1)
     distinct = combined([program, module, code])
     at = distinct.first
     programs = pl.Series(program[at])
@@ -355,20 +356,6 @@ def _instructions(
         pl.lit(value=False).alias("call"),
     )
     found.add(owner, distinct.code, named, rank=_NAMED)
-
-
-def _of_owners(
-    wanted: NDArray[np.signedinteger],
-    owner: NDArray[np.int32],
-    value: NDArray[np.signedinteger],
-    *,
-    default: int,
-) -> NDArray[np.int64]:
-    """Return each wanted owner's value; owners ascend, the last of equals counts."""
-    if not len(owner):
-        return np.full(len(wanted), default, np.int64)
-    at = np.maximum(np.searchsorted(owner, wanted, side="right") - 1, 0)
-    return np.where(owner[at] == wanted, value[at], default).astype(np.int64)
 
 
 def _distinct(
@@ -402,7 +389,7 @@ def _eager(
     eager = by_row(by_rank, rank)
     stored = None if values is None else int_values(values[StatKey.IS_EAGER])
     if stored is not None and len(stored[0]):
-        given = _of_owners(event, *stored, default=-1)
+        given, _ = values_of_owners(event, *stored, default=-1)
         eager = np.where(given >= 0, given != 0, eager).astype(np.int8)
     return eager
 

@@ -18,6 +18,7 @@ from stepscope.derive.columns.stat_values import (
     StatRows,
     find_handle,
     rows_with_key,
+    values_of_owners,
 )
 from stepscope.derive.host.values import host_ranges, host_stats, int_values, text_codes
 from stepscope.derive.intervals.nesting import nest_subset
@@ -258,10 +259,10 @@ class _Scene(Frozen, frozen=True):
         if values is None:
             return pl.Series([None] * len(rows), dtype=pl.String)
         owner, number = int_values(values[_ID])
-        value, known = _aligned(rows, owner, number)
+        value, known = values_of_owners(rows, owner, number)
         numbers = nullable("id", value, known).cast(pl.String)
         owner, code, texts = text_codes(self.trace, values[_ID])
-        at, spelled = _aligned(rows, owner, code.astype(np.int64))
+        at, spelled = values_of_owners(rows, owner, code)
         if not spelled.any():
             return numbers
         words = pl.Series(texts, dtype=pl.String).gather(at)
@@ -273,19 +274,6 @@ class _Scene(Frozen, frozen=True):
         """Return the batch size of each request; null where it is not recorded."""
         if values is None:
             return pl.Series([None] * len(rows), dtype=pl.Int64)
-        size, known = _aligned(rows, *int_values(values[_BATCH]))
-        task, batched = _aligned(rows, *int_values(values[_TASK]))
+        size, known = values_of_owners(rows, *int_values(values[_BATCH]))
+        task, batched = values_of_owners(rows, *int_values(values[_TASK]))
         return nullable("batch_size", np.where(known, size, task), known | batched)
-
-
-def _aligned(
-    wanted: NDArray[np.int64],
-    owner: NDArray[np.signedinteger],
-    value: NDArray[np.int64],
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return the value of each wanted owner and whether it has one; owners ascend."""
-    if not len(owner):
-        return np.zeros(len(wanted), np.int64), np.zeros(len(wanted), np.bool_)
-    at = np.maximum(np.searchsorted(owner, wanted, side="right") - 1, 0)
-    known: NDArray[np.bool_] = owner[at] == wanted
-    return np.where(known, value[at], 0), known

@@ -15,6 +15,7 @@ import numpy as np
 
 from stepscope.derive.columns.arrays import handles, ints, picked
 from stepscope.derive.columns.dense_codes import combined, dense
+from stepscope.derive.columns.stat_values import values_of_owners
 from stepscope.derive.host.values import host_stats, int_values
 from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.frozen import Frozen
@@ -175,7 +176,7 @@ def contexts(
         values[StatKey.CONSUMER], values[StatKey.CONSUMER_TYPE], process, track
     )
     owner, elsewhere = int_values(values[StatKey.CONSUMER_PROCESS])
-    named, value = _aligned(consumers.row, owner, elsewhere)
+    value, named = values_of_owners(consumers.row, owner, elsewhere)
     consumers = consumers._replace(process=np.where(named, value, consumers.process))
     begins, ends = _pool_tasks(events, kinds)
     return Contexts(_by_id(producers), _by_id(consumers), begins, ends)
@@ -288,7 +289,7 @@ def _side(
     track: NDArray[np.int32],
 ) -> _Side:
     owner, value = int_values(ids)
-    typed, kind = _aligned(owner, *int_values(types))
+    kind, typed = values_of_owners(owner, *int_values(types))
     row = owner[typed].astype(np.int64)
     return _Side(row, kind[typed], value[typed], process[track[row]])
 
@@ -296,18 +297,6 @@ def _side(
 def _by_id(side: _Side) -> _Side:
     order = np.argsort(side.id, kind="stable")
     return _Side(*(column[order] for column in side))
-
-
-def _aligned(
-    wanted: NDArray[np.signedinteger],
-    owner: NDArray[np.signedinteger],
-    value: NDArray[np.int64],
-) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    """Return whether each wanted owner has a value, and which; owners ascend."""
-    if not len(owner):
-        return np.zeros(len(wanted), np.bool_), np.zeros(len(wanted), np.int64)
-    at = np.maximum(np.searchsorted(owner, wanted, side="right") - 1, 0)
-    return owner[at] == wanted, value[at]
 
 
 def _matching(

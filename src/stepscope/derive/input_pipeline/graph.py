@@ -16,6 +16,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.columns.arrays import handles, ints, picked
+from stepscope.derive.columns.stat_values import values_of_owners
 from stepscope.derive.host.values import host_stats, int_values
 from stepscope.derive.input_pipeline.contexts import (
     Elements,
@@ -226,12 +227,12 @@ def _handed_over(
     making, first = np.unique(around[begun], return_index=True)
     begun = begun[first]
     consumer = handles(stages, "consumer")[runs.stage[begun]]
-    numbered, number = _of_owners(making, *elements)
+    number, numbered = values_of_owners(making, *elements)
     some = numbered & (consumer >= 0)
     begun = begun[some]
     made = Elements(consumer[some], number[some], runs.start_ps[begun])
     within = nearest_above(runs.parent, taken_rows, runs.is_call)
-    numbered, number = _of_owners(taken_rows, *elements)
+    number, numbered = values_of_owners(taken_rows, *elements)
     known = numbered & (within >= 0)
     taker, rows = runs.at(within[known]), taken_rows[known]
     ends_ps = ints(events, "start_ps")[rows] + ints(events, "dur_ps")[rows]
@@ -257,16 +258,6 @@ def _marks(
         mark = mark_of(names[row])
         makes[row], takes[row] = mark is True, mark is False
     return makes, takes
-
-
-def _of_owners(
-    wanted: NDArray[np.int64], owner: NDArray[np.int32], value: NDArray[np.int64]
-) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    """Return whether each wanted owner has a value, and which; owners ascend."""
-    if not len(owner):
-        return np.zeros(len(wanted), np.bool_), np.zeros(len(wanted), np.int64)
-    at = np.maximum(np.searchsorted(owner, wanted, side="right") - 1, 0)
-    return owner[at] == wanted, value[at]
 
 
 def _edges(

@@ -77,26 +77,6 @@ class CriticalPath(Frozen, frozen=True):
             .sort("time_ps", by, descending=[True, False])
         )
 
-    def of_window(self, window: int) -> pl.DataFrame:
-        """Return the pieces of one window, neighbours of one kind put together."""
-        mine = self.rows.filter(pl.col("window") == window)
-        same = ("track", "name", "owner")
-        fresh = pl.any_horizontal(
-            [pl.col(column).ne_missing(pl.col(column).shift()) for column in same]
-        )
-        return (
-            mine.with_columns(run=fresh.fill_null(value=True).cum_sum())
-            .group_by("run", maintain_order=True)
-            .agg(
-                *(
-                    pl.col(column).first()
-                    for column in ("window", *same, "why", "start_ps")
-                ),
-                pl.col("dur_ps").sum(),
-            )
-            .drop("run")
-        )
-
 
 def critical_path(
     *,
