@@ -265,7 +265,8 @@ def _of_device(
     idle["profiler"].append(recording)
     if launching is None:
         left = free - recording
-        claims = _without_launch(states.claims_of_any_thread(left))
+        claimed = states.claims_of_any_thread(left)
+        claims = tuple((owner, spans) for owner, spans in claimed if owner != "launch")
         idle["unexplained"].append(_claimed(left, claims, idle))
         return _device_account(one.device, idle, between, {}, Spans.empty())
     gaps = launching.gaps(one.device, free)
@@ -299,10 +300,6 @@ def _claimed(left: Spans, claims: Claims, idle: dict[str, list[Spans]]) -> Spans
             idle[owner].append(part)
             left = left - part
     return left
-
-
-def _without_launch(claims: Claims) -> Claims:
-    return tuple((owner, spans) for owner, spans in claims if owner != "launch")
 
 
 def _device_account(

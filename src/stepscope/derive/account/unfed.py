@@ -100,7 +100,13 @@ class BatchCopies(Frozen, frozen=True):
             blocked: The part of its idle time in which the program was blocked by
                 something else than a device.
         """
-        called = self._calls(one.device)
+        # When calls began that copy as much as a batch, ascending.
+        activity, launch = self.device_activity, self.correlation.launch_of_activity
+        mine = codes(activity, "kind") == _H2D
+        mine &= handles(activity, "device") == one.device
+        size = filled(activity["bytes"], 0)
+        mine &= (size > _LEAST_BYTES) & (launch >= 0)
+        called = np.sort(ints(self.launches, "start_ps")[launch[mine]])
         rows = self.windows.rows.filter(~self.windows.rows["open_end"])
         if not rows.height or not len(called):
             return Spans.empty()
@@ -110,29 +116,15 @@ class BatchCopies(Frozen, frozen=True):
             return Spans.empty()
         silent = Spans.union_of((blocked, *(one.idle[owner] for owner in UNFED_OWNERS)))
         # Small work may be launched between the silence and the copy.
-        walks = _ending_before(
-            Spans.union_of(one.walked_by.values()), called, self.soon_ps
-        )
+        # The stretches that end less than some time before a call, or with it.
+        silences = Spans.union_of(one.walked_by.values())
+        at = np.searchsorted(called, silences.end_ps)
+        next_call = np.append(called, np.iinfo(np.int64).max)[at]
+        soon = next_call - silences.end_ps <= self.soon_ps
+        walks = Spans(silences.start_ps[soon], silences.end_ps[soon])
         found = (silent & walks) - doing
         long = found.end_ps - found.start_ps > self.soon_ps
         return Spans(found.start_ps[long], found.end_ps[long])
-
-    def _calls(self, device: int | None) -> NDArray[np.int64]:
-        """Return when calls began that copy as much as a batch, ascending."""
-        activity, launch = self.device_activity, self.correlation.launch_of_activity
-        mine = codes(activity, "kind") == _H2D
-        mine &= handles(activity, "device") == device
-        size = filled(activity["bytes"], 0)
-        mine &= (size > _LEAST_BYTES) & (launch >= 0)
-        return np.sort(ints(self.launches, "start_ps")[launch[mine]])
-
-
-def _ending_before(walks: Spans, called_ps: NDArray[np.int64], soon_ps: int) -> Spans:
-    """Return the stretches that end less than some time before a call, or with it."""
-    at = np.searchsorted(called_ps, walks.end_ps)
-    next_call = np.append(called_ps, np.iinfo(np.int64).max)[at]
-    soon = next_call - walks.end_ps <= soon_ps
-    return Spans(walks.start_ps[soon], walks.end_ps[soon])
 
 
 def scaling_holes(

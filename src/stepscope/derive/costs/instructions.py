@@ -176,7 +176,15 @@ class _Program:
         call = _CONVOLUTION_CALL.match(one.custom_call or "")
         if call or one.opcode == "convolution":
             way = call["way"] if call else ""
-            return _convolution(way, one.attributes, result, operands)
+            window = read_window(one.attributes)
+            if window is None or len(operands) < 2:
+                return None
+            first, second = operands[0], operands[1]
+            if way.startswith("BackwardInput"):
+                return _terms(window, result, second, first)
+            if way.startswith("BackwardFilter"):
+                return _terms(window, first, result, second)
+            return _terms(window, first, second, result)
         return _reduction(one, result, operands)
 
 
@@ -221,20 +229,6 @@ def _reduction(
         # At most one addition per element that is scattered.
         return operands[-1].elements if result.is_floating else 0
     return None
-
-
-def _convolution(
-    way: str, attributes: str | None, result: Tensor, operands: Sequence[Tensor]
-) -> int | None:
-    window = read_window(attributes)
-    if window is None or len(operands) < 2:
-        return None
-    first, second = operands[0], operands[1]
-    if way.startswith("BackwardInput"):
-        return _terms(window, result, second, first)
-    if way.startswith("BackwardFilter"):
-        return _terms(window, first, result, second)
-    return _terms(window, first, second, result)
 
 
 def _terms(

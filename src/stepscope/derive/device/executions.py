@@ -199,30 +199,24 @@ def executions_of_activities(
     if not (launching_ops.execution >= 0).any():
         return None
     # A call inside another op (a whole program's, say) is no execution of this one.
-    equal = _same_ops(activity_ops.ops, launching_ops.ops)
+    # By device op the row of the host op with its name and type, -2 for none. An
+    # annotation on the device may lack the type; then the name decides.
+    by_type: dict[tuple[str, str], int] = {}
+    by_name: dict[str, int] = {}
+    # There are as many ops as the program's author wrote, not as ran.
+    for row, (name, kind) in enumerate(launching_ops.ops[["name", "type"]].iter_rows()):
+        by_type.setdefault((name, kind), row)
+        by_name.setdefault(name, row)
+    same = (
+        by_name.get(name, -2) if kind is None else by_type.get((name, kind), -2)
+        for name, kind in activity_ops.ops[["name", "type"]].iter_rows()
+    )
+    equal = np.fromiter(same, np.int32, len(activity_ops.ops))
     launch = correlation.launch_of_activity
     op = by_row(launching_ops.op, launch, none=-1)
     mine = op == by_row(equal, activity_ops.op)
     execution = by_row(launching_ops.execution, launch, none=-1)
     return np.where(mine, execution, np.int32(-1))
-
-
-def _same_ops(device: pl.DataFrame, host: pl.DataFrame) -> NDArray[np.int32]:
-    """Return by device op the row of the host op with its name and type, -2 for none.
-
-    An annotation on the device may lack the type; then the name decides.
-    """
-    by_type: dict[tuple[str, str], int] = {}
-    by_name: dict[str, int] = {}
-    # There are as many ops as the program's author wrote, not as ran.
-    for row, (name, kind) in enumerate(host[["name", "type"]].iter_rows()):
-        by_type.setdefault((name, kind), row)
-        by_name.setdefault(name, row)
-    same = (
-        by_name.get(name, -2) if kind is None else by_type.get((name, kind), -2)
-        for name, kind in device[["name", "type"]].iter_rows()
-    )
-    return np.fromiter(same, np.int32, len(device))
 
 
 def _eager_flags(host_op_events: HostOpEvents | Unavailable) -> NDArray[np.int8]:

@@ -132,7 +132,7 @@ def host_op_events(
         self_ps=nested.self_ps,
         parent=nested.parent,
         depth=nested.depth,
-        outermost=_outermost(nested.parent, by_row(_groups(ops), op)),
+        outermost=outermost_of_op(nested.parent, by_row(_groups(ops), op)),
         eager=eager,
         ops=ops,
         without_values=host_values if isinstance(host_values, Unavailable) else None,
@@ -440,7 +440,9 @@ def _groups(ops: pl.DataFrame) -> NDArray[np.int32]:
     return groups
 
 
-def _outermost(parent: NDArray[np.int32], op: NDArray[np.int32]) -> NDArray[np.bool_]:
+def outermost_of_op(
+    parent: NDArray[np.int32], op: NDArray[np.int32]
+) -> NDArray[np.bool_]:
     """Return False for an event that some ancestor of the same op encloses."""
     outermost = np.ones(len(op), np.bool_)
     row = np.flatnonzero(parent >= 0)

@@ -148,7 +148,14 @@ def request_waits(
         if not isinstance(work, Unavailable):
             sets |= work[number]
         if tasks is not None:
-            sets |= _elsewhere(tasks, served, number)
+            mine = np.flatnonzero(tasks.code == number + 1)
+            handed, start = tasks.handed_ps[mine], tasks.start_ps[mine]
+            sets |= {
+                "other_threads": served.clipped(
+                    number, handed, start, tasks.end_ps[mine]
+                ),
+                "thread_queue": served.clipped(number, handed, handed, start),
+            }
         _charge(times, sets, served, number, skipped=missing.keys())
     return RequestWaits(_frame(times, missing), missing)
 
@@ -269,15 +276,6 @@ def _own_work(
             for name, wanted in _CODES.items()
         }
         for track, sets in flatten_tracks(tracks, events, mine, sticky=STICKY).items()
-    }
-
-
-def _elsewhere(tasks: PoolTasks, served: _Served, number: int) -> dict[str, Spans]:
-    mine = np.flatnonzero(tasks.code == number + 1)
-    handed, start = tasks.handed_ps[mine], tasks.start_ps[mine]
-    return {
-        "other_threads": served.clipped(number, handed, start, tasks.end_ps[mine]),
-        "thread_queue": served.clipped(number, handed, handed, start),
     }
 
 

@@ -182,24 +182,22 @@ class _Scene(Frozen, frozen=True):
         for name, own in found.items():
             shared = rows_with_key(type_stats, "type", find_handle(strings, name))
             if len(shared.owner):
-                found[name] = self._with_shared(own, shared)
+                # Add what all events of a type share, for those without a value of
+                # theirs.
+                place = np.full(len(self.kinds.flags), -1)
+                place[shared.owner] = np.arange(len(shared.owner))
+                heirs = self._of_types(place >= 0)
+                heirs = heirs[~np.isin(heirs, own.owner)]
+                at = place[handles(self.events, "type")[heirs]]
+                order = np.argsort(np.concatenate((own.owner, heirs)), kind="stable")
+                found[name] = StatRows(
+                    np.concatenate((own.owner, heirs.astype(np.int32)))[order],
+                    np.concatenate((own.key, shared.key[at]))[order],
+                    np.concatenate((own.kind, shared.kind[at]))[order],
+                    np.concatenate((own.value, shared.value[at]))[order],
+                    np.concatenate((own.length, shared.length[at]))[order],
+                )
         return found
-
-    def _with_shared(self, own: StatRows, shared: StatRows) -> StatRows:
-        """Add what all events of a type share, for those without a value of theirs."""
-        place = np.full(len(self.kinds.flags), -1)
-        place[shared.owner] = np.arange(len(shared.owner))
-        heirs = self._of_types(place >= 0)
-        heirs = heirs[~np.isin(heirs, own.owner)]
-        at = place[handles(self.events, "type")[heirs]]
-        order = np.argsort(np.concatenate((own.owner, heirs)), kind="stable")
-        return StatRows(
-            np.concatenate((own.owner, heirs.astype(np.int32)))[order],
-            np.concatenate((own.key, shared.key[at]))[order],
-            np.concatenate((own.kind, shared.kind[at]))[order],
-            np.concatenate((own.value, shared.value[at]))[order],
-            np.concatenate((own.length, shared.length[at]))[order],
-        )
 
     def announced(
         self, values: Mapping[StatKey, StatRows], *, marked: bool

@@ -178,7 +178,13 @@ def contexts(
     owner, elsewhere = int_values(values[StatKey.CONSUMER_PROCESS])
     value, named = values_of_owners(consumers.row, owner, elsewhere)
     consumers = consumers._replace(process=np.where(named, value, consumers.process))
-    begins, ends = _pool_tasks(events, kinds)
+    types, thread = handles(events, "type"), handles(events, "track")
+    marks = kinds.has(EventFlag.POOL_START | EventFlag.POOL_STOP)
+    is_start = kinds.has(EventFlag.POOL_START)
+    rows = picked(types, marks)
+    is_begin = is_start[types[rows]]
+    pair = is_begin[:-1] & ~is_begin[1:] & (thread[rows[:-1]] == thread[rows[1:]])
+    begins, ends = rows[:-1][pair], ints(events, "start_ps")[rows[1:][pair]]
     return Contexts(_by_id(producers), _by_id(consumers), begins, ends)
 
 
@@ -247,7 +253,17 @@ def _around(
     """Return the nearest stop around each row, else the task of a pool around it."""
     here = nearest_above(parent, rows, stops)
     alone = here < 0
-    here[alone] = _task_around(rows[alone], events, found)
+    # The begin of the task of a pool in which each row runs, -1 for none.
+    outside = rows[alone]
+    around = np.full(len(outside), -1, np.int64)
+    at = np.searchsorted(found.pool_begins, outside, side="right") - 1
+    exists = at >= 0
+    at, mine = at[exists], outside[exists]
+    begins = found.pool_begins[at]
+    track, start_ps = handles(events, "track"), ints(events, "start_ps")
+    inside = (track[begins] == track[mine]) & (start_ps[mine] <= found.pool_ends_ps[at])
+    around[np.flatnonzero(exists)[inside]] = begins[inside]
+    here[alone] = around
     return here
 
 
@@ -265,21 +281,6 @@ def nearest_above(
         found[place[hit]] = at[hit]
         at, place = parent[at[~hit]], place[~hit]
     return found
-
-
-def _task_around(
-    rows: NDArray[np.int64], events: pl.DataFrame, found: Contexts
-) -> NDArray[np.int64]:
-    """Return the begin of the task of a pool in which each row runs, -1 for none."""
-    around = np.full(len(rows), -1, np.int64)
-    at = np.searchsorted(found.pool_begins, rows, side="right") - 1
-    exists = at >= 0
-    at, mine = at[exists], rows[exists]
-    begins = found.pool_begins[at]
-    track, start_ps = handles(events, "track"), ints(events, "start_ps")
-    inside = (track[begins] == track[mine]) & (start_ps[mine] <= found.pool_ends_ps[at])
-    around[np.flatnonzero(exists)[inside]] = begins[inside]
-    return around
 
 
 def _side(
@@ -322,15 +323,3 @@ def _among(
     at = np.minimum(np.searchsorted(ascending, values), len(ascending) - 1)
     hit: NDArray[np.bool_] = ascending[at] == values
     return hit
-
-
-def _pool_tasks(
-    events: pl.DataFrame, kinds: EventKinds
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    types, track = handles(events, "type"), handles(events, "track")
-    marks = kinds.has(EventFlag.POOL_START | EventFlag.POOL_STOP)
-    begins = kinds.has(EventFlag.POOL_START)
-    rows = picked(types, marks)
-    is_begin = begins[types[rows]]
-    pair = is_begin[:-1] & ~is_begin[1:] & (track[rows[:-1]] == track[rows[1:]])
-    return rows[:-1][pair], ints(events, "start_ps")[rows[1:][pair]]

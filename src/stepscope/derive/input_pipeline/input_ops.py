@@ -15,6 +15,7 @@ import polars as pl
 
 from stepscope.derive.columns.arrays import codes, handles, ints, picked
 from stepscope.derive.columns.dense_codes import combined, totals_by
+from stepscope.derive.host.op_events import outermost_of_op
 from stepscope.derive.host.values import host_ranges, text_codes
 from stepscope.derive.input_pipeline.stages import BEGINNING, read_name
 from stepscope.derive.intervals.nesting import nest_subset
@@ -249,16 +250,7 @@ class _Found:
         track = handles(events, "track")[rows]
         nested = nest_subset(start_ps, dur_ps, track=track)
         own = totals_by(number, nested.self_ps, count=len(ops))
-        # False for a call inside a call of the same op.
-        outer = np.ones(len(number), np.bool_)
-        row = np.flatnonzero(nested.parent >= 0)
-        above = nested.parent[row]
-        # One round per level of nesting, over the rows that still have an ancestor.
-        while len(row):
-            recursive = number[above] == number[row]
-            outer[row[recursive]] = False
-            row, above = row[~recursive], nested.parent[above[~recursive]]
-            row, above = row[above >= 0], above[above >= 0]
+        outer = outermost_of_op(nested.parent, number)
         total = totals_by(number, dur_ps, count=len(ops), where=outer).total
         pairs = combined([number, track])
         threads = np.bincount(number[pairs.first], minlength=len(ops))

@@ -26,7 +26,6 @@ from stepscope.trace.stats import DOUBLE, INT, PLACE_TEXT, REF, UINT
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from stepscope.derive.columns.stat_values import StatRows
     from stepscope.trace.model import TraceData
 
 
@@ -257,12 +256,9 @@ def mean_fill(
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Return which of the events say how full a buffer was, and how full."""
     rows = rows_of_owners(stats, "event", np.unique(events).astype(np.int32))
-    fill = _numbers(rows.only(rows.key == find_handle(trace.strings, FILL)))
+    plain = rows.only(rows.key == find_handle(trace.strings, FILL))
+    fill = plain.only((plain.kind == INT) | (plain.kind == UINT))
     return fill.owner.astype(np.int64), fill.value.astype(np.float64)
-
-
-def _numbers(rows: StatRows) -> StatRows:
-    return rows.only((rows.kind == INT) | (rows.kind == UINT))
 
 
 def _value(trace: TraceData, kind: int, value: int, length: int) -> Parameter | None:

@@ -98,7 +98,12 @@ def step_instructions(steps: Steps, instructions: SymbolSequence) -> StepKernels
         first = instructions.at_ps[places]
         if (first < host[:runs]).any():
             return None
-        last = _work_ends(instructions, places)
+        # When the last instruction of each stretch of the sequence ended.
+        # An entry's end is its successor's begin less the pause between them.
+        begin_ps, gap = instructions.at_ps, instructions.gap_ps
+        free_from = np.append(begin_ps[1:] - gap[1:], instructions.end_ps)
+        after = np.append(places[1:], len(instructions))
+        last: NDArray[np.int64] = free_from[after - 1]
         count = np.diff(np.append(places, len(instructions)))
         missing = (0, n - runs)
         return StepKernels(
@@ -127,18 +132,6 @@ def _repeat(instructions: SymbolSequence, runs: int) -> bool:
     whole = (often % runs == 0) | (often % (runs + 1) == 0)
     weight = instructions.weight
     return float(weight[whole].sum()) >= _EQUAL * float(weight.sum())
-
-
-def _work_ends(
-    instructions: SymbolSequence, places: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """Return when the last instruction of each stretch of the sequence ended."""
-    # An entry's end is its successor's begin less the pause between them.
-    at, gap = instructions.at_ps, instructions.gap_ps
-    free_from = np.append(at[1:] - gap[1:], instructions.end_ps)
-    after = np.append(places[1:], len(instructions))
-    ends: NDArray[np.int64] = free_from[after - 1]
-    return ends
 
 
 def step_kernels(

@@ -219,12 +219,19 @@ def _placed(
     if steps.source == "device_line":
         # Activity that the producer left out of the last stored step is in no step.
         worked_until[-1:] = ends[-1:]
-    end = _ends(steps, start, worked_until)
+    # The time at which each step would end if it were the last one.
+    closing = worked_until
+    if steps.last_end_ps is not None and not steps.on_device:
+        closing = np.maximum(closing, steps.last_end_ps)
+    end = np.maximum(closing, start)
     order = np.argsort(start, kind="stable")
     closes = np.append(start[order][1:], end[order][-1])
     period = np.append(np.diff(host), 0)
     known = np.full(len(host), not steps.on_device)
     known[-1:] = False
+    until = worked_until[order]
+    has_end = until != np.iinfo(np.int64).min
+    gap_start = np.clip(until, start[order], closes)
     rows = pl.DataFrame(
         {
             "step_row": order.astype(np.int32),
@@ -232,8 +239,10 @@ def _placed(
             "end_ps": closes,
             "open_end": np.arange(len(order)) == len(order) - 1,
             "host_period_ps": nullable("period", period[order], known[order]),
+            "gap_start_ps": nullable("gap_start_ps", gap_start, has_end),
+            "gap_end_ps": nullable("gap_end_ps", closes, has_end),
         }
-    ).hstack(_gaps(start[order], closes, worked_until[order]))
+    )
     times = extremes_by(
         handles(spans, "step_row"), ints(spans, "device_step_time_ps"), count=len(order)
     )
@@ -266,29 +275,6 @@ def _last_activity(
     row = handles(known, "step_row")
     last[row], busy[row] = ints(known, "last_end_ps"), True
     return last, busy
-
-
-def _ends(
-    steps: Steps, start: NDArray[np.int64], worked_until: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """Return the time at which each step would end if it were the last one."""
-    ends = worked_until
-    if steps.last_end_ps is not None and not steps.on_device:
-        ends = np.maximum(ends, steps.last_end_ps)
-    return np.maximum(ends, start)
-
-
-def _gaps(
-    start: NDArray[np.int64], end: NDArray[np.int64], worked_until: NDArray[np.int64]
-) -> pl.DataFrame:
-    known = worked_until != np.iinfo(np.int64).min
-    gap_start = np.clip(worked_until, start, end)
-    return pl.DataFrame(
-        [
-            nullable("gap_start_ps", gap_start, known),
-            nullable("gap_end_ps", end, known),
-        ]
-    )
 
 
 def closes_itself(steps: Steps, events: pl.DataFrame, event_kinds: EventKinds) -> bool:

@@ -66,7 +66,19 @@ def host_launches(
     event = event[program_threads(tracks)[of_track[event]]]
     captured = picked(of_type, event_kinds.has(EventFlag.CAPTURED_FUNCTION))
     inside = _inside(events, event, captured)
-    models = _model_calls(tracks, events, event_kinds)
+    # The calls of modules that lie in no other module of their thread.
+    type_of, track_of = handles(events, "type"), handles(events, "track")
+    call = picked(type_of, event_kinds.has(EventFlag.MODULE_CALL))
+    call = call[program_threads(tracks)[track_of[call]]]
+    start, dur = (ints(events, name)[call] for name in ("start_ps", "dur_ps"))
+    kept = [
+        mine[is_outermost(start[mine], start[mine] + dur[mine])]
+        for mine in (
+            np.flatnonzero(track_of[call] == track)
+            for track in np.unique(track_of[call]).tolist()
+        )
+    ]
+    models: NDArray[np.int64] = call[np.concatenate([np.empty(0, np.int64), *kept])]
     return _repeated(events, np.union1d(event[~inside], models))
 
 
@@ -128,25 +140,6 @@ def module_launches(
         what = f"programs of {tracks['name'][line]} of device {tracks['device'][line]}"
         sequence = sequence_of_events(what, events, event, on_device=True)
         found.append((sequence, _repeated(events, event)))
-    return found
-
-
-def _model_calls(
-    tracks: pl.DataFrame, events: pl.DataFrame, event_kinds: EventKinds
-) -> NDArray[np.int64]:
-    """Return the calls of modules that lie in no other module of their thread."""
-    of_type, of_track = handles(events, "type"), handles(events, "track")
-    call = picked(of_type, event_kinds.has(EventFlag.MODULE_CALL))
-    call = call[program_threads(tracks)[of_track[call]]]
-    start, dur = (ints(events, name)[call] for name in ("start_ps", "dur_ps"))
-    kept = [
-        mine[is_outermost(start[mine], start[mine] + dur[mine])]
-        for mine in (
-            np.flatnonzero(of_track[call] == track)
-            for track in np.unique(of_track[call]).tolist()
-        )
-    ]
-    found: NDArray[np.int64] = call[np.concatenate([np.empty(0, np.int64), *kept])]
     return found
 
 

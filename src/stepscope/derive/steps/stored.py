@@ -206,7 +206,22 @@ def steps_of_stored_calls(
     )
     event = np.unique(rows_with_key(stats, "event", named).owner)
     event = event[program_threads(tracks)[handles(events, "track")[event]]]
-    graph = _graph_of(events, event_kinds, event)
+    # The type of the call of a graph around each event; -1 where none is. What runs a
+    # graph stands for itself where no call is around it.
+    of_type = handles(events, "type")
+    calls = picked(of_type, event_kinds.has(EventFlag.FUNCTION_CALL))
+    runs = event_kinds.has(EventFlag.FUNCTION_RUN)[of_type[event]]
+    graph = np.where(runs, of_type[event], np.int32(-1))
+    begin_ps, length_ps = (ints(events, name) for name in ("start_ps", "dur_ps"))
+    thread = handles(events, "track")
+    for at, row in enumerate(event.tolist()):
+        around = calls[
+            (thread[calls] == thread[row])
+            & (begin_ps[calls] <= begin_ps[row])
+            & (begin_ps[calls] + length_ps[calls] >= begin_ps[row] + length_ps[row])
+        ]
+        if len(around):
+            graph[at] = of_type[around[np.argmax(begin_ps[around])]]
     event, graph = event[graph >= 0], graph[graph >= 0]
     rows = rows_of_owners(stats, "event", event)
     group, grouped = numbers_of(rows, event, group_key)
@@ -218,30 +233,6 @@ def steps_of_stored_calls(
     steps = steps[np.argsort(start[steps], kind="stable")]
     name = str(event_types["name"][int(graph[steps[0]])]).rpartition(": ")[2]
     return _found(events, event[steps], group[steps], name)
-
-
-def _graph_of(
-    events: pl.DataFrame, event_kinds: EventKinds, event: NDArray[np.int32]
-) -> NDArray[np.int32]:
-    """Return the type of the call of a graph around each event; -1 where none is.
-
-    What runs a graph stands for itself where no call is around it.
-    """
-    of_type = handles(events, "type")
-    calls = picked(of_type, event_kinds.has(EventFlag.FUNCTION_CALL))
-    runs = event_kinds.has(EventFlag.FUNCTION_RUN)[of_type[event]]
-    graph = np.where(runs, of_type[event], np.int32(-1))
-    start, dur = (ints(events, name) for name in ("start_ps", "dur_ps"))
-    thread = handles(events, "track")
-    for at, row in enumerate(event.tolist()):
-        around = calls[
-            (thread[calls] == thread[row])
-            & (start[calls] <= start[row])
-            & (start[calls] + dur[calls] >= start[row] + dur[row])
-        ]
-        if len(around):
-            graph[at] = of_type[around[np.argmax(start[around])]]
-    return graph
 
 
 def _found(
