@@ -400,10 +400,7 @@ def host_states(
     launch_latency: LaunchLatency | Unavailable,
     between_steps: Spans,
 ) -> HostStates:
-    """Collect the states of the threads that drive the steps.
-
-    Definition: docs/where-a-steps-time-goes.md#what-the-host-did.
-    """
+    """Collect the states of the threads that drive the steps."""
     rows_of = host_classes.rows
     types = handles(events, "type")
     functions, awaiting = _of_functions(function_frames, function_purposes)

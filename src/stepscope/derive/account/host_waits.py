@@ -113,8 +113,6 @@ def host_waits(
     """Find where the program's thread sleeps, on a host without devices.
 
     Ops are left out: a framework's pool computes them while the program waits.
-
-    Definition: docs/definitions/host-time.md#waiting-and-working.
     """
     if (
         isinstance(naming, Unavailable)

@@ -68,10 +68,7 @@ class CoreTime(Frozen, frozen=True):
 def core_time(
     *, tracks: pl.DataFrame, events: pl.DataFrame, event_types: pl.DataFrame
 ) -> CoreTime | Unavailable:
-    """Collect what the lines of core time hold.
-
-    Definition: docs/definitions/host-time.md#waiting-and-working.
-    """
+    """Collect what the lines of core time hold."""
     threads: dict[tuple[str, int | None, int], ThreadTime] = {}
     rest: dict[tuple[str, int | None], ThreadTime] = {}
     sampled = tracks.with_row_index("row").filter(tracks["kind"] == "samples")

@@ -307,10 +307,7 @@ def _per_stage(
 
 
 def _calls(graph: PipelineGraph, stages: pl.DataFrame) -> pl.DataFrame:
-    """Return latency, rank and bottleneck of each call.
-
-    Definition: docs/tools/tf_data_bottleneck_analysis.md#how-each-number-is-defined.
-    """
+    """Return latency, rank and bottleneck of each call."""
     named = graph.stages.with_row_index("stage").select(
         pl.col("stage").cast(pl.Int32), "transparent", "long_name"
     )

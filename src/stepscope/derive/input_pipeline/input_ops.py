@@ -161,8 +161,6 @@ def input_ops(
 
     Input ops are iterators, loaders, ranges that the program named as fetching input,
     input stages, and the calls that copy to a device or feed it.
-
-    Definition: docs/tools/input_pipeline_analyzer.md#host-side.
     """
     if not event_types["known"].any():
         return _NAMELESS

@@ -50,8 +50,6 @@ def judged_device(shares: Sequence[_T], percent: Callable[[_T], float]) -> _T:
     """Return the busiest device; without devices the host with most of an effect.
 
     Hosts in lock step wait for that one.
-
-    Definition: docs/definitions/judging.md#which-device-is-judged.
     """
     devices = [one for one in shares if one.device is not None]
     if devices:

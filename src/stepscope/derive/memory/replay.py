@@ -120,8 +120,6 @@ def memory_replay(*, allocations: pl.DataFrame) -> MemoryReplay:
 
     A second allocation at a live address replaces the first one; a deallocation
     without a known allocation changes nothing.
-
-    Definition: docs/tools/memory_profile.md#breakdown.
     """
     # What was there before is a block like one that was allocated at the start.
     allocate = (allocations["kind"] != "deallocate").to_numpy()

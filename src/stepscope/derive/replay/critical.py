@@ -90,10 +90,7 @@ def critical_path(
     event_nesting: Nesting,
     device_activity: pl.DataFrame | Unavailable,
 ) -> CriticalPath:
-    """Find the critical path of every replayed window, at the recorded times.
-
-    Definition: docs/replay.md#the-critical-path.
-    """
+    """Find the critical path of every replayed window, at the recorded times."""
     walk = BackWalk(step_graph, replayed(step_graph, slack="kept"))
     owned = _Owners(step_graph, account, host_states, device_sets)
     names = _Names(tracks, events, event_types, event_nesting, device_activity)

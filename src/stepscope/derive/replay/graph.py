@@ -89,8 +89,6 @@ def step_graph(
 ) -> Graph | Unavailable:
     """Build the graph of at most twenty typical windows in a row.
 
-    Definition: docs/replay.md#the-graph.
-
     Args:
         stats: The table, for what streams were told to wait for.
     """

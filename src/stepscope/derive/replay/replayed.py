@@ -227,10 +227,7 @@ class Identity(Frozen, frozen=True):
 
 
 def replay_check(*, step_graph: Graph) -> Identity:
-    """Replay the windows without a change and compare.
-
-    Definition: docs/replay.md#identity-first.
-    """
+    """Replay the windows without a change and compare."""
     run = replayed(step_graph, slack="dropped")
     recorded = bounds_of(step_graph, step_graph.nodes.start_ps, step_graph.end_ps)
     chosen = step_graph.sampled

@@ -97,10 +97,7 @@ def step_candidates(
     launches: pl.DataFrame | Unavailable,
     correlation: Correlation | Unavailable,
 ) -> StepCandidates:
-    """Try every source of steps.
-
-    Definition: docs/how-steps-are-found.md.
-    """
+    """Try every source of steps."""
     stored = stored_steps(trace, tracks, events, stats=stats)
     found = list(
         find_markers(

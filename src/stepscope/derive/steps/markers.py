@@ -64,8 +64,6 @@ def find_markers(
 
     Markers inside each other count once: the outermost wins, unless it occurs once
     and holds three or more others.
-
-    Definition: docs/how-steps-are-found.md#the-sources-surest-first.
     """
     marks, has_root = numbered_events(
         tracks,

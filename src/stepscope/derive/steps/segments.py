@@ -83,10 +83,7 @@ class Period(Frozen, frozen=True):
 
     @property
     def confidence(self) -> float:
-        """How sure it is that the segments are steps, from 0 to 1.
-
-        Definition: docs/how-steps-are-found.md#steps-that-nobody-announced.
-        """
+        """How sure it is that the segments are steps, from 0 to 1."""
         return min(
             HIGHEST_CONFIDENCE,
             self.coverage * max(0.0, 1.0 - self.cv) * (1.0 - 2.0 ** (1 - self.n)),

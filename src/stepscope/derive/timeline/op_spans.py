@@ -127,8 +127,6 @@ def op_lines_of_devices(
 
     The lines are made of kernels and collectives; the names of copies and memsets
     already say what they are.
-
-    Definition: docs/tools/trace_viewer.md#op-lines.
     """
     chosen = computing_rows(device_activity)
     places = _places(device_activity, chosen)
