@@ -113,7 +113,6 @@ def idle_topics(
     device_activity: pl.DataFrame | Unavailable,
     launch_latency: LaunchLatency | Unavailable,
     windows: Windows,
-    launches: pl.DataFrame | Unavailable,
     correlation: Correlation | Unavailable,
     iterators: pl.DataFrame | Unavailable,
 ) -> IdleTopics:
@@ -140,9 +139,7 @@ def idle_topics(
     )
     batches = reads = None
     if not _fetched(host_states, iterators):
-        batches = BatchCopies.of(
-            windows, device_activity, launches, correlation, launch_latency
-        )
+        batches = BatchCopies.of(windows, correlation, launch_latency)
     if not isinstance(device_activity, Unavailable) and not isinstance(
         launch_latency, Unavailable
     ):

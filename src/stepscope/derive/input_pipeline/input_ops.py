@@ -153,9 +153,7 @@ def input_ops(
     event_kinds: EventKinds,
     host_values: Mapping[str, StatRows] | Unavailable,
     iterators: pl.DataFrame | Unavailable,
-    launches: pl.DataFrame | Unavailable,
     correlation: Correlation | Unavailable,
-    device_activity: pl.DataFrame | Unavailable,
 ) -> InputOps | Unavailable:
     """Find the input ops on host threads and sum them.
 
@@ -171,7 +169,7 @@ def input_ops(
             doubts |= dict.fromkeys(INPUT_CATEGORIES[:3], iterators)
     else:
         found.add(*_listed(iterators), source="iterator")
-    copies = _copy_calls(launches, correlation, device_activity)
+    copies = _copy_calls(correlation)
     if isinstance(copies, Unavailable):
         doubts["enqueue"] = copies
     else:
@@ -404,20 +402,14 @@ def _stages(
 
 
 def _copy_calls(
-    launches: pl.DataFrame | Unavailable,
     correlation: Correlation | Unavailable,
-    device_activity: pl.DataFrame | Unavailable,
 ) -> NDArray[np.int32] | Unavailable:
     """Return rows of the host calls that launched nothing but copies to a device."""
-    if isinstance(device_activity, Unavailable):
-        return device_activity
-    if isinstance(launches, Unavailable):
-        return launches
     if isinstance(correlation, Unavailable):
         return correlation
     launch = correlation.launch_of_activity
-    sent = (codes(device_activity, "kind") == _H2D) & (launch >= 0)
-    copies = np.bincount(launch[sent], minlength=launches.height)
+    sent = (codes(correlation.activity, "kind") == _H2D) & (launch >= 0)
+    copies = np.bincount(launch[sent], minlength=correlation.launches.height)
     only = (copies > 0) & (copies == correlation.activity_count_of_launch)
-    rows: NDArray[np.int32] = handles(launches, "event")[only]
+    rows: NDArray[np.int32] = handles(correlation.launches, "event")[only]
     return rows

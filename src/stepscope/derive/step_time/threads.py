@@ -73,7 +73,6 @@ def step_threads(
     tracks: int,
     event_tracks: NDArray[np.int32],
     steps: Steps | Unavailable,
-    launches: pl.DataFrame | Unavailable,
     correlation: Correlation | Unavailable,
     activity_steps: NDArray[np.int32] | Unavailable,
     groups: EventGroups | None,
@@ -94,8 +93,8 @@ def step_threads(
     found[EVIDENCE.index("ops"), list(with_ops)] = True
     launched = found[EVIDENCE.index("launch")]
     tracks_of = np.empty(0, np.int32)
-    if not isinstance(launches, Unavailable):
-        tracks_of = handles(launches, "track")
+    if not isinstance(correlation, Unavailable):
+        tracks_of = handles(correlation.launches, "track")
     if isinstance(steps, Unavailable):
         if len(tracks_of) and not isinstance(correlation, Unavailable):
             launched[tracks_of[correlation.activity_count_of_launch > 0]] = True
