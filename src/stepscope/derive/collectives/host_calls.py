@@ -8,14 +8,12 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.collectives.arguments import exchange_kind, recorded_arguments
-from stepscope.derive.columns.arrays import handles, ints, picked
-from stepscope.derive.host.values import host_ranges
+from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.host.values import host_rows
 from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from stepscope.derive.intervals.nesting import Nesting
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.trace.model import TraceData
@@ -64,10 +62,9 @@ def host_collectives(
     flagged = event_kinds.has(EventFlag.COLLECTIVE)
     transport = flagged & names.str.contains(_TRANSPORT).to_numpy()
     types = handles(events, "type")
-    ranges = host_ranges(tracks)
-    rows = _rows(types, transport, ranges)
+    rows = host_rows(tracks, types, transport).astype(np.int32)
     if not len(rows):
-        reduced = _rows(types, flagged, ranges)
+        reduced = host_rows(tracks, types, flagged).astype(np.int32)
         chosen = np.zeros(len(event_nesting.parent), np.bool_)
         chosen[reduced] = True
         above, inside = event_nesting.parent[reduced], np.zeros(len(reduced), np.bool_)
@@ -95,14 +92,3 @@ def host_collectives(
         },
         schema=HOST_COLLECTIVES,
     ).sort("start_ps", "event")
-
-
-def _rows(
-    types: NDArray[np.int32],
-    wanted: NDArray[np.bool_],
-    ranges: list[tuple[int, int]],
-) -> NDArray[np.int32]:
-    if not wanted.any():
-        return np.empty(0, np.int32)
-    found = [picked(types, wanted, *range_) for range_ in ranges]
-    return np.concatenate([*found, np.empty(0, np.int64)]).astype(np.int32)

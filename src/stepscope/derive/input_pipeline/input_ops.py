@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.derive.columns.arrays import codes, handles, ints, picked
+from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.columns.dense_codes import combined, totals_by
 from stepscope.derive.host.op_events import outermost_of_op
-from stepscope.derive.host.values import host_ranges, text_codes
+from stepscope.derive.host.values import host_rows, text_codes
 from stepscope.derive.input_pipeline.stages import BEGINNING, read_name
 from stepscope.derive.intervals.nesting import nest_subset
 from stepscope.derive.names.event_kinds import EventFlag, OpCategory
@@ -338,7 +338,6 @@ def _by_name(
 ) -> Iterator[tuple[str, NDArray[np.int64], NDArray[np.int32], pl.DataFrame]]:
     names = event_types["name"]
     types = handles(events, "type")
-    ranges = host_ranges(tracks)
     dataset = kinds.has(EventFlag.DATASET) & names.str.starts_with(BEGINNING).to_numpy()
     library = names.str.contains(_LIBRARY).to_numpy()
     loader = names.str.contains(_LOADER).to_numpy()
@@ -365,11 +364,7 @@ def _by_name(
         ("copy", copy, "enqueue"),
     ):
         if mask.any():
-            wanted = mask.astype(np.uint8)
-            rows = np.concatenate(
-                [picked(types, wanted, begin, end) for begin, end in ranges]
-                or [np.empty(0, np.int64)]
-            )
+            rows = host_rows(tracks, types, mask)
             yield source, rows, types[rows], _named(names, category)
 
 
