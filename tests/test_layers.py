@@ -154,7 +154,6 @@ ROOMS = {
         "input_pipeline": ("account columns device host intervals names step_windows"),
         "intervals": "columns",
         "judging": ("account columns device profile_data step_time step_windows steps"),
-        "measured": "columns device",
         "memory": "columns step_windows steps",
         "model": "columns device host intervals names ops step_windows steps",
         "names": "",
