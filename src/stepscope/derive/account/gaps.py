@@ -91,11 +91,6 @@ class Gaps(Frozen, frozen=True):
     walk_track: NDArray[np.int32]
     activity: NDArray[np.int64]
 
-    @property
-    def walks(self) -> Spans:
-        """The rest as a set."""
-        return _from_pairs(self.walk_start_ps, self.walk_end_ps)
-
 
 def divided_gaps(idle: Spans, launched: Launched, facts: LaunchLatency) -> Gaps:
     """Divide each stretch of idle time of one device.
