@@ -156,11 +156,8 @@ class StepEvidence(Frozen, frozen=True, dict=True):
             shared = 0
             for thread in np.unique(track).tolist():
                 at = start_ps[track == thread]
-                outer = calls.get(thread, _NONE)
-                call = np.searchsorted(outer.start_ps, at, side="right") - 1
-                held = call >= 0
-                held[held] = at[held] < outer.end_ps[call[held]]
-                shared += len(np.unique(call[held])) + int((~held).sum())
+                call = calls.get(thread, _NONE).around(at)
+                shared += len(np.unique(call[call >= 0])) + int((call < 0).sum())
             if len(start_ps) >= _PER_CALL * shared:
                 return True
         return False
