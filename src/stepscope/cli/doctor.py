@@ -128,13 +128,13 @@ def _servers() -> list[str]:
 def _recording(path: str) -> tuple[Check, ...]:
     check_threads()
     from stepscope.analysis.results.remedied import (  # noqa: PLC0415 - reads nothing otherwise
-        remedied,
+        remedy_to_do,
     )
     from stepscope.doctor.recording import recording_checks  # noqa: PLC0415 - as above
     from stepscope.session import open_profile  # noqa: PLC0415 - as above
 
     profile = open_profile(path)
-    return recording_checks(profile, lambda why: remedied(profile, why).remedy)
+    return recording_checks(profile, lambda why: remedy_to_do(profile, why))
 
 
 def _together(found: Iterable[Check]) -> Iterator[tuple[list[str], Check]]:

@@ -9,6 +9,7 @@ from stepscope.doctor.check import Check, fact, mended_by
 from stepscope.doctor.nvidia_checks import NO_GPU
 from stepscope.doctor.python_checks import cuda_major
 from stepscope.nvidia import version_told
+from stepscope.remedies import Remedy
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,7 +69,7 @@ def _library(machine: Machine) -> Check:
         return _unusable(machine, best, version)
     if best not in _of_packages(machine) and not _is_on_path(machine, best):
         return mended_by(
-            "cupti_missing",
+            Remedy.FIND_CUPTI,
             _CUPTI,
             "library",
             f"{best} can be loaded, and is not on the loader's path: a framework that "
@@ -107,7 +108,7 @@ def _lacking(machine: Machine, text: str) -> Check:
         package, folder = f"{_PACKAGE}-cu{wanted}", "nvidia/cuda_cupti/lib"
     site = machine.packages_at
     return mended_by(
-        "cupti_missing",
+        Remedy.FIND_CUPTI,
         _CUPTI,
         "library",
         text,
@@ -160,7 +161,7 @@ def _subscriber(machine: Machine) -> Check:
     injected = machine.environ.get("CUDA_INJECTION64_PATH")
     if injected:
         return mended_by(
-            "cupti_busy",
+            Remedy.STOP_OTHER_PROFILERS,
             _CUPTI,
             name,
             f"CUDA_INJECTION64_PATH={injected}: a tool is put into every CUDA program.",
@@ -170,7 +171,7 @@ def _subscriber(machine: Machine) -> Check:
     if running:
         listed = ", ".join(f"{what} (process {number})" for number, what in running)
         return mended_by(
-            "cupti_busy",
+            Remedy.STOP_OTHER_PROFILERS,
             _CUPTI,
             name,
             f"{listed} may hold the GPU's tracer; until CUDA 13.2 it serves one only.",

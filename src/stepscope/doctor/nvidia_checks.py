@@ -9,7 +9,7 @@ from stepscope.doctor.check import Check, fact, mended_by
 from stepscope.doctor.machine_checks import capabilities
 from stepscope.doctor.python_checks import cuda_major
 from stepscope.nvidia import version_told
-from stepscope.remedies import REMEDIES
+from stepscope.remedies import Remedy
 
 if TYPE_CHECKING:
     from stepscope.doctor.machine import Machine
@@ -112,16 +112,15 @@ def _permission(machine: Machine) -> Check:
     right = _right(machine)
     if capabilities(machine) & {"SYS_ADMIN", right}:
         return fact(_NVIDIA, name, "Only administrators may; this process is one.")
-    given = REMEDIES["cupti_privilege"].commands
     return mended_by(
-        "cupti_privilege",
+        Remedy.ALLOW_PROFILING,
         _NVIDIA,
         name,
         f"Only administrators may read counters, and this process has no {right}.",
         state="warn",
         commands=tuple(
             it.replace("PERFMON", right).replace("perfmon", right.lower())
-            for it in given
+            for it in Remedy.ALLOW_PROFILING.commands
         ),
     )
 

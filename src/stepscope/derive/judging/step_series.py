@@ -7,12 +7,13 @@ from typing import Final
 
 import msgspec
 
+from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
 
 NO_JUDGED_STEPS: Final = Unavailable(
     code="NO_STEPS",
     reason="Without steps a share of the step cannot be formed.",
-    remedy="Mark the training steps.",
+    remedy=Remedy.MARK_STEPS,
 )
 
 

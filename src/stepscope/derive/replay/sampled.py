@@ -8,6 +8,7 @@ import numpy as np
 
 from stepscope.derive.columns.arrays import ints
 from stepscope.frozen import Frozen
+from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ _COLD: Final = frozenset(("first", "compile", "outlier"))
 NO_STEPS: Final = Unavailable(
     code="NO_STEPS",
     reason="Without steps there is no period that a replay could be compared with.",
-    remedy="Mark the training steps.",
+    remedy=Remedy.MARK_STEPS,
 )
 
 
