@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner
 
-from stepscope.cli.main import COMMANDS, main
+from stepscope.cli.commands import COMMANDS
+from stepscope.cli.main import main
 
 if TYPE_CHECKING:
     from types import ModuleType

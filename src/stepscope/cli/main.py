@@ -1,19 +1,16 @@
-"""The command line: a table of commands, and the one edge where errors become words.
-
-A command's module is imported when the command is called, so that help stays fast.
-"""
+"""The command line, and the one edge where errors become words."""
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 import traceback
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import click
 
 from stepscope import __version__
+from stepscope.cli.commands import COMMANDS
 from stepscope.cli.light_start import MORE_THREADS
 from stepscope.cli.output import (
     STANDARD_OUTPUT,
@@ -38,69 +35,6 @@ _REPORT_DEFECTS: Final = (
 )
 
 
-class Command(NamedTuple):
-    """One subcommand: its name, the module that holds it, and its line in the help."""
-
-    name: str
-    module: str
-    help: str
-
-
-COMMANDS: Final[tuple[Command, ...]] = (
-    Command(
-        "run",
-        "stepscope.cli.commands.run",
-        "Run a Python program under the profiler, then report.",
-    ),
-    Command(
-        "capture",
-        "stepscope.cli.commands.capture",
-        "Record running programs that listen for it, then report.",
-    ),
-    Command(
-        "nsys",
-        "stepscope.cli.commands.nsys",
-        "Record a program with Nsight Systems, then report.",
-    ),
-    Command(
-        "ncu",
-        "stepscope.cli.commands.ncu",
-        "Measure the kernels of a program with Nsight Compute.",
-    ),
-    Command(
-        "report",
-        "stepscope.cli.commands.report",
-        "Say where the step time of a profile went, and what to change.",
-    ),
-    Command("show", "stepscope.cli.commands.show", "Print the tables of one tool."),
-    Command(
-        "explain",
-        "stepscope.cli.commands.explain",
-        "Say who owns a stretch of idle time, and what ran meanwhile.",
-    ),
-    Command(
-        "diff",
-        "stepscope.cli.commands.diff",
-        "Compare two runs: what changed, and what explains the change.",
-    ),
-    Command(
-        "serve",
-        "stepscope.cli.commands.serve",
-        "Show the profiles of a log directory in a browser.",
-    ),
-    Command(
-        "doctor",
-        "stepscope.cli.commands.doctor",
-        "Say what can be recorded here, what cannot, and what mends it.",
-    ),
-    Command(
-        "demo",
-        "stepscope.cli.commands.demo",
-        "Record a small training loop here, and explain it.",
-    ),
-)
-
-
 class _Interrupted(Exception):
     """Ctrl-C was pressed; of Python's own exception Click makes an empty line."""
 
@@ -114,12 +48,11 @@ class Edge(click.Group):
         return [command.name for command in COMMANDS]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import the command of this name, if there is one."""
+        """Return the command of this name with its options."""
         del ctx
         for command in COMMANDS:
             if command.name == cmd_name:
-                found = getattr(importlib.import_module(command.module), command.name)
-                return found if isinstance(found, click.Command) else None
+                return command.parsed()
         raise BadUsage.unknown_name(
             "command", cmd_name, [command.name for command in COMMANDS]
         )
@@ -127,7 +60,7 @@ class Edge(click.Group):
     def format_commands(
         self, ctx: click.Context, formatter: click.HelpFormatter
     ) -> None:
-        """List the commands from the table alone, without importing them."""
+        """List the commands from the table alone, without their options."""
         del ctx
         with formatter.section("Commands"):
             formatter.write_dl([(command.name, command.help) for command in COMMANDS])
@@ -222,11 +155,11 @@ def main(context: click.Context) -> None:
 
 def _version(context: click.Context) -> None:
     # Only when asked.
-    from stepscope.cli.missing_page import notice  # noqa: PLC0415
     from stepscope.doctor.kernel_checks import uncompiled_notice  # noqa: PLC0415
+    from stepscope.serve.built import missing_page_notice  # noqa: PLC0415
 
     click.echo(f"stepscope, version {__version__}")
-    for missing in (uncompiled_notice(), notice()):
+    for missing in (uncompiled_notice(), missing_page_notice()):
         if missing is not None:
             click.echo(missing)
     context.exit()
