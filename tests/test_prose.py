@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from stepscope.cli.commands import COMMANDS
+from stepscope.cli.main import COMMANDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

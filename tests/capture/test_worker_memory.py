@@ -12,8 +12,7 @@ import pytest
 
 from stepscope.capture.collectors.workers import checked, layout, memory, worker
 from stepscope.capture.collectors.workers.layout import Layout, layout_here
-from stepscope.capture.collectors.workers.line_table import lines_of
-from stepscope.capture.collectors.workers.memory import Memory
+from stepscope.capture.collectors.workers.memory import Memory, lines_of
 from stepscope.xspace.unseen_workers import UNSEEN
 
 if TYPE_CHECKING:

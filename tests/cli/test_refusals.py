@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner
 
-from stepscope.cli.commands import COMMANDS
-from stepscope.cli.main import main
+from stepscope.cli.main import COMMANDS, main
 
 if TYPE_CHECKING:
     from types import ModuleType

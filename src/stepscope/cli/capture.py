@@ -14,8 +14,8 @@ import msgspec
 from stepscope.capture.ground.options import ProfilerOptions
 from stepscope.capture.launching.harmless import say
 from stepscope.cli.light_start import check_threads
+from stepscope.cli.output import recording_bar
 from stepscope.cli.requests import ReportRequest
-from stepscope.cli.terminal import recording_bar
 from stepscope.errors import one_line
 from stepscope.remote import client, registry
 from stepscope.remote.addresses import addresses as parsed

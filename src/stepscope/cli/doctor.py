@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Final
 import click
 import msgspec
 
-from stepscope.capture.launching.command import resolve
 from stepscope.capture.launching.harmless import say
-from stepscope.capture.launching.launcher import launch
+from stepscope.capture.launching.launcher import launch, resolve
 from stepscope.capture.launching.notes import read_notes
 from stepscope.capture.launching.outcome import keep_the_best
 from stepscope.capture.launching.plan import RunPlan

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from stepscope.analysis.gaps.explanation import explain_gap
-from stepscope.cli.output import check_free, deliver
+from stepscope.cli.output import check_free, deliver, progress, text_width
 from stepscope.cli.report import show
 from stepscope.cli.requests import REPORT_FORMS
-from stepscope.cli.terminal import progress, text_width
 from stepscope.errors import BadUsage
 from stepscope.report import to_json
 from stepscope.report.outline import as_markdown, as_text

@@ -10,9 +10,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from stepscope.capture.launching.command import resolve
 from stepscope.capture.launching.harmless import say
-from stepscope.capture.launching.launcher import supervise
+from stepscope.capture.launching.launcher import resolve, supervise
 from stepscope.capture.launching.nsight import (
     NcuPlan,
     NsysPlan,

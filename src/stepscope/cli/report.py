@@ -7,9 +7,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepscope.cli.output import check_free, deliver
+from stepscope.cli.output import (
+    check_free,
+    deliver,
+    draw,
+    is_terminal,
+    progress,
+    text_width,
+)
 from stepscope.cli.requests import REPORT_FORMS
-from stepscope.cli.terminal import draw, is_terminal, progress, text_width
 from stepscope.doctor.kernel_checks import uncompiled_notice
 from stepscope.errors import BadUsage
 from stepscope.report import to_text

@@ -15,10 +15,13 @@ import click
 import msgspec
 
 from stepscope.capture.ground.options import LEAST_WINDOW_S, MAX_EVENTS
-from stepscope.capture.launching.command import resolve
-from stepscope.capture.launching.environment import armed_environment
 from stepscope.capture.launching.harmless import say
-from stepscope.capture.launching.launcher import launch, supervise
+from stepscope.capture.launching.launcher import (
+    armed_environment,
+    launch,
+    resolve,
+    supervise,
+)
 from stepscope.capture.launching.notes import read_notes
 from stepscope.capture.launching.outcome import (
     describe,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 import click
 
-from stepscope.cli.terminal import text_width
+from stepscope.cli.output import text_width
 from stepscope.errors import BadUsage
 from stepscope.formats.beside import read_kernels
 from stepscope.serve.app import App

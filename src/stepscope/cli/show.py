@@ -15,9 +15,14 @@ from stepscope.analysis.tools import COMPAT, TOOLS, find_tool
 from stepscope.analysis.trace_viewer import TraceViewerResult
 from stepscope.analysis.trace_viewer.events import all_spans
 from stepscope.analysis.trace_viewer.processes import host_traces
-from stepscope.cli.output import check_free, deliver, opened_output
+from stepscope.cli.output import (
+    check_free,
+    deliver,
+    opened_output,
+    page_width,
+    progress,
+)
 from stepscope.cli.requests import SHOW_FORMS
-from stepscope.cli.terminal import page_width, progress
 from stepscope.derive.model.view_names import SHOWN
 from stepscope.errors import BadUsage
 from stepscope.report import (

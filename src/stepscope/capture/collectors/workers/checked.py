@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepscope._core import remote_stacks
-from stepscope.capture.collectors.workers.line_table import lines_of
-from stepscope.capture.collectors.workers.memory import Memory
+from stepscope.capture.collectors.workers.memory import Memory, lines_of
 from stepscope.xspace.unseen_workers import UNSEEN, Unseen
 
 if TYPE_CHECKING:

@@ -6,8 +6,11 @@ from bisect import bisect_right
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from stepscope.capture.collectors.workers.line_table import lines_of
-from stepscope.capture.collectors.workers.memory import Memory, place_of_runtime
+from stepscope.capture.collectors.workers.memory import (
+    Memory,
+    lines_of,
+    place_of_runtime,
+)
 from stepscope.capture.ground.functions import function_name
 from stepscope.xspace.unseen_workers import UNSEEN, Unseen
 
