@@ -97,10 +97,6 @@ ROOMS = {
     },
     "capture": {
         "collectors.memory": "collectors.contract collectors.process ground",
-        "collectors.tensorflow": (
-            "collectors.contract collectors.giving_way collectors.left_over "
-            "collectors.levels ground grpc_import temporary"
-        ),
         "collectors.torch": (
             "collectors.contract collectors.giving_way collectors.left_over "
             "collectors.levels ground temporary"

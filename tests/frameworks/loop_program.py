@@ -46,21 +46,21 @@ WARM_UP, STEPS, FIRST = 2, 6, 40
 CALLS = {
     "tensorflow": (
         (
-            "stepscope.capture.collectors.tensorflow.collector",
+            "stepscope.capture.collectors.tensorflow",
             "TensorFlowCollector.available",
         ),
         (
-            "stepscope.capture.collectors.tensorflow.collector",
+            "stepscope.capture.collectors.tensorflow",
             "TensorFlowCollector.start",
         ),
         (
-            "stepscope.capture.collectors.tensorflow.collector",
+            "stepscope.capture.collectors.tensorflow",
             "TensorFlowCollector.stop",
         ),
-        ("stepscope.capture.collectors.tensorflow.collector", "_InProcess.__init__"),
-        ("stepscope.capture.collectors.tensorflow.collector", "_InProcess.stop"),
-        ("stepscope.capture.collectors.tensorflow.collector", "_annotation"),
-        ("stepscope.capture.collectors.tensorflow.collector", "levels_in_force"),
+        ("stepscope.capture.collectors.tensorflow", "_InProcess.__init__"),
+        ("stepscope.capture.collectors.tensorflow", "_InProcess.stop"),
+        ("stepscope.capture.collectors.tensorflow", "_annotation"),
+        ("stepscope.capture.collectors.tensorflow", "levels_in_force"),
     ),
     "jax": (
         ("stepscope.capture.collectors.jax", "JaxCollector.available"),

@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from stepscope._core.recorder import Trace
 from stepscope.capture.ground.leaving import leaving
 from stepscope.capture.ground.options import LEAST_WINDOW_S
-from stepscope.capture.ground.tracebacks import NO_FRAME
 from stepscope.capture.recording.session import Session
-from stepscope.errors import BadUsage, is_from_handler
+from stepscope.errors import NO_FRAME, BadUsage, is_from_handler
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 #: Name → (module, class). A module is imported when it is to record.
 COLLECTORS: Final[dict[str, tuple[str, str]]] = {
     "tensorflow": (
-        "stepscope.capture.collectors.tensorflow.collector",
+        "stepscope.capture.collectors.tensorflow",
         "TensorFlowCollector",
     ),
     "jax": ("stepscope.capture.collectors.jax", "JaxCollector"),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar, overload
 
 from stepscope._core import recorder
 from stepscope._core.recorder import Trace
-from stepscope.capture.ground.tracebacks import NO_FRAME
+from stepscope.errors import NO_FRAME
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

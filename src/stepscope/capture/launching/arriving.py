@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Final
 
-from stepscope.capture.ground.tracebacks import NO_FRAME
+from stepscope.errors import NO_FRAME
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

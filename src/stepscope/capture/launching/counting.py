@@ -5,6 +5,7 @@ Of calls that repeat, the training step is the one that hands its result to itse
 
 from __future__ import annotations
 
+import importlib
 import threading
 from collections import Counter
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
@@ -282,3 +283,29 @@ class StepCounter(Generic[_Hearer_co]):
         self._batches = 0
         self.window.forget_steps()
         return True
+
+
+_HERE: Final = "stepscope.capture.launching.step_sources."
+
+#: Module of the program → module here that hears of its steps.
+STEP_SOURCES: Final = {
+    "stepscope.capture.ground.annotate": _HERE + "annotations",
+    "keras": _HERE + "keras",
+    "torch": _HERE + "torch",
+    "jax": _HERE + "jax",
+    "tensorflow": _HERE + "tensorflow",
+}
+
+
+def install(arrived: str, counter: StepCounter[HearsSteps]) -> Callable[[], None]:
+    """Hear of the steps of a module that the program imported.
+
+    Returns:
+        What undoes it.
+
+    Raises:
+        Exception: This version of the module has no place to listen at.
+    """
+    listen = importlib.import_module(STEP_SOURCES[arrived]).listen
+    undo: Callable[[], None] = listen(counter)
+    return undo

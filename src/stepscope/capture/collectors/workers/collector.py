@@ -31,10 +31,14 @@ from stepscope.capture.collectors.sampled_frames import (
     line_numbers,
     turns,
 )
-from stepscope.capture.collectors.workers.checked import why_not_understood
 from stepscope.capture.collectors.workers.layout import layout_here
 from stepscope.capture.collectors.workers.memory import place_of_runtime
-from stepscope.capture.collectors.workers.worker import MOST_FRAMES, Workers, attached
+from stepscope.capture.collectors.workers.worker import (
+    MOST_FRAMES,
+    Workers,
+    attached,
+    why_not_understood,
+)
 from stepscope.capture.ground.spool import Fragment
 from stepscope.xspace.samples_line import SamplesLine
 from stepscope.xspace.unseen_workers import UNSEEN, Unseen
