@@ -35,7 +35,9 @@ from stepscope.cli.requests import (
     ServeRequest,
     ShowRequest,
 )
+from stepscope.doctor.kernel_checks import uncompiled_notice
 from stepscope.errors import BadUsage, StepscopeError, one_line
+from stepscope.serve.built import missing_page_notice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -409,10 +411,6 @@ def main(context: click.Context) -> None:
 
 
 def _version(context: click.Context) -> None:
-    # Only when asked.
-    from stepscope.doctor.kernel_checks import uncompiled_notice  # noqa: PLC0415
-    from stepscope.serve.built import missing_page_notice  # noqa: PLC0415
-
     click.echo(f"stepscope, version {__version__}")
     for missing in (uncompiled_notice(), missing_page_notice()):
         if missing is not None:

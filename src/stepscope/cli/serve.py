@@ -11,13 +11,18 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 import click
 
+from stepscope.capture.ground.options import ProfilerOptions
 from stepscope.cli.output import text_width
 from stepscope.errors import BadUsage
 from stepscope.formats.beside import read_kernels
+from stepscope.remote import client
+from stepscope.remote.addresses import addresses
+from stepscope.remote.transport import checked_token, grpc_module
 from stepscope.serve.app import App
 from stepscope.serve.built import missing_page_notice
 from stepscope.serve.listening import listen
 from stepscope.serve.pages import page_files
+from stepscope.serve.recorder import Capturing
 from stepscope.serve.runs.program_files import ProgramFiles
 from stepscope.serve.runs.source import source_of
 from stepscope.serve.runs.store import Store
@@ -30,7 +35,7 @@ if TYPE_CHECKING:
     from stepscope.cli.requests import ServeRequest
     from stepscope.remote.outcome import HostOutcome, Outcome
     from stepscope.serve.listening import Server
-    from stepscope.serve.recorder import Capturing, Wanted
+    from stepscope.serve.recorder import Wanted
     from stepscope.serve.security import Policy
 
 #: The tool that the first page shows.
@@ -74,17 +79,6 @@ def _captures(store: Store, request: ServeRequest) -> Capturing:
         BadUsage: An address is none, gRPC is not installed, or recordings cannot be
             written where LOGDIR is.
     """
-    from stepscope.capture.ground.options import (  # noqa: PLC0415 - only to record
-        ProfilerOptions,
-    )
-    from stepscope.remote import client  # noqa: PLC0415 - only to record
-    from stepscope.remote.addresses import addresses  # noqa: PLC0415 - only to record
-    from stepscope.remote.transport import (  # noqa: PLC0415 - only to record
-        checked_token,
-        grpc_module,
-    )
-    from stepscope.serve.recorder import Capturing  # noqa: PLC0415 - only to record
-
     grpc_module()
     logdir, token = request.logdir, request.capture_token
     if token is not None:

@@ -7,6 +7,7 @@ import pickle
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
+import polars as pl
 
 from stepscope.analysis.gaps.explanation import explain_gap
 from stepscope.compare.comparison import compare
@@ -28,8 +29,6 @@ from stepscope.unavailable import Unavailable
 from stepscope.units import bytes_text
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from stepscope.analysis.gaps.explanation import Asked
     from stepscope.analysis.results.tool import Tool
     from stepscope.compare.measured import Measured
@@ -118,8 +117,6 @@ def table(opened: Opened, asked: TableQuestion) -> bytes:
 
 def frame(opened: Opened, asked: TableQuestion) -> bytes:
     """Write the rows of a page of a table in columns."""
-    import polars as pl  # noqa: PLC0415 - for the empty frame alone
-
     result = _result(opened, asked)
     if isinstance(result, Unavailable):
         return frames.encode(pl.DataFrame(), _about(asked, "", result))
