@@ -17,6 +17,7 @@ from stepscope.advice.verdict import judge
 from stepscope.derive.account.topics import TOPICS
 from stepscope.derive.judging.effect_status import NO_JUDGED_STEPS
 from stepscope.frozen import Frozen
+from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -199,5 +200,5 @@ _NO_DEVICE: Final = Unavailable(
 _UNSEEN: Final = Unavailable(
     code="NO_DEVICE_EVENTS",
     reason="Whether a device waits was not recorded.",
-    remedy="Record again with the device tracer on.",
+    remedy=Remedy.RECORD_DEVICE_AGAIN,
 )
