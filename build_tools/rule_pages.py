@@ -71,13 +71,20 @@ def _what_to_do(file: dict[str, Any], compiled: dict[str, Any]) -> str:
         if action["framework"] != "any":
             for_whom.append(action["framework"])
         who = f"{', '.join(for_whom)}: " if for_whom else ""
-        lines.append(f"* {who}{action['text']}")
+        lines.append(f"* {who}{_words_of(action['text'])}")
         typed = [action[key] for key in ("code", "env") if key in action]
         if typed:
             lines += ["", "```", *typed, "```", ""]
     if not lines[2:]:
         lines.append("Nothing by itself: the other findings say what to change.")
     return "\n".join(lines)
+
+
+def _words_of(text: str) -> str:
+    """Return a sentence, or the words of the remedy whose id it is."""
+    remedies = json.loads((ADVICE.parent / "remedies.json").read_bytes())["remedies"]
+    words: str = remedies[text]["words"] if text in remedies else text
+    return words
 
 
 def _actions(file: dict[str, Any], compiled: dict[str, Any]) -> Iterator[Any]:

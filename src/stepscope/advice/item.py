@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from stepscope.advice.finding import Action, Fact, Finding
+from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_US
 
@@ -28,7 +29,8 @@ class Reason(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     Attributes:
         code: A key of `CODES`.
         reason: One sentence that names the absent input.
-        remedy: One sentence with one action; None where the rule gives it.
+        remedy: One sentence with one action, or the id of a remedy; None where the rule
+            gives it.
     """
 
     code: str
@@ -101,6 +103,13 @@ class Texts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     units: dict[str, str] = msgspec.field(default={}, name="facts")
     notes: dict[str, str] = {}
 
+    def __post_init__(self) -> None:
+        """Put in the words of actions that are given by the id of a remedy."""
+        for key, action in self.declared_actions.items():
+            if action.text in Remedy.__members__:
+                words = Remedy[action.text].value
+                self.declared_actions[key] = msgspec.structs.replace(action, text=words)
+
     @property
     def actions(self) -> tuple[Action, ...]:
         """Return what to change when a rule fails, in the order of declaration."""
@@ -145,14 +154,17 @@ class Texts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return tuple(self.fact(key, value) for key, value in numbers.items())
 
     def reason(
-        self, key: str, *, remedy: str | None = None, **numbers: object
+        self, key: str, *, remedy: Remedy | None = None, **numbers: object
     ) -> Unavailable:
         """Return why there is no verdict, with its numbers filled in."""
         declared = self.reasons[key]
+        told = declared.remedy or ""
+        if told in Remedy.__members__:
+            remedy = Remedy[told]
         return Unavailable(
             code=declared.code,
             reason=declared.reason.format_map(numbers),
-            remedy=declared.remedy or remedy or "",
+            remedy=told if remedy is None else remedy,
         )
 
     def note(self, key: str, **numbers: object) -> str:

@@ -12,7 +12,6 @@ from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.replaying.change import Carried
 from stepscope.advice.signals.several.communication import communication_signals
 from stepscope.advice.signals.several.exchanges import exchange_signals
-from stepscope.tracer_remedies import RECORD_SHAPES
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -79,4 +78,4 @@ def _left_out(item: Item, found: ExchangeSignals) -> Finding:
 def without_sizes(found: ExchangeSignals) -> Unavailable:
     """Return why all-reduces without sizes are not judged, and how much it is about."""
     share = 100 * sum(found.exposed_ps) / max(sum(found.window_ps), 1)
-    return _TEXTS.reason("without_sizes", remedy=RECORD_SHAPES, share=share)
+    return _TEXTS.reason("without_sizes", share=share)

@@ -16,7 +16,7 @@ from stepscope.advice.signals.replaying.change import Faster
 from stepscope.advice.signals.shares import account_signals
 from stepscope.derive.step_time.owners import IDLE_OWNERS
 from stepscope.frozen import Frozen
-from stepscope.tracer_remedies import LOOK_AT_OWN_OPS, RECORD_KERNEL_OPS
+from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
@@ -243,7 +243,7 @@ def _unknown(
     ops_known = 2 * with_op > rows["time_ps"].sum()
     return _TEXTS.reason(
         "unknown",
-        remedy=LOOK_AT_OWN_OPS if ops_known else RECORD_KERNEL_OPS,
+        remedy=Remedy.LOOK_AT_OWN_OPS if ops_known else Remedy.RECORD_KERNEL_OPS,
         unknown=unknown,
         share=share,
         warn=warn.value,

@@ -16,7 +16,6 @@ from stepscope.advice.judging.exchanged import (
 )
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.record import record_grade
-from stepscope.tracer_remedies import RECORD_SHAPES
 from stepscope.units import PS_PER_MS, PS_PER_US
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
             return _ITEM.cannot_tell(without_sizes(found))
         return _ITEM.not_applicable("all_small")
     if found.expected_ps is None:
-        return _ITEM.cannot_tell(_ITEM.reason("no_rate", remedy=RECORD_SHAPES))
+        return _ITEM.cannot_tell("no_rate")
     reached = 100 * found.expected_ps / found.least_ps
     slow = reached < thresholds.link_warn.value and _lost_ps(found) >= (
         thresholds.smallest_effect.value

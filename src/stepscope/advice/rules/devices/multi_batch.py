@@ -12,7 +12,6 @@ from stepscope.advice.signals.launches.fill import fill_signals
 from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.running.memory import memory_signals
 from stepscope.frozen import Frozen
-from stepscope.tracer_remedies import RECORD_ALLOCATIONS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -58,12 +57,10 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     memories = signals.of(memory_signals)
     memory = _fullest(memories)
     if memory is None:
-        return _ITEM.cannot_tell(
-            memories.absent or _ITEM.reason("unknown", remedy=RECORD_ALLOCATIONS)
-        )
+        return _ITEM.cannot_tell(memories.absent or _ITEM.reason("unknown"))
     room = _room(memory, thresholds)
     if room is None:
-        return _ITEM.cannot_tell(_ITEM.reason("still", remedy=RECORD_ALLOCATIONS))
+        return _ITEM.cannot_tell("still")
     costs = _costs(signals, shares, thresholds)
     fits = room >= thresholds.batch_room.value
     if fits and not costs.causes and costs.unknown is not None:

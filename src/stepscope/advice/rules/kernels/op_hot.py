@@ -14,7 +14,6 @@ from stepscope.advice.signals.computing.kernel_work import kernel_work
 from stepscope.advice.signals.computing.roofs import op_roofs
 from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.replaying.change import Faster
-from stepscope.tracer_remedies import RECORD_SHAPES
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
@@ -39,7 +38,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     heavy = _heavy(roofs, thresholds)
     slow = heavy.filter(pl.col("of_limit") < thresholds.slow_op.value)
     if not slow.height and heavy["of_limit"].null_count():
-        return _ITEM.cannot_tell(_ITEM.reason("unknown_work", remedy=RECORD_SHAPES))
+        return _ITEM.cannot_tell("unknown_work")
     if not heavy.height:
         return _ITEM.finding(
             "pass",

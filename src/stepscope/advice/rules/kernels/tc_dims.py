@@ -17,7 +17,6 @@ from stepscope.advice.judging.worked import (
     undecided,
 )
 from stepscope.advice.rule import Rule
-from stepscope.tracer_remedies import RECORD_SHAPES
 
 if TYPE_CHECKING:
     from stepscope.advice.signals.computing.kernel_work import KernelWork
@@ -44,7 +43,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         worked,
         warn=thresholds.units_warn,
         critical=thresholds.units_critical,
-        why_unknown=_ITEM.reason("no_sizes", remedy=RECORD_SHAPES),
+        why_unknown=_ITEM.reason("no_sizes"),
         facts=_ITEM.facts(odd_size=odd["odd_size"][0] if odd.height else None),
     )
 

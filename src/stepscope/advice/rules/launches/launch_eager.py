@@ -19,8 +19,7 @@ from stepscope.advice.signals.launches.eager import eager_signals
 from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.shares import account_signals
 from stepscope.advice.verdict import judge
-from stepscope.derive.judging.step_series import StepSeries
-from stepscope.tracer_remedies import RECORD_OPS
+from stepscope.derive.judging.effect_status import StepSeries
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         return (
             _ITEM.not_applicable("torch")
             if found.torch
-            else _ITEM.cannot_tell(_ITEM.reason("no_ops", remedy=RECORD_OPS))
+            else _ITEM.cannot_tell("no_ops")
         )
     unseen = _unseen(signals, shares, thresholds)
     if unseen is not None:
@@ -68,7 +67,7 @@ def _unseen(
         return _ITEM.reason("no_steps")
     device = signals.of(device_signals)
     if shares.device is None and device.recorded != "host_only":
-        return device.reason or _ITEM.reason("no_ops", remedy=RECORD_OPS)
+        return device.reason or _ITEM.reason("no_ops")
     return shares.missing.get("launch") if shares.device is not None else None
 
 

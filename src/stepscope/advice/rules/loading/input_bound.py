@@ -27,7 +27,6 @@ from stepscope.advice.signals.loading.python_elements import python_elements
 from stepscope.advice.signals.shares import account_signals
 from stepscope.advice.verdict import judge
 from stepscope.patterns import Pattern
-from stepscope.tracer_remedies import RECORD_FETCHES
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_US
 
@@ -371,11 +370,7 @@ def _makers(
 
 
 def _fetches_unseen(verdict: Verdict) -> Unavailable:
-    return _ITEM.reason(
-        "fetches_unseen",
-        remedy=RECORD_FETCHES,
-        resolution_percent=verdict.resolution_percent,
-    )
+    return _ITEM.reason("fetches_unseen", resolution_percent=verdict.resolution_percent)
 
 
 RULE: Final = Rule(

@@ -17,7 +17,6 @@ from stepscope.advice.judging.worked import (
 )
 from stepscope.advice.rule import Rule
 from stepscope.frozen import Frozen
-from stepscope.tracer_remedies import RECORD_KERNEL_OPS
 
 if TYPE_CHECKING:
     from stepscope.advice.signals.computing.kernel_work import KernelWork
@@ -36,7 +35,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     looked = _look(work, thresholds)
     computing, is_wide = looked.computing, looked.is_wide
     if not computing["op"].count() and not computing["converts"].any():
-        return _ITEM.cannot_tell(_ITEM.reason("no_ops", remedy=RECORD_KERNEL_OPS))
+        return _ITEM.cannot_tell("no_ops")
     doubles = work.share(looked.doubles)
     return judge_kernels(
         _ITEM,

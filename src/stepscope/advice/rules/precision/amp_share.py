@@ -18,7 +18,6 @@ from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.replaying.change import Faster
 from stepscope.advice.signals.running.traits import program_traits
 from stepscope.derive.judging.recorded_devices import HOST_ONLY
-from stepscope.tracer_remedies import LOOK_AT_OWN_OPS, RECORD_KERNEL_OPS
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS, PS_PER_US
 
@@ -72,10 +71,9 @@ def _unseen(found: PrecisionSignals, thresholds: Thresholds) -> Unavailable | No
     doubtful = passes or undecided >= limit
     if doubtful and _depends_on_undecided(found, thresholds):
         ops_known = 2 * found.undecided_with_op_ps > found.undecided_ps
-        if ops_known:
-            remedy = LOOK_AT_OWN_OPS
-            return _ITEM.reason("names_unclear", undecided=undecided, remedy=remedy)
-        return _ITEM.reason("no_ops", undecided=undecided, remedy=RECORD_KERNEL_OPS)
+        return _ITEM.reason(
+            "names_unclear" if ops_known else "no_ops", undecided=undecided
+        )
     return None
 
 

@@ -13,7 +13,6 @@ from stepscope.advice.rule import Rule
 from stepscope.advice.signals.running.function_runs import function_runs
 from stepscope.advice.verdict import judge
 from stepscope.derive.host.function_frames import FEW_LOOKS
-from stepscope.tracer_remedies import RECORD_CALLS, RECORD_FRAMES
 from stepscope.units import PS_PER_MS, PS_PER_S
 
 if TYPE_CHECKING:
@@ -65,9 +64,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
 
 
 def _unnamed(verdict: Verdict) -> Unavailable:
-    return _ITEM.reason(
-        "unnamed", remedy=RECORD_CALLS, resolution_percent=verdict.resolution_percent
-    )
+    return _ITEM.reason("unnamed", resolution_percent=verdict.resolution_percent)
 
 
 def _blurred(signals: Signals, shares: StepShares) -> Unavailable | None:
@@ -84,10 +81,7 @@ def _blurred(signals: Signals, shares: StepShares) -> Unavailable | None:
     if time_ps >= FEW_LOOKS * PS_PER_S / runs.frames.hz:
         return None
     return _ITEM.reason(
-        "blurred",
-        remedy=RECORD_FRAMES,
-        ms=time_ps / PS_PER_MS,
-        every_ms=1000 / runs.frames.hz,
+        "blurred", ms=time_ps / PS_PER_MS, every_ms=1000 / runs.frames.hz
     )
 
 

@@ -11,7 +11,6 @@ from stepscope.advice.finding import Action, Finding
 from stepscope.advice.judging.owned import OWNED_READS, Owned, owned_finding, shares_of
 from stepscope.advice.rule import Rule
 from stepscope.advice.verdict import judge
-from stepscope.tracer_remedies import RECORD_CALLS
 
 if TYPE_CHECKING:
     from stepscope.advice.signals.signal import Signals
@@ -80,9 +79,7 @@ def _actions(verdict: Verdict) -> tuple[Action, ...]:
 
 
 def _unnamed(verdict: Verdict) -> Unavailable:
-    return _ITEM.reason(
-        "unnamed", remedy=RECORD_CALLS, resolution_percent=verdict.resolution_percent
-    )
+    return _ITEM.reason("unnamed", resolution_percent=verdict.resolution_percent)
 
 
 RULE: Final = Rule(_ITEM, evaluate, OWNED_READS)
