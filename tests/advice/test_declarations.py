@@ -210,8 +210,8 @@ def test_every_cause_that_is_found_has_words(
 
 @every_rule
 def test_a_rules_docs_name_the_tools_that_show_its_numbers(rule: Rule) -> None:
-    module = rule.evaluate.__module__.rpartition(".")[2]
-    text = (ROOT / "docs" / "advice" / f"{module}.md").read_text(encoding="utf-8")
+    name = rule.item.id.replace(".", "_")
+    text = (ROOT / "docs" / "advice" / f"{name}.md").read_text(encoding="utf-8")
     assert rule.item.tools
     assert set(rule.item.tools) <= {tool.name for tool in TOOLS}
     assert {

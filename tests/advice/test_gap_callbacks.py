@@ -9,7 +9,7 @@ import pytest
 from tests.support.traces.training import beside, findings, on_host, paused
 
 from stepscope.advice.finding import Part, Saving
-from stepscope.advice.rules.waiting.gap_callbacks import evaluate
+from stepscope.advice.rules.waiting.gaps import judge_callbacks as evaluate
 from stepscope.advice.signals.running.function_runs import function_runs
 from stepscope.advice.signals.shares import NamedTime
 from stepscope.thresholds import THRESHOLDS

@@ -39,7 +39,9 @@ def told(
     accounted: Any, *narrower: Finding, broad: Finding
 ) -> dict[str, tuple[str, ...]]:
     words = Words(texts={})
-    blank = Item(id=BROAD, stage=2, place=1, title="", about="", words=words, tools=())
+    blank = Item(
+        id=BROAD, stage=2, place=1, module="", title="", about="", words=words, tools=()
+    )
     items = [
         blank,
         *(

@@ -127,6 +127,7 @@ def rule(**changes: str) -> str:
         "id": '"a.b"',
         "stage": "1",
         "place": "1",
+        "module": '"m"',
         "title": '"t"',
         "about": '"t"',
         "tools": "[]",

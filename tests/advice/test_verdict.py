@@ -268,6 +268,7 @@ def test_a_narrower_finding_explains_a_broader_one(
             id=one.id,
             stage=2,
             place=1,
+            module="",
             title="",
             about="",
             words=words,

@@ -181,6 +181,7 @@ class Item(Texts, frozen=True, kw_only=True, forbid_unknown_fields=True):
             5 kernels, 6 mixed precision, 7 compilation, 8 several devices, 9 memory
             and run.
         place: Its place in the order of the rules of its stage.
+        module: Module of the rule below `advice/rules/`.
         title: What is the matter when it fails.
         about: What the rule looks for.
         words: The sentences about its findings.
@@ -202,6 +203,7 @@ class Item(Texts, frozen=True, kw_only=True, forbid_unknown_fields=True):
     id: str
     stage: int
     place: int
+    module: str
     title: str
     about: str
     words: Words
@@ -245,24 +247,30 @@ class Item(Texts, frozen=True, kw_only=True, forbid_unknown_fields=True):
             **fields,
         )
 
-    def cannot_tell(self, why: Unavailable | str) -> Finding:
+    def cannot_tell(self, why: Unavailable | str, **numbers: object) -> Finding:
         """Make the finding of a rule whose inputs are not there.
 
         Args:
-            why: The reason, or the key of a declared one without numbers.
+            why: The reason, or the key of a declared one.
+            numbers: Numbers of the declared one.
         """
-        return self.finding("cannot_tell", unavailable=self._reason(why))
+        return self._without_verdict("cannot_tell", why, numbers)
 
-    def not_applicable(self, why: Unavailable | str) -> Finding:
+    def not_applicable(self, why: Unavailable | str, **numbers: object) -> Finding:
         """Make the finding of a rule whose topic is absent, with proof.
 
         Args:
-            why: The reason, or the key of a declared one without numbers.
+            why: The reason, or the key of a declared one.
+            numbers: Numbers of the declared one.
         """
-        return self.finding("not_applicable", unavailable=self._reason(why))
+        return self._without_verdict("not_applicable", why, numbers)
 
-    def _reason(self, why: Unavailable | str) -> Unavailable:
-        return self.reason(why) if isinstance(why, str) else why
+    def _without_verdict(
+        self, status: Status, why: Unavailable | str, numbers: dict[str, Any]
+    ) -> Finding:
+        if isinstance(why, str):
+            why = self.reason(why, **numbers)
+        return self.finding(status, unavailable=why)
 
     def judged(
         self,

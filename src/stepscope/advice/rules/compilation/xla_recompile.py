@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.finding import Action, Fact, Finding, Part
+from stepscope.advice.finding import Fact, Finding, Part
 from stepscope.advice.judging.host_functions import (
     FUNCTION_READS,
     fault_of,
@@ -76,7 +76,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         parts=(*(_caller(shares) if failed else ()), *_parts(shares, functions)),
         facts=_facts(shares, functions, late_percent, repeated),
         inputs=("account", "event_kinds", "host_values"),
-        actions=_actions(because) if failed else (),
+        actions=_ITEM.actions_for("any", *because) if failed else (),
     )
     if found.saving_ms is None:
         return found
@@ -111,10 +111,6 @@ def _because(
         ("repeats", repeated >= thresholds.variable_shapes.value),
     )
     return tuple(name for name, holds in tests if holds)
-
-
-def _actions(because: tuple[str, ...]) -> tuple[Action, ...]:
-    return _ITEM.actions_for("any", *because)
 
 
 def _parts(

@@ -15,7 +15,6 @@ from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from stepscope.advice.signals.launches.fill import DeviceFill
     from stepscope.advice.signals.running.memory import MemorySignals, MemoryUse
     from stepscope.advice.signals.shares import StepShares
     from stepscope.advice.signals.signal import Signals
@@ -127,7 +126,7 @@ def _costs(signals: Signals, shares: StepShares, thresholds: Thresholds) -> _Cos
         "launching": shares.percent("launch"),
         "between": shares.percent(*_BETWEEN, place="between"),
         "exchanging": shares.percent(*_EXCHANGING),
-        "filling": _unfilled(shares, fill),
+        "filling": (0.0 if fill is None else fill.unfilled_percent(shares)),
     }
     limits = {
         "launching": thresholds.launch_warn,
@@ -143,10 +142,6 @@ def _costs(signals: Signals, shares: StepShares, thresholds: Thresholds) -> _Cos
         tuple(name for name, share in found.items() if share >= limits[name].value),
         unknown,
     )
-
-
-def _unfilled(shares: StepShares, fill: DeviceFill | None) -> float:
-    return 0.0 if fill is None else fill.unfilled_percent(shares)
 
 
 def _sizes(memory: MemoryUse) -> tuple[Fact, ...]:

@@ -172,7 +172,12 @@ def _judge(
         thresholds=thresholds,
     )
     if verdict.status == "cannot_tell" and not fetching.consumer_recorded:
-        return msgspec.structs.replace(verdict, unavailable=_fetches_unseen(verdict))
+        return msgspec.structs.replace(
+            verdict,
+            unavailable=_ITEM.reason(
+                "fetches_unseen", resolution_percent=verdict.resolution_percent
+            ),
+        )
     if verdict.causes and verdict.causes[0].cause == "unfed":
         sure = min(verdict.confidence, _CIRCUMSTANTIAL)
         return msgspec.structs.replace(verdict, confidence=sure)
@@ -367,10 +372,6 @@ def _makers(
     time = found.time
     works = time is not None and not time.are_idle and time.most is not None
     return found if works else None
-
-
-def _fetches_unseen(verdict: Verdict) -> Unavailable:
-    return _ITEM.reason("fetches_unseen", resolution_percent=verdict.resolution_percent)
 
 
 RULE: Final = Rule(

@@ -59,7 +59,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     failed = verdict.status == "fail"
     because = _because(copies, thresholds) if failed else ()
     causes = {
-        one.cause for one in verdict.causes if _matters(one.share_percent, warn.value)
+        one.cause for one in verdict.causes if (one.share_percent >= warn.value / 2)
     }
     found = owned_finding(
         _ITEM,
@@ -77,10 +77,6 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         actions=_ITEM.actions_for(*causes, *because) if failed else (),
     )
     return _without_input(found, shares, thresholds)
-
-
-def _matters(share: float, warn: float) -> bool:
-    return share >= warn / 2
 
 
 def _because(copies: DeviceCopies | None, thresholds: Thresholds) -> tuple[str, ...]:

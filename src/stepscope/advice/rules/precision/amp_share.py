@@ -51,7 +51,7 @@ def _not_applicable(signals: Signals, thresholds: Thresholds) -> Finding | None:
     capabilities = device.compute_capability
     first = thresholds.tensor_core_generation.value
     if capabilities and all(one is not None and one[0] < first for one in capabilities):
-        return _ITEM.not_applicable(_ITEM.reason("no_units", first=first))
+        return _ITEM.not_applicable("no_units", first=first)
     return None
 
 
@@ -119,7 +119,9 @@ def _judge(
         found.eligible_ps, found.eligible_narrow_ps, found.compute_ps, thresholds
     ):
         if narrow + unknown >= warn:
-            return _ITEM.cannot_tell(_could_flip(narrow, unknown, warn))
+            return _ITEM.cannot_tell(
+                "could_flip", narrow=narrow, unknown=unknown, warn=warn
+            )
         share = _share_of_time(signals, found)
         little = share is not None and share < thresholds.amp_least.value
         if narrow + tf32 >= warn or little:
@@ -130,10 +132,6 @@ def _judge(
         note = "share_of_all"
         return _measured(signals, found, thresholds, status="fail", note=note)
     return _measured(signals, found, thresholds, status="pass")
-
-
-def _could_flip(narrow: float, unknown: float, warn: float) -> Unavailable:
-    return _ITEM.reason("could_flip", narrow=narrow, unknown=unknown, warn=warn)
 
 
 def _measured(

@@ -1,4 +1,4 @@
-"""`place.host`: work that a device is made for runs on the host."""
+"""Rules about ops that run on the host while a device waits for them."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.signal import Signal, Signals
     from stepscope.thresholds import Thresholds
 
-_ITEM: Final = rule_item("place.host")
+_WORK_ON_HOST_ITEM: Final = rule_item("place.host")
 
-_KINDS: Final = {"products": "heavy", "callbacks": "callback"}
+_WORK_ON_HOST_KINDS: Final = {"products": "heavy", "callbacks": "callback"}
 
 
-def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    return judge_placed(_ITEM, _KINDS, signals, thresholds)
+def judge_work_on_host(signals: Signals, thresholds: Thresholds) -> Finding:
+    return judge_placed(_WORK_ON_HOST_ITEM, _WORK_ON_HOST_KINDS, signals, thresholds)
 
 
 #: The signals that rules about ops on the host ask for.
@@ -91,7 +91,7 @@ def judge_placed(
             for one in mine[:_SHOWN]
             if shares.total_ps
         ),
-        facts=_ITEM.facts(
+        facts=_WORK_ON_HOST_ITEM.facts(
             ops=len(mine),
             effect=effect * PS_PER_MS / PS_PER_US,
             smallest_effect=thresholds.smallest_effect.value / PS_PER_US,
@@ -130,4 +130,18 @@ def _series(
     )
 
 
-RULE: Final = Rule(_ITEM, evaluate, PLACED_READS)
+WORK_ON_HOST: Final = Rule(_WORK_ON_HOST_ITEM, judge_work_on_host, PLACED_READS)
+
+
+_OVERRIDDEN_OPS_ITEM: Final = rule_item("place.override")
+
+_OVERRIDDEN_OPS_KINDS: Final = {"overridden": "model"}
+
+
+def judge_overridden_ops(signals: Signals, thresholds: Thresholds) -> Finding:
+    return judge_placed(
+        _OVERRIDDEN_OPS_ITEM, _OVERRIDDEN_OPS_KINDS, signals, thresholds
+    )
+
+
+OVERRIDDEN_OPS: Final = Rule(_OVERRIDDEN_OPS_ITEM, judge_overridden_ops, PLACED_READS)
