@@ -73,9 +73,8 @@ MAY_IMPORT = {
 #: each for itself: its ground lies below its rooms, its face above them.
 ROOMS = {
     "advice": {
-        "judging": "finding item signals verdict",
-        "rules": "finding item judging rule signals verdict words",
-        "signals": "finding",
+        "judging": "finding item signals verdict worker_comparison",
+        "rules": "finding item judging rule signals verdict words worker_comparison",
     },
     "analysis": {
         "compat_tensorflow": "input_pipeline_analyzer overview_page results steps",
@@ -210,8 +209,8 @@ ROOMS = {
         "writing": "fields",
     },
 }
-#: Rooms whose folders are parts of one: the stages of the checklist, and their signals.
-DIVIDED_ROOMS = ("advice.rules", "advice.signals")
+#: Rooms whose folders are parts of one: the stages of the checklist, and their facts.
+DIVIDED_ROOMS = ("advice.rules", "derive.facts")
 MODULES_OF_A_FOLDER = 15
 #: Hold nothing to take in: the door of a folder, and what stands in for Cython.
 NOT_COUNTED = ("__init__", "_shim")

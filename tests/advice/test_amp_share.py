@@ -10,10 +10,9 @@ from stepscope.advice.judging.narrow import for_units
 from stepscope.advice.rules.kernels.tc_unused import ACTIONS as ACTIONS_OF_UNITS
 from stepscope.advice.rules.precision.amp_share import ACTIONS as ITS_ACTIONS
 from stepscope.advice.rules.precision.amp_share import evaluate
-from stepscope.advice.signals.device import device_signals
-from stepscope.advice.signals.precision import precision_signals
-from stepscope.advice.signals.running.traits import ProgramTraits, program_traits
-from stepscope.derive.judging.recorded_devices import DeviceSignals
+from stepscope.derive.facts.devices.kernel_precision import precision_signals
+from stepscope.derive.facts.program_traits import ProgramTraits, program_traits
+from stepscope.derive.judging.recorded_devices import DeviceSignals, device_signals
 from stepscope.thresholds import THRESHOLDS
 
 US = 1_000_000

@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 from stepscope.advice.engine import explained
-from stepscope.advice.finding import CauseShare, Finding, Saving
+from stepscope.advice.finding import Finding
 from stepscope.advice.item import Item
 from stepscope.advice.judging.shared_time import shared_time
 from stepscope.advice.rule import Rule
-from stepscope.advice.signals.shares import AccountSignals
 from stepscope.advice.words import Words
+from stepscope.derive.facts.evidence import CauseShare, Saving
+from stepscope.derive.facts.step_shares import AccountSignals
 from stepscope.thresholds import THRESHOLDS
 
 MS = 1_000_000_000

@@ -14,15 +14,15 @@ from stepscope.advice.engine import evaluate as evaluate_all
 from stepscope.advice.engine import signals_of as signals_of_profile
 from stepscope.advice.headline import lead
 from stepscope.advice.rules.running.step_outlier import evaluate
-from stepscope.advice.signals.running.processors import Processors, processor_signals
-from stepscope.advice.signals.shares import NamedTime
+from stepscope.derive.facts.processors import Processors, processor_signals
+from stepscope.derive.facts.step_shares import NamedTime
 from stepscope.report.words.findings import lead_sentence
 from stepscope.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals import Signals
 
 MS = 1_000_000_000
 

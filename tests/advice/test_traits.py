@@ -8,15 +8,11 @@ import pytest
 from tests.support.traces import blueprint
 
 from stepscope.advice.engine import signals_of as signals_of_profile
+from stepscope.advice.judging.fitting_actions import fitting, traits_of
 from stepscope.advice.rules.kernels import fuse_runs
 from stepscope.advice.rules.launches import launch_small
 from stepscope.advice.rules.launches.launch_delay import evaluate
-from stepscope.advice.signals.running.traits import (
-    ProgramTraits,
-    fitting,
-    program_traits,
-    traits_of,
-)
+from stepscope.derive.facts.program_traits import ProgramTraits, program_traits
 from stepscope.thresholds import THRESHOLDS
 
 

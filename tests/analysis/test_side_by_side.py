@@ -15,7 +15,12 @@ from stepscope.analysis.tools import TOOLS
 from stepscope.analysis.tools import answers as together
 from stepscope.cli.progress import progress
 from stepscope.derive import profile_data
-from stepscope.derive.derivations import DERIVATIONS, derivation
+from stepscope.derive.derivations import (
+    DERIVATIONS,
+    FACTS,
+    derivation,
+    run_derivation,
+)
 from stepscope.derive.engine.derivation import declared
 from stepscope.derive.host.tracers import tracers
 from stepscope.derive.profile_data import ProfileData
@@ -33,7 +38,11 @@ if TYPE_CHECKING:
     from stepscope.analysis.results.tool import Tool
 
 DECLARED = declared(
-    (derivation(name).compute for name in DERIVATIONS),
+    (
+        derivation(name).compute
+        for name in (*DERIVATIONS, *FACTS)
+        if run_derivation(name) is None
+    ),
     given=TABLES.keys() | {"trace", "strings"},
 )
 

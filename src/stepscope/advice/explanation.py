@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from stepscope.advice.rule import Rule
-    from stepscope.advice.signals.signal import Signal, Signals
+    from stepscope.advice.signals import Signals
+    from stepscope.derive.engine.run_derivation import RunDerivation
     from stepscope.derive.profile_data import ProfileData
 
 #: The field that is null where a gain is no replay's.
@@ -161,13 +162,13 @@ def _about(rule: Rule) -> str:
     return " ".join(text.partition("\n\nArgs:")[0].split())
 
 
-def _numbers(signal: Signal[Any], signals: Signals) -> SignalNumbers:
-    value = signals.of(signal)
-    text = inspect.getdoc(signal.compute) or ""
+def _numbers(wanted: RunDerivation[Any], signals: Signals) -> SignalNumbers:
+    value = signals.of(wanted)
+    text = inspect.getdoc(wanted.function) or ""
     absent = value if isinstance(value, Unavailable) else None
     found = {} if absent else dict(_flat(value, "", 0))
     return SignalNumbers(
-        name=signal.compute.__name__,
+        name=wanted.name,
         about=text.partition("\n")[0],
         numbers=dict(list(found.items())[:_MOST_NUMBERS]),
         more=max(len(found) - _MOST_NUMBERS, 0),

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from stepscope.advice.calibration import is_calibrated
-from stepscope.advice.finding import Fact, Finding
+from stepscope.advice.finding import Finding
+from stepscope.derive.facts.evidence import Fact
 from stepscope.frozen import Frozen
 from stepscope.units import PS_PER_US
 

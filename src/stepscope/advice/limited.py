@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from stepscope.advice.finding import Limits
-from stepscope.advice.signals.shares import account_signals
+from stepscope.derive.facts.evidence import Limits
+from stepscope.derive.facts.step_shares import account_signals
 from stepscope.derive.step_time.owners import BUSY_OWNERS
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
-    from stepscope.advice.signals.shares import StepShares
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals import Signals
+    from stepscope.derive.facts.step_shares import StepShares
 
 
 def limited(finding: Finding, signals: Signals) -> Finding:

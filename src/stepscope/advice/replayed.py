@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from stepscope.advice.finding import Limits, Saving
 from stepscope.advice.headline import by_cost
 from stepscope.advice.limited import limits_of
 from stepscope.advice.registry import RULES
-from stepscope.advice.signals.replay import replay_signals
-from stepscope.advice.signals.replaying.change import Gone
-from stepscope.advice.signals.shares import account_signals
+from stepscope.derive.facts.evidence import Limits, Saving
+from stepscope.derive.facts.replaying.edits import Gone
+from stepscope.derive.facts.replaying.replays import replay_signals
+from stepscope.derive.facts.step_shares import account_signals
 from stepscope.derive.step_time.owners import IDLE_OWNERS
 from stepscope.unavailable import Unavailable
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from stepscope.advice.finding import Finding
-    from stepscope.advice.signals.replaying.change import Change
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals import Signals
+    from stepscope.derive.facts.replaying.edits import Change
     from stepscope.thresholds import Thresholds
 
 #: Findings that are looked at together.

@@ -11,8 +11,9 @@ if TYPE_CHECKING:
 
     from stepscope.advice.finding import Action, Finding
     from stepscope.advice.item import Item
-    from stepscope.advice.signals.replaying.change import Change
-    from stepscope.advice.signals.signal import Signal, Signals
+    from stepscope.advice.signals import Signals
+    from stepscope.derive.engine.run_derivation import RunDerivation
+    from stepscope.derive.facts.replaying.edits import Change
     from stepscope.thresholds import Thresholds
 
 
@@ -30,6 +31,6 @@ class Rule(Frozen, frozen=True, eq=True):
 
     item: Item
     evaluate: Callable[[Signals, Thresholds], Finding]
-    reads: tuple[Signal[Any], ...]
+    reads: tuple[RunDerivation[Any], ...]
     changes: Callable[[Signals, Thresholds], tuple[Change, ...]] | None = None
     advises: tuple[Action, ...] = ()

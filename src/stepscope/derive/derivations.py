@@ -3,10 +3,12 @@
 A derivation is a function that is declared by its signature: its parameters, by
 keyword only, are named as tables, as other derivations, or `trace` (the `TraceData`
 itself) and `strings` (its interned texts). A parameter whose annotation ends in
-`| Unavailable` may be absent; without that an `Unavailable` input is the result.
+`| Unavailable` may be absent; without that an `Unavailable` input is the result. What
+is derived from all hosts is declared by a decorator of `engine/run_derivation.py`.
 
-It is added by one file and one line in `DERIVATIONS`. Its module is imported when it is
-first asked for, since most questions need half of them only.
+It is added by one file and one line in `DERIVATIONS`; what rules read, in `FACTS`. Its
+module is imported when it is first asked for, since most questions need half of them
+only.
 """
 
 from __future__ import annotations
@@ -16,9 +18,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 from stepscope.derive.engine.derivation import derivation_of
+from stepscope.derive.engine.run_derivation import RunDerivation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from typing import Any
 
     from stepscope.derive.engine.derivation import Derivation
 
@@ -108,14 +112,109 @@ DERIVATIONS: Final[Mapping[str, str]] = {
 }
 
 
+#: What rules read: these hold the interpreter's lock most of the time.
+FACTS: Final[Mapping[str, str]] = {
+    "contention_signals": "facts.devices.contention",
+    "copy_signals": "facts.devices.device_copies",
+    "fill_signals": "facts.devices.device_fill",
+    "compiled_percent": "facts.devices.device_fill",
+    "device_collectives": "facts.devices.exchanges",
+    "communication_signals": "facts.devices.exchanges",
+    "exchange_signals": "facts.devices.exchanges",
+    "op_roofs": "facts.devices.kernel_limits",
+    "measured_work": "facts.devices.kernel_limits",
+    "narrow_kernels": "facts.devices.kernel_precision",
+    "precision_signals": "facts.devices.kernel_precision",
+    "checking_kernels": "facts.devices.kernel_precision",
+    "finite_checks": "facts.devices.kernel_precision",
+    "kernel_work": "facts.devices.kernel_work",
+    "launch_signals": "facts.devices.launching",
+    "launches_one_program": "facts.devices.launching",
+    "queue_signals": "facts.devices.launching",
+    "moved_data": "facts.devices.moved_data",
+    "host_moves": "facts.devices.moved_data",
+    "placement_signals": "facts.devices.op_sides",
+    "ops_on_sides": "facts.devices.op_sides",
+    "set_up_signals": "facts.devices.set_up",
+    "small_kernels": "facts.devices.small_work",
+    "small_ops": "facts.devices.small_work",
+    "host_fetches": "facts.hosts.batch_fetches",
+    "input_signals": "facts.hosts.batch_fetches",
+    "python_elements": "facts.hosts.batch_makers",
+    "loader_calls": "facts.hosts.batch_makers",
+    "made_elsewhere": "facts.hosts.batch_makers",
+    "has_own_threads": "facts.hosts.batch_makers",
+    "made_in_own_threads": "facts.hosts.batch_makers",
+    "called_back": "facts.hosts.callbacks",
+    "compile_signals": "facts.hosts.compilations",
+    "host_eager_ops": "facts.hosts.eager_ops",
+    "eager_signals": "facts.hosts.eager_ops",
+    "function_runs": "facts.hosts.function_runs",
+    "function_ways": "facts.hosts.function_ways",
+    "rare_functions": "facts.hosts.function_ways",
+    "enclosing_functions": "facts.hosts.own_lines",
+    "pipeline_signals": "facts.hosts.pipeline_stages",
+    "host_pipelines": "facts.hosts.pipeline_stages",
+    "service_signals": "facts.hosts.pipeline_stages",
+    "slowest_stage": "facts.hosts.pipeline_stages",
+    "loader_workers": "facts.hosts.worker_processes",
+    "machine_cores": "facts.hosts.worker_processes",
+    "worker_time": "facts.hosts.worker_processes",
+    "op_runs": "facts.hosts.worker_processes",
+    "worker_ops": "facts.hosts.worker_processes",
+    "step_signals": "facts.judged_steps",
+    "unexplained_outside": "facts.judged_steps",
+    "host_memory": "facts.memory_use",
+    "memory_signals": "facts.memory_use",
+    "host_growth": "facts.memory_use",
+    "kept_growth": "facts.memory_use",
+    "processor_signals": "facts.processors",
+    "asleep": "facts.processors",
+    "host_traits": "facts.program_traits",
+    "program_traits": "facts.program_traits",
+    "collected_by_hand": "facts.program_traits",
+    "host_annotations": "facts.program_traits",
+    "annotation_names": "facts.program_traits",
+    "blocking_calls": "facts.program_traits",
+    "anomaly_checks": "facts.program_traits",
+    "record_grade": "facts.recording",
+    "host_capture": "facts.recording",
+    "capture_signals": "facts.recording",
+    "version_signals": "facts.recording",
+    "recorder_signals": "facts.recording",
+    "host_replay": "facts.replaying.replays",
+    "replay_signals": "facts.replaying.replays",
+    "step_shares": "facts.step_shares",
+    "account_signals": "facts.step_shares",
+    "frameworks_used": "frameworks",
+    "device_signals": "judging.recorded_devices",
+}
+_MODULES: Final = {**DERIVATIONS, **FACTS}
+
+
 @cache
 def derivation(name: str) -> Derivation:
-    """Return a derivation, and import it if it is not yet."""
-    module = import_module(f"{__package__}.{DERIVATIONS[name]}")
-    return derivation_of(getattr(module, name))
+    """Return a derivation of each host, and import it if it is not yet."""
+    found = _declared(name)
+    function = found.function if isinstance(found, RunDerivation) else found
+    return derivation_of(function)
+
+
+@cache
+def run_derivation(name: str) -> RunDerivation[Any] | None:
+    """Return a derivation that takes what all hosts have; None for any other name."""
+    found = _declared(name) if name in FACTS else None
+    whole = isinstance(found, RunDerivation) and found.gather is None
+    return found if whole else None
+
+
+def _declared(name: str) -> Callable[..., object] | RunDerivation[Any]:
+    module = import_module(f"{__package__}.{_MODULES[name]}")
+    found: Callable[..., object] | RunDerivation[Any] = getattr(module, name)
+    return found
 
 
 def is_derivation(function: Callable[..., object]) -> bool:
     """Return whether a function is the derivation of its name."""
-    module = DERIVATIONS.get(function.__name__)
+    module = _MODULES.get(function.__name__)
     return module is not None and function.__module__ == f"{__package__}.{module}"

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from stepscope.advice.finding import Action
-from stepscope.advice.signals.device import device_signals
-from stepscope.advice.signals.running.traits import traits_of
+from stepscope.advice.judging.fitting_actions import traits_of
+from stepscope.derive.judging.recorded_devices import device_signals
 
 if TYPE_CHECKING:
-    from stepscope.advice.signals.computing.kernel_work import KernelWork
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals import Signals
+    from stepscope.derive.facts.devices.kernel_work import KernelWork
 
 #: First compute capability whose matrix units take bfloat16 and TF32.
 _BFLOAT16_CAPABILITY: Final = (8, 0)

@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from stepscope.advice.finding import Action, CauseShare, Fact
+from stepscope.advice.finding import Action
 from stepscope.advice.judging.work_actions import WAITS
 from stepscope.advice.judging.worker_processes import IN_FUNCTION
 from stepscope.advice.verdict import pattern_of, promise_of
+from stepscope.derive.facts.evidence import CauseShare, Fact
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
     from stepscope.advice.judging.worker_processes import WorkerProcesses
-    from stepscope.advice.signals.running.asleep import Asleep
-    from stepscope.advice.signals.shares import StepShares
+    from stepscope.derive.facts.processors import Asleep
+    from stepscope.derive.facts.step_shares import StepShares
     from stepscope.thresholds import Thresholds
 
 _WAITS_FOR_THREAD: Final = (

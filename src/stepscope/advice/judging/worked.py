@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from stepscope.advice.finding import Part, Saving
-from stepscope.advice.signals.computing.kernel_work import kernel_work
-from stepscope.advice.signals.device import device_signals
-from stepscope.advice.signals.ranges import SHOWN
-from stepscope.advice.signals.record import record_grade
-from stepscope.advice.signals.replaying.change import Faster
-from stepscope.advice.signals.shares import account_signals
+from stepscope.derive.facts.devices.kernel_work import kernel_work
+from stepscope.derive.facts.evidence import SHOWN, Part, Saving
+from stepscope.derive.facts.recording import record_grade
+from stepscope.derive.facts.replaying.edits import Faster
+from stepscope.derive.facts.step_shares import account_signals
+from stepscope.derive.judging.recorded_devices import device_signals
 from stepscope.derive.step_time.owners import IDLE_OWNERS
 from stepscope.frozen import Frozen
 from stepscope.tracer_remedies import LOOK_AT_OWN_OPS, RECORD_KERNEL_OPS
@@ -24,13 +23,14 @@ if TYPE_CHECKING:
 
     from stepscope.advice.finding import Finding, Severity, Status
     from stepscope.advice.item import Item
-    from stepscope.advice.signals.computing.kernel_work import KernelWork
-    from stepscope.advice.signals.replaying.change import Change
-    from stepscope.advice.signals.signal import Signal, Signals
+    from stepscope.advice.signals import Signals
+    from stepscope.derive.engine.run_derivation import RunDerivation
+    from stepscope.derive.facts.devices.kernel_work import KernelWork
+    from stepscope.derive.facts.replaying.edits import Change
     from stepscope.thresholds import Threshold, Thresholds
 
 #: The signals that these functions ask for.
-WORKED_READS: Final[tuple[Signal[Any], ...]] = (
+WORKED_READS: Final[tuple[RunDerivation[Any], ...]] = (
     account_signals,
     device_signals,
     kernel_work,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from stepscope.derive.frameworks import seen
+from stepscope.derive.frameworks import frameworks_used
 from stepscope.derive.host.function_frames import LEAST_LOOKS, function_frames
 from stepscope.derive.host.tracers import tracers
 from stepscope.derive.names.event_kinds import event_kinds
@@ -74,7 +74,9 @@ def _remedy(profile: ProfileData, remedy: str) -> str:
             return LONGER_FOR_LOOKS
         if looks:
             return ANNOTATE_UNKNOWN_TIME
-    return remedy_for(remedy_beside(remedy, _in_force(profile)), seen(profile))
+    return remedy_for(
+        remedy_beside(remedy, _in_force(profile)), profile.of_run(frameworks_used)
+    )
 
 
 def _is_of_stepscope(profile: ProfileData) -> bool:

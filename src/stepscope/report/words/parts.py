@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from stepscope.report.words.names import MODULE, plain_name
 
 if TYPE_CHECKING:
-    from stepscope.advice.finding import Part
+    from stepscope.derive.facts.evidence import Part
 
 
 def part_words(part: Part) -> str:

@@ -10,7 +10,7 @@ from stepscope.advice.words import OWNER_WORDS
 from stepscope.analysis.ops.names import op_names
 from stepscope.analysis.steps.located import step_at
 from stepscope.analysis.timeline.located import spot_of
-from stepscope.derive.frameworks import seen
+from stepscope.derive.frameworks import frameworks_used
 from stepscope.report.compose import judge
 from stepscope.report.plain import plain
 from stepscope.report.words import findings as finding_words
@@ -21,8 +21,9 @@ from stepscope.report.words.valuable import most_valuable
 if TYPE_CHECKING:
     import msgspec
 
-    from stepscope.advice.finding import Evidence, Finding
+    from stepscope.advice.finding import Finding
     from stepscope.analysis.profile import ProfileWithTools
+    from stepscope.derive.facts.evidence import Evidence
     from stepscope.report.plain import Plain
     from stepscope.report.words.valuable import Valuable
 
@@ -33,7 +34,7 @@ _PAGES: Final = {rule.item.id: rule.item.pages for rule in RULES}
 def told_findings(profile: ProfileWithTools) -> dict[str, Plain]:
     """Return what is said first, what to do, the checklist, and every finding."""
     judged = judge(profile)
-    frameworks = seen(profile)
+    frameworks = profile.of_run(frameworks_used)
     places = _Places(profile)
     by_id = {one.id: one for one in judged.findings}
     valuable = most_valuable(

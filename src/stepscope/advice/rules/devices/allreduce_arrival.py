@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stepscope.advice.finding import Action, Fact, Finding
+from stepscope.advice.finding import Action, Finding
 from stepscope.advice.item import Item
 from stepscope.advice.judging.compared import (
     COMPARED_READS,
@@ -18,10 +18,11 @@ from stepscope.advice.judging.compared import (
 from stepscope.advice.judging.excess import CORE_READS, FOR_CORES, without_a_core
 from stepscope.advice.rule import Rule
 from stepscope.advice.words import WAITING, Words
+from stepscope.derive.facts.evidence import Fact
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals import Signals
     from stepscope.thresholds import Thresholds
 
 _ACTIONS: Final = (

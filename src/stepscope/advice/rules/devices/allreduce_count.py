@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from stepscope.advice.finding import Action, Fact, Finding
+from stepscope.advice.finding import Action, Finding
 from stepscope.advice.item import Item
 from stepscope.advice.judging.exchanged import (
     EXCHANGE_READS,
@@ -19,15 +19,16 @@ from stepscope.advice.judging.exchanged import (
     without_sizes,
 )
 from stepscope.advice.rule import Rule
-from stepscope.advice.signals.record import record_grade
 from stepscope.advice.verdict import judge
 from stepscope.advice.words import WAITING, Words
+from stepscope.derive.facts.evidence import Fact
+from stepscope.derive.facts.recording import record_grade
 from stepscope.derive.judging.step_series import StepSeries
 from stepscope.units import MIB
 
 if TYPE_CHECKING:
-    from stepscope.advice.signals.replaying.change import Change
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals import Signals
+    from stepscope.derive.facts.replaying.edits import Change
     from stepscope.thresholds import Thresholds
 
 _ACTIONS: Final = (

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import polars as pl
 
-from stepscope.advice.finding import Action, Fact, Finding, Part, Saving
+from stepscope.advice.finding import Action, Finding
 from stepscope.advice.item import Item
 from stepscope.advice.judging.exchanged import (
     EXCHANGE_READS,
@@ -19,21 +19,21 @@ from stepscope.advice.judging.exchanged import (
 )
 from stepscope.advice.judging.worked import WORKED_READS, kernels_of
 from stepscope.advice.rule import Rule
-from stepscope.advice.signals.computing.kernel_work import kernel_work
-from stepscope.advice.signals.ranges import SHOWN
-from stepscope.advice.signals.record import record_grade
-from stepscope.advice.signals.replaying.change import Faster
 from stepscope.advice.verdict import judge
 from stepscope.advice.words import WAITING, Words
+from stepscope.derive.facts.devices.kernel_work import kernel_work
+from stepscope.derive.facts.evidence import SHOWN, Fact, Part, Saving
+from stepscope.derive.facts.recording import record_grade
+from stepscope.derive.facts.replaying.edits import Faster
 from stepscope.derive.judging.step_series import StepSeries
 from stepscope.unavailable import Unavailable
 from stepscope.units import MIB
 
 if TYPE_CHECKING:
-    from stepscope.advice.signals.computing.kernel_work import KernelWork
-    from stepscope.advice.signals.replaying.change import Change
-    from stepscope.advice.signals.several.exchanges import ExchangeSignals
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals import Signals
+    from stepscope.derive.facts.devices.exchanges import ExchangeSignals
+    from stepscope.derive.facts.devices.kernel_work import KernelWork
+    from stepscope.derive.facts.replaying.edits import Change
     from stepscope.thresholds import Thresholds
 
 _ACTIONS: Final = (

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from stepscope.advice.finding import Action, Fact, Finding, Saving
+from stepscope.advice.finding import Action, Finding
 from stepscope.advice.item import Item
 from stepscope.advice.judging.exchanged import (
     EXCHANGE_READS,
@@ -18,17 +18,18 @@ from stepscope.advice.judging.exchanged import (
     without_sizes,
 )
 from stepscope.advice.rule import Rule
-from stepscope.advice.signals.record import record_grade
 from stepscope.advice.words import Words
+from stepscope.derive.facts.evidence import Fact, Saving
+from stepscope.derive.facts.recording import record_grade
 from stepscope.tracer_remedies import RECORD_SHAPES
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS, PS_PER_US
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Severity
-    from stepscope.advice.signals.replaying.change import Change
-    from stepscope.advice.signals.several.exchanges import ExchangeSignals
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals import Signals
+    from stepscope.derive.facts.devices.exchanges import ExchangeSignals
+    from stepscope.derive.facts.replaying.edits import Change
     from stepscope.thresholds import Thresholds
 
 _ACTIONS: Final = (

@@ -20,8 +20,8 @@ from stepscope.advice.words import WAITING, Words
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from stepscope.advice.signals.several.workers import StepWorkers
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals import Signals
+    from stepscope.advice.worker_comparison import StepWorkers
     from stepscope.thresholds import Thresholds
 
 _ACTIONS: Final = (

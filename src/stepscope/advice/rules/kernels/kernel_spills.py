@@ -17,7 +17,7 @@ from stepscope.advice.words import Words
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals import Signals
     from stepscope.thresholds import Thresholds
 
 _ACTIONS: Final = (

@@ -23,8 +23,8 @@ from stepscope.advice.words import Words
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from stepscope.advice.signals.computing.kernel_work import KernelWork
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals import Signals
+    from stepscope.derive.facts.devices.kernel_work import KernelWork
     from stepscope.thresholds import Thresholds
 
 _ACTIONS: Final = (

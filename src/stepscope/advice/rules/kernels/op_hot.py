@@ -9,22 +9,23 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from stepscope.advice.finding import Action, Fact, Finding, Part, Saving
+from stepscope.advice.finding import Action, Finding
 from stepscope.advice.item import Item
 from stepscope.advice.judging.worked import WORKED_READS, idle_percent, kernels_of
 from stepscope.advice.rule import Rule
-from stepscope.advice.signals.computing.kernel_work import kernel_work
-from stepscope.advice.signals.computing.roofs import op_roofs
-from stepscope.advice.signals.record import record_grade
-from stepscope.advice.signals.replaying.change import Faster
 from stepscope.advice.words import Words
+from stepscope.derive.facts.devices.kernel_limits import op_roofs
+from stepscope.derive.facts.devices.kernel_work import kernel_work
+from stepscope.derive.facts.evidence import Fact, Part, Saving
+from stepscope.derive.facts.recording import record_grade
+from stepscope.derive.facts.replaying.edits import Faster
 from stepscope.tracer_remedies import RECORD_SHAPES
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
-    from stepscope.advice.signals.replaying.change import Change
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals import Signals
+    from stepscope.derive.facts.replaying.edits import Change
     from stepscope.thresholds import Thresholds
 
 _ACTIONS: Final = (

@@ -7,20 +7,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stepscope.advice.finding import Action, Fact, Finding
+from stepscope.advice.finding import Action, Finding
 from stepscope.advice.item import Item
 from stepscope.advice.judging.owned import OWNED_READS, Owned, shares_of
 from stepscope.advice.rule import Rule
-from stepscope.advice.signals.launch import launch_signals
-from stepscope.advice.signals.launches.set_up import set_up_signals
-from stepscope.advice.signals.record import record_grade
 from stepscope.advice.words import Words
+from stepscope.derive.facts.devices.launching import launch_signals
+from stepscope.derive.facts.devices.set_up import set_up_signals
+from stepscope.derive.facts.evidence import Fact
+from stepscope.derive.facts.recording import record_grade
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
-    from stepscope.advice.signals.shares import StepShares
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals import Signals
+    from stepscope.derive.facts.step_shares import StepShares
     from stepscope.thresholds import Thresholds
 
 _OWNED: Final = Owned(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from stepscope.advice.finding import Action, Fact, Finding, Part
+from stepscope.advice.finding import Action, Finding
 from stepscope.advice.item import Item
 from stepscope.advice.judging.ops_of_functions import (
     OF_FUNCTION_READS,
@@ -17,21 +17,22 @@ from stepscope.advice.judging.ops_of_functions import (
 )
 from stepscope.advice.judging.owned import OWNED_READS
 from stepscope.advice.rule import Rule
-from stepscope.advice.signals.device import device_signals
-from stepscope.advice.signals.launches.eager import eager_signals
-from stepscope.advice.signals.record import record_grade
-from stepscope.advice.signals.shares import account_signals
 from stepscope.advice.verdict import judge
 from stepscope.advice.words import Words
+from stepscope.derive.facts.evidence import Fact, Part
+from stepscope.derive.facts.hosts.eager_ops import eager_signals
+from stepscope.derive.facts.recording import record_grade
+from stepscope.derive.facts.step_shares import account_signals
+from stepscope.derive.judging.recorded_devices import device_signals
 from stepscope.derive.judging.step_series import StepSeries
 from stepscope.tracer_remedies import RECORD_OPS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from stepscope.advice.signals.launches.eager import EagerOps
-    from stepscope.advice.signals.shares import StepShares
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals import Signals
     from stepscope.advice.verdict import Verdict
+    from stepscope.derive.facts.hosts.eager_ops import EagerOps
+    from stepscope.derive.facts.step_shares import StepShares
     from stepscope.thresholds import Thresholds
 
 _ACTIONS: Final = (

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from stepscope.advice.finding import Action, Evidence, Fact, Finding, Part, Saving
+from stepscope.advice.finding import Action, Finding
 from stepscope.advice.item import Item
 from stepscope.advice.judging.owned import (
     OWNED_READS,
@@ -19,17 +19,18 @@ from stepscope.advice.judging.owned import (
     shares_of,
 )
 from stepscope.advice.rule import Rule
-from stepscope.advice.signals.placement.copies import copy_signals
-from stepscope.advice.signals.replaying.change import Beside
 from stepscope.advice.words import WAITING, Words
+from stepscope.derive.facts.devices.device_copies import copy_signals
+from stepscope.derive.facts.evidence import Evidence, Fact, Part, Saving
+from stepscope.derive.facts.replaying.edits import Beside
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
-    from stepscope.advice.signals.placement.copies import CopyGroup, DeviceCopies
-    from stepscope.advice.signals.replaying.change import Change
-    from stepscope.advice.signals.shares import StepShares
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals import Signals
+    from stepscope.derive.facts.devices.device_copies import CopyGroup, DeviceCopies
+    from stepscope.derive.facts.replaying.edits import Change
+    from stepscope.derive.facts.step_shares import StepShares
     from stepscope.thresholds import Thresholds
 
 _OWNED: Final = Owned(

@@ -15,7 +15,7 @@ from stepscope.advice.words import WAITING, Words
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals import Signals
     from stepscope.thresholds import Thresholds
 
 _KINDS: Final = {"overridden": "model"}

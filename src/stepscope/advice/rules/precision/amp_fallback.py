@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from stepscope.advice.finding import Action, Fact, Finding
+from stepscope.advice.finding import Action, Finding
 from stepscope.advice.item import Item
 from stepscope.advice.judging.worked import (
     WORKED_READS,
@@ -21,11 +21,12 @@ from stepscope.advice.judging.worked import (
 )
 from stepscope.advice.rule import Rule
 from stepscope.advice.words import Words
+from stepscope.derive.facts.evidence import Fact
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from stepscope.advice.signals.computing.kernel_work import KernelWork
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals import Signals
+    from stepscope.derive.facts.devices.kernel_work import KernelWork
     from stepscope.thresholds import Thresholds
 
 _ACTIONS: Final = (

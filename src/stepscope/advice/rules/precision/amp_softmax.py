@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from stepscope.advice.finding import Action, Fact, Finding, Part
+from stepscope.advice.finding import Action, Finding
 from stepscope.advice.item import Item
 from stepscope.advice.judging.worked import WORKED_READS, kernels_of
 from stepscope.advice.rule import Rule
-from stepscope.advice.signals.ranges import SHOWN
-from stepscope.advice.signals.record import record_grade
 from stepscope.advice.words import Words
+from stepscope.derive.facts.evidence import SHOWN, Fact, Part
+from stepscope.derive.facts.recording import record_grade
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals import Signals
     from stepscope.thresholds import Thresholds
 
 _ACTIONS: Final = (

@@ -9,20 +9,21 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from stepscope.advice.finding import Action, Fact, Finding
+from stepscope.advice.finding import Action, Finding
 from stepscope.advice.item import Item
 from stepscope.advice.judging.owned import OWNED_READS, Owned, shares_of
 from stepscope.advice.rule import Rule
-from stepscope.advice.signals.record import record_grade
-from stepscope.advice.signals.running.processors import processor_signals
 from stepscope.advice.verdict import judge
 from stepscope.advice.words import WAITING, Words
+from stepscope.derive.facts.evidence import Fact
+from stepscope.derive.facts.processors import processor_signals
+from stepscope.derive.facts.recording import record_grade
 from stepscope.derive.judging.step_series import StepSeries
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from stepscope.advice.signals.running.processors import Processors
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals import Signals
+    from stepscope.derive.facts.processors import Processors
     from stepscope.thresholds import Thresholds
 
 #: What the host itself does: with a core of its own it would be done sooner.

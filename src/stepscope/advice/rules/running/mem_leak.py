@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope.advice.finding import Action, Fact, Finding, Part
+from stepscope.advice.finding import Action, Finding
 from stepscope.advice.item import Item
 from stepscope.advice.rule import Rule
-from stepscope.advice.signals.record import record_grade
-from stepscope.advice.signals.running.kept import kept_growth
-from stepscope.advice.signals.running.memory import PROCESS, memory_signals
 from stepscope.advice.words import Words
+from stepscope.derive.facts.evidence import Fact, Part
+from stepscope.derive.facts.memory_use import PROCESS, kept_growth, memory_signals
+from stepscope.derive.facts.recording import record_grade
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 
@@ -23,9 +23,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.advice.finding import Severity
-    from stepscope.advice.signals.running.kept import KeptGrowth
-    from stepscope.advice.signals.running.memory import MemoryUse
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals import Signals
+    from stepscope.derive.facts.memory_use import KeptGrowth, MemoryUse
     from stepscope.thresholds import Thresholds
 
 _MIB: Final = 2**20

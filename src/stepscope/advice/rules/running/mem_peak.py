@@ -7,18 +7,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stepscope.advice.finding import Action, Evidence, Fact, Finding
+from stepscope.advice.finding import Action, Finding
 from stepscope.advice.item import Item
+from stepscope.advice.judging.fitting_actions import fitting
 from stepscope.advice.rule import Rule
-from stepscope.advice.signals.record import record_grade
-from stepscope.advice.signals.running.memory import memory_signals
-from stepscope.advice.signals.running.traits import fitting, program_traits
 from stepscope.advice.words import Words
+from stepscope.derive.facts.evidence import Evidence, Fact
+from stepscope.derive.facts.memory_use import memory_signals
+from stepscope.derive.facts.program_traits import program_traits
+from stepscope.derive.facts.recording import record_grade
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from stepscope.advice.signals.running.memory import MemoryUse
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals import Signals
+    from stepscope.derive.facts.memory_use import MemoryUse
     from stepscope.thresholds import Thresholds
 
 _GIB: Final = 2**30

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stepscope.advice.finding import Action, Fact, Finding, Severity
+from stepscope.advice.finding import Action, Finding, Severity
 from stepscope.advice.item import Item
 from stepscope.advice.rule import Rule
-from stepscope.advice.signals.trust.step_marks import step_signals
-from stepscope.advice.signals.vocabulary import frameworks_used
 from stepscope.advice.words import Words
-from stepscope.derive.frameworks import PLAIN
+from stepscope.derive.facts.evidence import Fact
+from stepscope.derive.facts.judged_steps import step_signals
+from stepscope.derive.frameworks import PLAIN, frameworks_used
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
-    from stepscope.advice.signals.signal import Signals
-    from stepscope.advice.signals.trust.step_marks import HostSteps
+    from stepscope.advice.signals import Signals
+    from stepscope.derive.facts.judged_steps import HostSteps
     from stepscope.thresholds import Thresholds
 
 _MARK: Final = "Mark each step, with the fetch of its batch inside the mark."

@@ -7,19 +7,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stepscope.advice.finding import Fact, Finding
+from stepscope.advice.finding import Finding
 from stepscope.advice.item import Item
 from stepscope.advice.judging.owned import OWNED_READS, Owned, shares_of
 from stepscope.advice.rule import Rule
-from stepscope.advice.signals.placement.ops_on_sides import ops_on_sides
-from stepscope.advice.signals.precision import precision_signals
-from stepscope.advice.signals.record import record_grade
 from stepscope.advice.words import Words
+from stepscope.derive.facts.devices.kernel_precision import precision_signals
+from stepscope.derive.facts.devices.op_sides import ops_on_sides
+from stepscope.derive.facts.evidence import Fact
+from stepscope.derive.facts.recording import record_grade
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from stepscope.advice.signals.shares import StepShares
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals import Signals
+    from stepscope.derive.facts.step_shares import StepShares
     from stepscope.thresholds import Thresholds
 
 _OWNED: Final = Owned(parts={"compute": ("compute_16",)}, device=True, unknown=False)

@@ -18,15 +18,15 @@ from stepscope.advice.judging.owned import (
 )
 from stepscope.advice.judging.work_actions import BY_HAND, FEWER_OBJECTS, FREEZE
 from stepscope.advice.rule import Rule
-from stepscope.advice.signals.running.by_hand import collected_by_hand
-from stepscope.advice.signals.running.function_runs import function_runs
 from stepscope.advice.words import WAITING, Words
+from stepscope.derive.facts.hosts.function_runs import function_runs
+from stepscope.derive.facts.program_traits import collected_by_hand
 
 if TYPE_CHECKING:
-    from stepscope.advice.finding import Part
-    from stepscope.advice.signals.shares import StepShares
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals import Signals
     from stepscope.advice.verdict import Verdict
+    from stepscope.derive.facts.evidence import Part
+    from stepscope.derive.facts.step_shares import StepShares
     from stepscope.thresholds import Thresholds
 
 _OWNED: Final = Owned(

@@ -19,7 +19,7 @@ from stepscope.tracer_remedies import RECORD_CALLS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals import Signals
     from stepscope.advice.verdict import Verdict
     from stepscope.thresholds import Thresholds
 

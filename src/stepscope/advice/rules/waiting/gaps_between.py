@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from stepscope.advice.finding import Action, Fact, Finding, Saving
+from stepscope.advice.finding import Action, Finding
 from stepscope.advice.item import Item
 from stepscope.advice.judging.owned import (
     OWNED_READS,
@@ -20,10 +20,11 @@ from stepscope.advice.judging.owned import (
 )
 from stepscope.advice.rule import Rule
 from stepscope.advice.words import WAITING, Words
+from stepscope.derive.facts.evidence import Fact, Saving
 from stepscope.derive.step_time.owners import IDLE_OWNERS
 
 if TYPE_CHECKING:
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals import Signals
     from stepscope.thresholds import Thresholds
 
 #: Waiting for batches, compiling, and what the recording hides are other findings.
