@@ -57,7 +57,7 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from stepscope.derive.engine.run_derivation import RunDerivation
+    from stepscope.derive.run_derivation import RunDerivation
 
 MS = 1_000_000_000
 US = 1_000_000

@@ -8,7 +8,7 @@ from stepscope.derive.facts.memory_use import MemorySignals, MemoryUse, memory_s
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from stepscope.derive.engine.run_derivation import RunDerivation
+    from stepscope.derive.run_derivation import RunDerivation
 
 GIB = 2**30
 _NONE = Unavailable(code="NO_ALLOCATOR_EVENTS", reason="None.", remedy="Record some.")

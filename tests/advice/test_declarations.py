@@ -41,7 +41,7 @@ from stepscope.unavailable import present
 
 if TYPE_CHECKING:
     from stepscope.advice.rule import Rule
-    from stepscope.derive.engine.run_derivation import RunDerivation
+    from stepscope.derive.run_derivation import RunDerivation
     from stepscope.trace.model import TraceData
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from stepscope.advice.finding import Finding
-    from stepscope.derive.engine.run_derivation import RunDerivation
     from stepscope.derive.profile_data import ProfileData
+    from stepscope.derive.run_derivation import RunDerivation
 
 
 def findings(signals: Signals) -> Mapping[str, Finding]:

@@ -7,6 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.support.programs.declared import declared
 
 import stepscope
 from stepscope.advice.engine import signals_of
@@ -21,7 +22,6 @@ from stepscope.derive.derivations import (
     derivation,
     run_derivation,
 )
-from stepscope.derive.engine.derivation import declared
 from stepscope.derive.host.tracers import tracers
 from stepscope.derive.profile_data import ProfileData
 from stepscope.report import to_json

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from stepscope.advice.rule import Rule
     from stepscope.advice.signals import Signals
-    from stepscope.derive.engine.run_derivation import RunDerivation
     from stepscope.derive.profile_data import ProfileData
+    from stepscope.derive.run_derivation import RunDerivation
 
 #: The field that is null where a gain is no replay's.
 GAIN_FIELD: Final = "finding.saving_ms.identity_error_percent"

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from stepscope.advice.finding import Action, Finding
     from stepscope.advice.item import Item
     from stepscope.advice.signals import Signals
-    from stepscope.derive.engine.run_derivation import RunDerivation
     from stepscope.derive.facts.replaying.edits import Change
+    from stepscope.derive.run_derivation import RunDerivation
     from stepscope.thresholds import Thresholds
 
 

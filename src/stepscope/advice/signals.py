@@ -9,7 +9,7 @@ from stepscope.frozen import Frozen
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from stepscope.derive.engine.run_derivation import RunDerivation
+    from stepscope.derive.run_derivation import RunDerivation
 
 _Value = TypeVar("_Value")
 

@@ -14,8 +14,13 @@ import msgspec
 
 from stepscope.advice.finding import Pattern, Severity, Status
 from stepscope.derive.facts.evidence import CauseShare, Saving
-from stepscope.derive.judging.bootstrap import is_hit, mean_interval_ms
-from stepscope.derive.judging.effect_status import pattern_kind, percent_of, status_of
+from stepscope.derive.judging.effect_status import (
+    is_hit,
+    mean_interval_ms,
+    pattern_kind,
+    percent_of,
+    status_of,
+)
 from stepscope.tracer_remedies import RECORD_UNKNOWN_TIME
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
@@ -23,7 +28,7 @@ from stepscope.units import PS_PER_MS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stepscope.derive.judging.step_series import StepSeries
+    from stepscope.derive.judging.effect_status import StepSeries
     from stepscope.thresholds import Threshold, Thresholds
 
 _US_PER_MS: Final = 1000

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope.derive.engine.run_derivation import of_run
 from stepscope.derive.facts.judged_steps import step_basis
+from stepscope.derive.run_derivation import of_run
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from stepscope.analysis.pod_viewer.result import PodStep, PodViewerResult
     from stepscope.analysis.pod_viewer.workers import Worker, WorkerSummary
     from stepscope.derive.account.owned_time import Account
-    from stepscope.derive.engine.run_derivation import OfHosts
     from stepscope.derive.judging.recorded_devices import DeviceSignals
     from stepscope.derive.profile_data import ProfileData
+    from stepscope.derive.run_derivation import OfHosts
     from stepscope.derive.steps.chosen import Steps
 
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope.derive.engine.run_derivation import OfHosts, known_hosts, of_run
 from stepscope.derive.host.function_names import function_names
 from stepscope.derive.names.event_kinds import EventFlag, OpCategory
+from stepscope.derive.run_derivation import OfHosts, known_hosts, of_run
 from stepscope.patterns import Pattern
 from stepscope.unavailable import Unavailable
 

@@ -10,13 +10,12 @@ from stepscope.derive.derivations import (
     DERIVATIONS,
     FACTS,
     derivation,
+    derivation_of,
     is_derivation,
     run_derivation,
 )
-from stepscope.derive.engine.derivation import derivation_of
-from stepscope.derive.engine.kept import Kept
-from stepscope.derive.engine.run_derivation import RunDerivation
-from stepscope.derive.engine.schedule import compute_all, worth_threads
+from stepscope.derive.run_derivation import RunDerivation
+from stepscope.derive.schedule import Kept, compute_all, worth_threads
 from stepscope.errors import BadUsage
 from stepscope.frozen import Frozen
 from stepscope.trace.tables import TABLES
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from stepscope.derive.engine.derivation import Derivation
+    from stepscope.derive.derivations import Derivation
     from stepscope.trace.model import TraceData
 
 _Value = TypeVar("_Value")
@@ -62,7 +61,6 @@ class Reader(Frozen, frozen=True):
 
     Attributes:
         needs: The derivations and tables that it reads, of every host.
-        run: Called once they are computed.
     """
 
     needs: tuple[Wanted, ...]
@@ -76,7 +74,6 @@ class ProfileData:
     were computed before.
 
     Attributes:
-        run: Displayed name of the run.
         traces: Host → its trace.
     """
 
@@ -104,7 +101,6 @@ class ProfileData:
         """Return the value of a derivation for one host, or why there is none.
 
         Args:
-            host: Name of the host.
             wanted: A function of `DERIVATIONS`.
         """
         value = self._derived(self.trace(host), _name(wanted))
@@ -120,7 +116,6 @@ class ProfileData:
         """Return what several tools work out from derivations, computed once.
 
         Args:
-            compute: A function of a module.
             of: What else it is called with; each can be a key of a dictionary.
         """
         # A selection of hosts keeps its values in the same place.
@@ -149,7 +144,6 @@ class ProfileData:
         Args:
             wanted: Derivations and tables; their inputs are computed too.
             hosts: Hosts to compute them for; by default all.
-            readers: Readers to run, each as soon as its needs are computed.
         """
         traces = [self.trace(host) for host in (self.hosts if hosts is None else hosts)]
         threads = worth_threads(sum(map(_events, traces)))

@@ -9,8 +9,8 @@ from stepscope.advice.worker_comparison import ONE_WORKER, worker_signals
 from stepscope.derive.facts.devices.exchanges import communication_signals
 from stepscope.derive.facts.evidence import Part
 from stepscope.derive.facts.recording import record_grade
+from stepscope.derive.judging.effect_status import StepSeries
 from stepscope.derive.judging.recorded_devices import device_signals
-from stepscope.derive.judging.step_series import StepSeries
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from stepscope.advice.item import Item
     from stepscope.advice.signals import Signals
     from stepscope.advice.worker_comparison import StepWorkers, WorkerSignals
-    from stepscope.derive.engine.run_derivation import RunDerivation
+    from stepscope.derive.run_derivation import RunDerivation
     from stepscope.thresholds import Threshold, Thresholds
 
 #: The signals that these functions ask for.

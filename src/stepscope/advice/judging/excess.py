@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
     from stepscope.advice.signals import Signals
     from stepscope.advice.worker_comparison import WorkerSignals
-    from stepscope.derive.engine.run_derivation import RunDerivation
     from stepscope.derive.facts.step_shares import AccountSignals, StepShares
+    from stepscope.derive.run_derivation import RunDerivation
     from stepscope.thresholds import Thresholds
 
 #: The signals that `without_a_core` asks for.

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
     from stepscope.advice.item import Item
     from stepscope.advice.signals import Signals
-    from stepscope.derive.engine.run_derivation import RunDerivation
     from stepscope.derive.facts.devices.exchanges import ExchangeSignals
     from stepscope.derive.facts.replaying.edits import Change
+    from stepscope.derive.run_derivation import RunDerivation
 
 #: The signals that a rule about all-reduces asks for.
 EXCHANGE_READS: Final[tuple[RunDerivation[Any], ...]] = (

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from stepscope.advice.signals import Signals
-    from stepscope.derive.engine.run_derivation import RunDerivation
     from stepscope.derive.facts.evidence import Part
     from stepscope.derive.facts.hosts.function_runs import FunctionRuns
     from stepscope.derive.facts.step_shares import StepShares
+    from stepscope.derive.run_derivation import RunDerivation
     from stepscope.thresholds import Thresholds
 
 #: The owner whose time functions have.

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from stepscope.advice.item import Item
     from stepscope.advice.signals import Signals
-    from stepscope.derive.engine.run_derivation import RunDerivation
+    from stepscope.derive.run_derivation import RunDerivation
     from stepscope.thresholds import Threshold, Thresholds
 
 #: The signals that these functions ask for.

@@ -21,9 +21,9 @@ from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
     from stepscope.advice.signals import Signals
-    from stepscope.derive.engine.run_derivation import RunDerivation
     from stepscope.derive.facts.evidence import Part
     from stepscope.derive.facts.step_shares import StepShares
+    from stepscope.derive.run_derivation import RunDerivation
     from stepscope.thresholds import Thresholds
 
 #: Signals that `rule_of_ops` reads.

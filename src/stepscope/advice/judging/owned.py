@@ -14,8 +14,8 @@ from stepscope.advice.verdict import judge
 from stepscope.derive.account.topics import TOPICS
 from stepscope.derive.facts.recording import record_grade
 from stepscope.derive.facts.step_shares import account_signals
+from stepscope.derive.judging.effect_status import NO_JUDGED_STEPS
 from stepscope.derive.judging.recorded_devices import device_signals
-from stepscope.derive.judging.step_series import NO_JUDGED_STEPS
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from stepscope.advice.item import Item
     from stepscope.advice.signals import Signals
     from stepscope.advice.verdict import Verdict
-    from stepscope.derive.engine.run_derivation import RunDerivation
     from stepscope.derive.facts.step_shares import StepShares
+    from stepscope.derive.judging.effect_status import StepSeries
     from stepscope.derive.judging.recorded_devices import DeviceSignals
-    from stepscope.derive.judging.step_series import StepSeries
+    from stepscope.derive.run_derivation import RunDerivation
     from stepscope.thresholds import Threshold, Thresholds
 
 #: The signals that these functions ask for.

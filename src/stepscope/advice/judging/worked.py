@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from stepscope.advice.finding import Finding, Severity, Status
     from stepscope.advice.item import Item
     from stepscope.advice.signals import Signals
-    from stepscope.derive.engine.run_derivation import RunDerivation
     from stepscope.derive.facts.devices.kernel_work import KernelWork
     from stepscope.derive.facts.replaying.edits import Change
+    from stepscope.derive.run_derivation import RunDerivation
     from stepscope.thresholds import Threshold, Thresholds
 
 #: The signals that these functions ask for.

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from stepscope.advice.signals import Signals
-    from stepscope.derive.engine.run_derivation import RunDerivation
     from stepscope.derive.facts.hosts.worker_processes import LoaderWorkers, WorkerTime
+    from stepscope.derive.run_derivation import RunDerivation
 
 #: The signals that these functions ask for.
 WORKER_READS: Final[tuple[RunDerivation[Any], ...]] = (

@@ -67,9 +67,7 @@ def awaited(
     such as `pthread_join` waits for a thread of which nothing else may be recorded.
 
     Args:
-        classes: What each thread does.
         threads: Row of tracks of each thread of the host → its name.
-        waits: The waits.
         types: Row of event_types by row of events.
         nameless: By row of event_types: whether it says nothing of what is done.
         frames: The functions that ran; None where none were recorded.

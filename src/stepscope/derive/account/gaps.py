@@ -81,7 +81,6 @@ class Gaps(Frozen, frozen=True):
             stretch.
         copy_call_rows: Row of device_activity of that copy, by entry of `copy_call`.
         walk_start_ps: Begins of the rest, in which the host had not launched yet.
-        walk_end_ps: Ends of the rest.
         walk_track: Row of tracks of the thread that ended the rest by its launch; -1
             where nothing or an unknown launch ended it.
         activity: Row of device_activity that ended the rest; -1 for none.
@@ -108,8 +107,6 @@ def divided_gaps(idle: Spans, launched: Launched, facts: LaunchLatency) -> Gaps:
 
     Args:
         idle: The stretches, each ended by the first activity that begins at its end.
-        launched: The activities of the device with their launches.
-        facts: The usual launch latency and the shortest gap.
     """
     start, end = idle.start_ps, idle.end_ps
     short = end - start <= facts.switch_ps
@@ -146,7 +143,6 @@ def divided_gaps(idle: Spans, launched: Launched, facts: LaunchLatency) -> Gaps:
 def _endings(
     end_ps: NDArray[np.int64], launched: Launched, latency_ps: int
 ) -> _Endings:
-    """Look up what ended each stretch."""
     device = launched.device
     place, behind = (np.empty(len(end_ps), np.int64) for _ in range(2))
     found = launches.endings(

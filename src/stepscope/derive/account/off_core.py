@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import polars as pl
     from numpy.typing import NDArray
 
-    from stepscope.derive.intervals.track_rows import TrackRows
+    from stepscope.derive.intervals.spans import TrackRows
 
 
 def off_core(

@@ -46,7 +46,6 @@ class DeviceAccount(Frozen, frozen=True):
         device: Ordinal of the device; None for the step threads of the host.
         idle: Each of `IDLE_OWNERS` → its instants. The sets are disjoint and, with the
             busy time of the device, cover the hull of the windows.
-        between: Where no step's own work goes on.
         walked_by: Row of tracks → where the launch of that thread ended an idle
             stretch; -1 for no or an unknown thread.
         latency: The part of `launch` in which a launch was on its way.
@@ -113,16 +112,9 @@ def account(
 
     Args:
         windows: The windows; the one of the whole profile where there are no steps.
-        between_steps: Where no step's own work goes on.
         host_states: What the step threads did; without it all idle time is
             unexplained.
-        host_classes: What of that is unknown.
-        device_activity: The table.
         device_timeline: The activities of each device by start.
-        device_sets: What each device did.
-        launches: The table.
-        correlation: The launch of each activity.
-        launch_latency: The usual launch latency and the shortest gap.
     """
     hull = (
         int(ints(windows.rows, "start_ps").min()),
@@ -142,23 +134,18 @@ def account(
     } | _unknown(host_classes)
     if launch is None:
         missing |= dict.fromkeys(_OF_LAUNCHES, _why(launches, correlation))
-    working = _at_work(device_sets, windows)
-    found = tuple(
-        _of_device(one, hull, states, between, launch) for one in working.devices
-    )
-    return _account(windows.rows, found, working, missing)
-
-
-def _at_work(device_sets: DeviceSets, windows: Windows) -> DeviceSets:
-    """Return the devices that do something in the windows; all where none does.
-
-    Work before the first step or after the last one makes a device no part of them.
-    """
+    # Work before the first step or after the last makes a device no part of them.
     start, end = (ints(windows.rows, name) for name in ("start_ps", "end_ps"))
     within = tuple(
         one for one in device_sets.devices if one.busy.within(start, end).any()
     )
-    return msgspec.structs.replace(device_sets, devices=within or device_sets.devices)
+    working = msgspec.structs.replace(
+        device_sets, devices=within or device_sets.devices
+    )
+    found = tuple(
+        _of_device(one, hull, states, between, launch) for one in working.devices
+    )
+    return _account(windows.rows, found, working, missing)
 
 
 #: Owners that only a device has.
@@ -239,7 +226,6 @@ _NO_LAUNCHES: Final = Unavailable(
 
 
 def _unknown(host: HostClasses | Unavailable) -> dict[str, Unavailable]:
-    """Return the owners that the host's side leaves unknown."""
     if isinstance(host, Unavailable):
         return dict.fromkeys(_OF_THREADS, host)
     found = {}
@@ -255,7 +241,6 @@ def _unknown(host: HostClasses | Unavailable) -> dict[str, Unavailable]:
 def _of_host(
     hull: tuple[int, int], states: HostStates | None, between: Spans
 ) -> DeviceAccount:
-    """Give the time of the step threads its owners where there is no device."""
     left = Spans.of([hull])
     idle: dict[str, list[Spans]] = {name: [] for name in IDLE_OWNERS}
     if states is not None:
@@ -271,7 +256,6 @@ def _of_device(
     between: Spans,
     launching: _Launching | None,
 ) -> DeviceAccount:
-    """Give the idle time of one device its owners."""
     free = one.busy.gaps(*hull)
     idle: dict[str, list[Spans]] = {name: [] for name in IDLE_OWNERS}
     if states is None:
@@ -281,7 +265,8 @@ def _of_device(
     idle["profiler"].append(recording)
     if launching is None:
         left = free - recording
-        claims = _without_launch(states.claims_of_any_thread(left))
+        claimed = states.claims_of_any_thread(left)
+        claims = tuple((owner, spans) for owner, spans in claimed if owner != "launch")
         idle["unexplained"].append(_claimed(left, claims, idle))
         return _device_account(one.device, idle, between, {}, Spans.empty())
     gaps = launching.gaps(one.device, free)
@@ -315,10 +300,6 @@ def _claimed(left: Spans, claims: Claims, idle: dict[str, list[Spans]]) -> Spans
             idle[owner].append(part)
             left = left - part
     return left
-
-
-def _without_launch(claims: Claims) -> Claims:
-    return tuple((owner, spans) for owner, spans in claims if owner != "launch")
 
 
 def _device_account(

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.derive.collectives.arguments import recorded_arguments
-from stepscope.derive.collectives.kinds import exchange_kind
+from stepscope.derive.collectives.arguments import exchange_kind, recorded_arguments
 from stepscope.derive.columns.arrays import handles, ints, picked
 from stepscope.derive.host.values import host_ranges
 from stepscope.derive.names.event_kinds import EventFlag
@@ -68,7 +67,15 @@ def host_collectives(
     ranges = host_ranges(tracks)
     rows = _rows(types, transport, ranges)
     if not len(rows):
-        rows = _outermost(_rows(types, flagged, ranges), event_nesting.parent)
+        reduced = _rows(types, flagged, ranges)
+        chosen = np.zeros(len(event_nesting.parent), np.bool_)
+        chosen[reduced] = True
+        above, inside = event_nesting.parent[reduced], np.zeros(len(reduced), np.bool_)
+        # One round per level of nesting.
+        while (above >= 0).any():
+            inside |= (above >= 0) & chosen[above]
+            above = np.where(above >= 0, event_nesting.parent[above], np.int32(-1))
+        rows = reduced[~inside]
     if not len(rows):
         return _NONE
     group = [""] * len(rows)
@@ -95,20 +102,7 @@ def _rows(
     wanted: NDArray[np.bool_],
     ranges: list[tuple[int, int]],
 ) -> NDArray[np.int32]:
-    """Return the rows of events on host threads whose types are wanted, ascending."""
     if not wanted.any():
         return np.empty(0, np.int32)
     found = [picked(types, wanted, *range_) for range_ in ranges]
     return np.concatenate([*found, np.empty(0, np.int64)]).astype(np.int32)
-
-
-def _outermost(rows: NDArray[np.int32], parent: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Return the rows that no other one of them encloses."""
-    chosen = np.zeros(len(parent), np.bool_)
-    chosen[rows] = True
-    above, inside = parent[rows], np.zeros(len(rows), np.bool_)
-    # One round per level of nesting.
-    while (above >= 0).any():
-        inside |= (above >= 0) & chosen[above]
-        above = np.where(above >= 0, parent[above], np.int32(-1))
-    return rows[~inside]

@@ -70,10 +70,18 @@ def correlation(
     rows = len(launch_of)
     queue_empty, latency_ps = np.empty(rows, np.uint8), np.empty(rows, np.int64)
     early = np.zeros(2, np.int64)
+    # By activity the latest end on its device of those started before.
+    busy_until_ps = np.empty(device_timeline.row_count, np.int64)
+    for device in device_timeline.devices:
+        until = np.empty(len(device.rows), np.int64)
+        order = busy_before(device.start_ps, device.dur_ps, until)
+        if order < 0:
+            raise ValueError(f"device {device.device} is out of order ({order})")
+        busy_until_ps[device.rows] = until
     answer = kernels.waits(
         launch_of,
         ints(device_activity, "start_ps"),
-        _busy_before(device_timeline),
+        busy_until_ps,
         ints(launches, "start_ps"),
         ints(launches, "dur_ps"),
         queue_empty,
@@ -155,18 +163,6 @@ def _shared_processes(
         return None
     code = numbered.code.astype(np.int64)
     return code[: len(ours)], code[len(ours) :], numbered.count
-
-
-def _busy_before(timeline: DeviceTimeline) -> NDArray[np.int64]:
-    """Return by activity the latest end on its device of those started before."""
-    found = np.empty(timeline.row_count, np.int64)
-    for device in timeline.devices:
-        until = np.empty(len(device.rows), np.int64)
-        answer = busy_before(device.start_ps, device.dur_ps, until)
-        if answer < 0:
-            raise ValueError(f"device {device.device} is out of order ({answer})")
-        found[device.rows] = until
-    return found
 
 
 def _notes(

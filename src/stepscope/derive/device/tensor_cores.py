@@ -178,7 +178,6 @@ def _eligible_ops(
 def _able_devices(
     devices: pl.DataFrame | Unavailable,
 ) -> tuple[dict[int, bool], set[int]]:
-    """Return whether each GPU of known capability has the units, and what is no GPU."""
     if isinstance(devices, Unavailable):
         return {}, set()
     others = devices.filter(pl.col("type") != "GPU")["device"].to_list()

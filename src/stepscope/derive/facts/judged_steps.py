@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from stepscope.derive.columns.arrays import ints
-from stepscope.derive.engine.run_derivation import of_each_device, of_each_host_or_why
 from stepscope.derive.intervals.spans import Spans
+from stepscope.derive.run_derivation import of_each_device, of_each_host_or_why
 from stepscope.derive.step_windows.flags import LEFT_OUT
 from stepscope.frozen import Frozen
 from stepscope.trace.quality import ENDED_EARLY

@@ -9,10 +9,10 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.columns.arrays import handles, ints, picked
-from stepscope.derive.engine.run_derivation import known_hosts, of_run
 from stepscope.derive.facts.evidence import SHOWN, Part
 from stepscope.derive.facts.processors import counter
 from stepscope.derive.judging.recorded_devices import HOST_MEMORY
+from stepscope.derive.run_derivation import known_hosts, of_run
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 from stepscope.xspace.kept import KEPT_KINDS, KeptCounter
@@ -20,8 +20,8 @@ from stepscope.xspace.kept import KEPT_KINDS, KeptCounter
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from stepscope.derive.engine.run_derivation import OfHosts
     from stepscope.derive.memory.replay import MemoryReplay, OneMemory
+    from stepscope.derive.run_derivation import OfHosts
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.trace.model import TraceData
 

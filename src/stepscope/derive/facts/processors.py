@@ -8,8 +8,8 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.columns.arrays import handles, ints, picked
-from stepscope.derive.engine.run_derivation import of_each_host, of_each_host_or_why
 from stepscope.derive.facts.evidence import Part
+from stepscope.derive.run_derivation import of_each_host, of_each_host_or_why
 from stepscope.frozen import Frozen
 from stepscope.remedies import RECORD_WITH_STEPSCOPE
 from stepscope.thresholds import THRESHOLDS

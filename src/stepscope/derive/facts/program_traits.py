@@ -10,8 +10,8 @@ import numpy as np
 from stepscope.derive.account.topics import COLLECTIONS
 from stepscope.derive.columns.arrays import codes, handles, ints, picked
 from stepscope.derive.columns.stat_values import find_handle, numbers_of, rows_with_key
-from stepscope.derive.engine.run_derivation import known_hosts, of_each_host, of_run
 from stepscope.derive.names.event_kinds import EventFlag
+from stepscope.derive.run_derivation import known_hosts, of_each_host, of_run
 from stepscope.frozen import Frozen
 from stepscope.thresholds import THRESHOLDS
 from stepscope.trace.device_activity import ACTIVITY_KINDS
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.derive.device.correlation import Correlation
-    from stepscope.derive.engine.run_derivation import OfHosts
     from stepscope.derive.names.event_kinds import EventKinds
+    from stepscope.derive.run_derivation import OfHosts
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.trace.model import TraceData
 

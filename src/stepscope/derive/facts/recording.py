@@ -8,15 +8,15 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.columns.arrays import handles, ints, picked
-from stepscope.derive.engine.run_derivation import (
+from stepscope.derive.host.function_frames import LEAST_LOOKS
+from stepscope.derive.intervals.spans import Spans
+from stepscope.derive.names.event_kinds import SYSTEM_CLASSES, HostClass
+from stepscope.derive.run_derivation import (
     known_hosts,
     of_each_host,
     of_each_host_or_why,
     of_run,
 )
-from stepscope.derive.host.function_frames import LEAST_LOOKS
-from stepscope.derive.intervals.spans import Spans
-from stepscope.derive.names.event_kinds import SYSTEM_CLASSES, HostClass
 from stepscope.frozen import Frozen
 from stepscope.thresholds import THRESHOLDS
 from stepscope.trace.device_activity import ACTIVITY_KINDS
@@ -25,9 +25,9 @@ from stepscope.unavailable import Unavailable, present
 if TYPE_CHECKING:
     from stepscope.derive.device.activity_classes import ActivityClasses
     from stepscope.derive.device.correlation import Correlation
-    from stepscope.derive.engine.run_derivation import OfHosts
     from stepscope.derive.host.function_frames import FunctionFrames
     from stepscope.derive.names.event_kinds import EventKinds
+    from stepscope.derive.run_derivation import OfHosts
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.trace.model import TraceData
 

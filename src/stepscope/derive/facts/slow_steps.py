@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from stepscope.derive.facts.evidence import SHOWN, Evidence, Fact, Part
-from stepscope.derive.judging.step_series import StepSeries
+from stepscope.derive.judging.effect_status import StepSeries
 from stepscope.derive.step_time.owners import BUSY_OWNERS, IDLE_OWNERS
 
 if TYPE_CHECKING:

@@ -9,12 +9,12 @@ import polars as pl
 
 from stepscope.derive.account.topics import TOPICS
 from stepscope.derive.columns.arrays import ints
-from stepscope.derive.engine.run_derivation import first_reason, known_hosts, of_run
 from stepscope.derive.facts.evidence import SHOWN, Evidence, Part, longest
 from stepscope.derive.intervals.spans import Spans
+from stepscope.derive.judging.effect_status import StepSeries
 from stepscope.derive.judging.recorded_devices import judged_device, working_time_ps
-from stepscope.derive.judging.step_series import StepSeries
 from stepscope.derive.names.system_calls import SYSTEM_CALLS
+from stepscope.derive.run_derivation import first_reason, known_hosts, of_run
 from stepscope.derive.step_time.owners import BUSY_OWNERS, IDLE_OWNERS, OWNERS, PLACES
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from stepscope.derive.account.parts import AccountParts
     from stepscope.derive.account.topics import IdleTopics
     from stepscope.derive.device.launch_facts import LaunchFacts
-    from stepscope.derive.engine.run_derivation import OfHosts
+    from stepscope.derive.run_derivation import OfHosts
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.derive.steps.chosen import Steps
     from stepscope.trace.model import TraceData

@@ -166,7 +166,6 @@ def _with_shared(
     events: pl.DataFrame,
     ranges: list[tuple[int, int]],
 ) -> StatRows:
-    """Add to the events' own values those that their types hold for all of them."""
     types = handles(events, "type")
     value_row = np.full(int(max(types.max(initial=0), shared.owner.max())) + 1, -1)
     value_row[shared.owner] = np.arange(len(shared.owner))

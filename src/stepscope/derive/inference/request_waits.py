@@ -40,7 +40,6 @@ class RequestBucket(Frozen, frozen=True, eq=True):
     """One thing that a request may be doing.
 
     Attributes:
-        name: Name of the bucket.
         category: The category of the results that the bucket is part of.
     """
 
@@ -120,22 +119,7 @@ def request_waits(
     correlation: Correlation | Unavailable,
     precision: Precision | Unavailable,
 ) -> RequestWaits:
-    """Charge every request, thread by thread.
-
-    Args:
-        trace: The trace itself, for texts.
-        tracks: The table.
-        events: The table.
-        event_kinds: What the names of the events say.
-        event_nesting: Parents of the rows of `events`.
-        stats: The table, for what threads hand to thread pools.
-        host_classes: What each host event stands for.
-        requests: The requests of the host.
-        device_activity: The table.
-        launches: The table.
-        correlation: The launch of each activity.
-        precision: Bits of each activity.
-    """
+    """Charge every request, thread by thread."""
     served = _Served.of(requests.rows)
     tasks = _tasks(
         trace, events, event_kinds, event_nesting, stats=stats, served=served
@@ -164,7 +148,14 @@ def request_waits(
         if not isinstance(work, Unavailable):
             sets |= work[number]
         if tasks is not None:
-            sets |= _elsewhere(tasks, served, number)
+            mine = np.flatnonzero(tasks.code == number + 1)
+            handed, start = tasks.handed_ps[mine], tasks.start_ps[mine]
+            sets |= {
+                "other_threads": served.clipped(
+                    number, handed, start, tasks.end_ps[mine]
+                ),
+                "thread_queue": served.clipped(number, handed, handed, start),
+            }
         _charge(times, sets, served, number, skipped=missing.keys())
     return RequestWaits(_frame(times, missing), missing)
 
@@ -231,8 +222,6 @@ class _Served(Frozen, frozen=True):
         Args:
             number: Place of the thread in `tracks`.
             at_ps: When each was caused; one outside of all requests is left out.
-            start_ps: Their begins.
-            end_ps: Their ends.
         """
         mine = self.rows[number]
         at = np.searchsorted(self.start_ps[mine], at_ps, side="right") - 1
@@ -290,16 +279,6 @@ def _own_work(
     }
 
 
-def _elsewhere(tasks: PoolTasks, served: _Served, number: int) -> dict[str, Spans]:
-    """Return the tasks that a thread's requests handed over, waiting and running."""
-    mine = np.flatnonzero(tasks.code == number + 1)
-    handed, start = tasks.handed_ps[mine], tasks.start_ps[mine]
-    return {
-        "other_threads": served.clipped(number, handed, start, tasks.end_ps[mine]),
-        "thread_queue": served.clipped(number, handed, handed, start),
-    }
-
-
 def _device_work(
     device_activity: pl.DataFrame | Unavailable,
     launches: pl.DataFrame | Unavailable,
@@ -309,7 +288,6 @@ def _device_work(
     served: _Served,
     tasks: PoolTasks | None,
 ) -> list[dict[str, Spans]] | Unavailable:
-    """Return for each thread the device work launched by its requests, by kind."""
     if isinstance(device_activity, Unavailable):
         return device_activity
     if isinstance(launches, Unavailable):

@@ -15,8 +15,9 @@ import polars as pl
 
 from stepscope.derive.columns.arrays import codes, handles, ints, picked
 from stepscope.derive.columns.dense_codes import combined, totals_by
+from stepscope.derive.host.op_events import outermost_of_op
 from stepscope.derive.host.values import host_ranges, text_codes
-from stepscope.derive.input_pipeline.names import BEGINNING, read_name
+from stepscope.derive.input_pipeline.stages import BEGINNING, read_name
 from stepscope.derive.intervals.nesting import nest_subset
 from stepscope.derive.names.event_kinds import EventFlag, OpCategory
 from stepscope.frozen import Frozen
@@ -160,8 +161,6 @@ def input_ops(
 
     Input ops are iterators, loaders, ranges that the program named as fetching input,
     input stages, and the calls that copy to a device or feed it.
-
-    Definition: docs/tools/input_pipeline_analyzer.md#host-side.
     """
     if not event_types["known"].any():
         return _NAMELESS
@@ -249,7 +248,7 @@ class _Found:
         track = handles(events, "track")[rows]
         nested = nest_subset(start_ps, dur_ps, track=track)
         own = totals_by(number, nested.self_ps, count=len(ops))
-        outer = _outermost(nested.parent, number)
+        outer = outermost_of_op(nested.parent, number)
         total = totals_by(number, dur_ps, count=len(ops), where=outer).total
         pairs = combined([number, track])
         threads = np.bincount(number[pairs.first], minlength=len(ops))
@@ -297,20 +296,6 @@ def _united(
     return united, handles(number, "number")[code]
 
 
-def _outermost(parent: NDArray[np.int32], op: NDArray[np.int32]) -> NDArray[np.bool_]:
-    """Return False for a call inside a call of the same op."""
-    outermost = np.ones(len(op), np.bool_)
-    row = np.flatnonzero(parent >= 0)
-    above = parent[row]
-    # One round per level of nesting, over the rows that still have an ancestor.
-    while len(row):
-        recursive = op[above] == op[row]
-        outermost[row[recursive]] = False
-        row, above = row[~recursive], parent[above[~recursive]]
-        row, above = row[above >= 0], above[above >= 0]
-    return outermost
-
-
 def _named(names: pl.Series, category: str | pl.Series) -> pl.DataFrame:
     column = pl.lit(category) if isinstance(category, str) else category
     return names.alias("name").to_frame().with_columns(column.alias("category"))
@@ -333,7 +318,6 @@ def _of_loader(name: str) -> str:
 def _listed(
     iterators: pl.DataFrame,
 ) -> tuple[NDArray[np.int32], NDArray[np.int64], pl.DataFrame]:
-    """Return the calls that the reader itself found, by their long names."""
     names = iterators["long_name"].unique(maintain_order=True).alias("name")
     numbered = names.to_frame().with_row_index("op")
     op = (
@@ -354,7 +338,6 @@ def _by_name(
     event_types: pl.DataFrame,
     kinds: EventKinds,
 ) -> Iterator[tuple[str, NDArray[np.int64], NDArray[np.int32], pl.DataFrame]]:
-    """Find calls by their names, one kind of source after the other."""
     names = event_types["name"]
     types = handles(events, "type")
     ranges = host_ranges(tracks)
@@ -395,7 +378,6 @@ def _by_name(
 def _stages(
     trace: TraceData, values: Mapping[str, StatRows]
 ) -> tuple[NDArray[np.int32], NDArray[np.int64], pl.DataFrame]:
-    """Input stages that the program itself marked, by name and kind."""
     owner, name, names = text_codes(trace, values[StatKey.STAGE_NAME])
     kind_owner, kind, kinds = text_codes(trace, values[StatKey.STAGE_CATEGORY])
     at = np.searchsorted(kind_owner, owner)

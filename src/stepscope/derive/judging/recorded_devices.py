@@ -13,12 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeVar
 import msgspec
 import polars as pl
 
-from stepscope.derive.engine.run_derivation import (
-    OfHosts,
-    first_reason,
-    known_hosts,
-    of_run,
-)
+from stepscope.derive.run_derivation import OfHosts, first_reason, known_hosts, of_run
 from stepscope.trace.quality import DEVICE_CALLED, DEVICE_IN_DOUBT
 from stepscope.unavailable import Unavailable
 
@@ -56,12 +51,6 @@ def judged_device(shares: Sequence[_T], percent: Callable[[_T], float]) -> _T:
     """Return the busiest device; without devices the host with most of an effect.
 
     Hosts in lock step wait for that one.
-
-    Definition: docs/definitions/judging.md#which-device-is-judged.
-
-    Args:
-        shares: Some devices, or hosts.
-        percent: The share of the effect in the time of one.
     """
     devices = [one for one in shares if one.device is not None]
     if devices:

@@ -16,8 +16,8 @@ import polars as pl
 
 from stepscope.derive.columns.arrays import ints
 from stepscope.derive.measured.name_forms import name_forms
-from stepscope.derive.measured.ratios import summarized
 from stepscope.frozen import Frozen
+from stepscope.trace.measured.kernel_metrics import KERNEL_METRICS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,6 +26,26 @@ if TYPE_CHECKING:
 
     from stepscope.derive.device.activity_classes import ActivityClasses
     from stepscope.derive.device.kernels import Kernels
+
+
+#: Columns of `kernel_metrics` that have a mean.
+MEASURES: Final = tuple(
+    column.name
+    for column in KERNEL_METRICS.columns
+    if column.null == "not measured" and column.dtype != pl.String()
+)
+#: Below this share of the peak neither computing nor memory is what limits a kernel
+#: (NVIDIA's own limit in the section Speed of Light).
+_BUSY: Final = 60.0
+BOUNDS: Final = ("compute", "memory", "latency")
+_LIMITS: Final = {
+    "block_limit_registers": "registers",
+    "block_limit_shared_memory": "shared_memory",
+    "block_limit_warps": "warps",
+    "block_limit_blocks": "blocks",
+}
+_FULL: Final = 100.0
+
 
 _SHAPE: Final = tuple(f"{what}_{axis}" for what in ("grid", "block") for axis in "xyz")
 #: How sure it is that a measured launch is the recorded one; the factors are those of
@@ -74,45 +94,6 @@ class _Assigned(Frozen, frozen=True):
     pairing: str
 
 
-def measured_kernels(
-    *,
-    kernel_metrics: pl.DataFrame,
-    kernels: Kernels,
-    activity_classes: ActivityClasses,
-    device_activity: pl.DataFrame,
-) -> MeasuredKernels:
-    """Join each measured launch to the recorded kernels that it is a run of."""
-    table = kernel_metrics.with_row_index("row").cast({"row": pl.Int64})
-    recorded = _Recorded(kernels.rows)
-    launches: dict[_Candidates, list[int]] = {}
-    lost: list[int] = []
-    for (name, *shape), rows in _groups(table):
-        found = recorded.candidates(name, tuple(shape))
-        if found is None:
-            lost += rows
-        else:
-            launches.setdefault(found, []).extend(rows)
-    in_order = activity_classes.code[
-        np.argsort(ints(device_activity, "start_ps"), kind="stable")
-    ]
-    assigned = [
-        one
-        for found, rows in launches.items()
-        for one in _assign(found, np.sort(np.array(rows)), recorded, in_order)
-    ]
-    unmatched = kernel_metrics[sorted(lost)]
-    return _joined(table, assigned, unmatched)
-
-
-def _groups(table: pl.DataFrame) -> Iterator[tuple[tuple[str, ...], list[int]]]:
-    """Yield name and shape of measured launches with their rows."""
-    key = ["kernel_name", *_SHAPE]
-    grouped = table.group_by(key, maintain_order=True).agg("row")
-    # As many as there are distinct launches, each looked up once.
-    for *found, rows in grouped.iter_rows():
-        yield tuple(found), rows
-
-
 class _Recorded:
     """The classes of kernels by each form of their name, and by shape."""
 
@@ -149,13 +130,50 @@ class _Recorded:
         return None
 
 
+def measured_kernels(
+    *,
+    kernel_metrics: pl.DataFrame,
+    kernels: Kernels,
+    activity_classes: ActivityClasses,
+    device_activity: pl.DataFrame,
+) -> MeasuredKernels:
+    """Join each measured launch to the recorded kernels that it is a run of."""
+    table = kernel_metrics.with_row_index("row").cast({"row": pl.Int64})
+    recorded = _Recorded(kernels.rows)
+    launches: dict[_Candidates, list[int]] = {}
+    lost: list[int] = []
+    for (name, *shape), rows in _groups(table):
+        found = recorded.candidates(name, tuple(shape))
+        if found is None:
+            lost += rows
+        else:
+            launches.setdefault(found, []).extend(rows)
+    in_order = activity_classes.code[
+        np.argsort(ints(device_activity, "start_ps"), kind="stable")
+    ]
+    assigned = [
+        one
+        for found, rows in launches.items()
+        for one in _assign(found, np.sort(np.array(rows)), recorded, in_order)
+    ]
+    unmatched = kernel_metrics[sorted(lost)]
+    return _joined(table, assigned, unmatched)
+
+
+def _groups(table: pl.DataFrame) -> Iterator[tuple[tuple[str, ...], list[int]]]:
+    key = ["kernel_name", *_SHAPE]
+    grouped = table.group_by(key, maintain_order=True).agg("row")
+    # As many as there are distinct launches, each looked up once.
+    for *found, rows in grouped.iter_rows():
+        yield tuple(found), rows
+
+
 def _assign(
     found: _Candidates,
     rows: NDArray[np.int64],
     recorded: _Recorded,
     in_order: NDArray[np.int32],
 ) -> Iterator[_Assigned]:
-    """Divide measured launches among the ops that launch the kernel."""
     if len({recorded.op[one] for one in found.classes}) == 1:
         yield _Assigned(found.classes, rows, found.certainty, "one_op")
         return
@@ -233,3 +251,53 @@ def _joined(
     means = summarized(members.join(table, on="row", how="left"))
     rows = best.join(means, on="group", how="left", maintain_order="left")
     return MeasuredKernels(rows, members, unmatched)
+
+
+def summarized(members: pl.DataFrame) -> pl.DataFrame:
+    """Return the means of each `group`, null where no launch has the metric.
+
+    Added are the sectors per request where only their parts were measured,
+    `bank_conflict_percent` (passes of shared memory that conflicts add, of all),
+    `occupancy_limiter` (what leaves room for the fewest blocks; null at full occupancy)
+    and `bound` (compute, memory or latency: neither is busy).
+    """
+    longest = pl.col("stall_reason").sort_by("duration_ps", nulls_last=True)
+    means = members.group_by("group", maintain_order=True).agg(
+        *(pl.col(name).cast(pl.Float64).mean() for name in MEASURES),
+        longest.drop_nulls().last().alias("stall_reason"),
+    )
+    more, every = pl.col("shared_memory_conflicts"), pl.col("shared_memory_wavefronts")
+    limits = [pl.col(name) for name in _LIMITS]
+    known = pl.all_horizontal(one.is_not_null() for one in limits)
+    least = pl.min_horizontal(limits)
+    word = pl.coalesce(
+        pl.when(pl.col(name) == least).then(pl.lit(what))
+        for name, what in _LIMITS.items()
+    )
+    partly = pl.col("theoretical_occupancy_percent").fill_null(0) < _FULL
+    compute, memory = pl.col("compute_percent"), pl.col("memory_percent")
+    by_percent = compute.is_not_null() & memory.is_not_null()
+    return means.with_columns(
+        _per_request("load"),
+        _per_request("store"),
+        pl.when(more == 0)
+        .then(pl.lit(0.0))
+        .when(every > 0)
+        .then(100 * (more / every).clip(0, 1))
+        .alias("bank_conflict_percent"),
+        pl.when(known & partly).then(word).alias("occupancy_limiter"),
+        pl.when(by_percent & (pl.max_horizontal(compute, memory) < _BUSY))
+        .then(pl.lit("latency"))
+        .when(by_percent & (compute >= memory))
+        .then(pl.lit("compute"))
+        .when(by_percent)
+        .then(pl.lit("memory"))
+        .alias("bound"),
+    )
+
+
+def _per_request(what: str) -> pl.Expr:
+    requests = pl.col(f"global_{what}_requests")
+    counted = pl.when(requests > 0).then(pl.col(f"global_{what}_sectors") / requests)
+    given = pl.col(f"{what}_sectors_per_request")
+    return pl.coalesce(counted, given).alias(f"{what}_sectors_per_request")

@@ -50,7 +50,15 @@ def name_forms(name: str) -> NameForms:
         clean = lambda_.sub(r"\1#\2", clean)
     clean = _SUFFIX.sub(r"\1", _CAST.sub("", _CONST.sub("", clean)))
     head = _without_parameters(clean)
-    plain = _without_templates(head).rstrip()
+    kept, depth = [], 0
+    for letter in head:
+        if letter == "<":
+            depth += 1
+        elif letter == ">":
+            depth = max(depth - 1, 0)
+        elif depth == 0:
+            kept.append(letter)
+    plain = "".join(kept).rstrip()
     found = _IDENTIFIER.search(plain.rpartition("::")[2].rpartition(" ")[2])
     signature = _NAMESPACE.sub("", _after_result(head).replace(" ", ""))
     signature = _TRUTH.sub(lambda it: _AS_NUMBER[it[0]], signature)
@@ -69,20 +77,7 @@ def _without_parameters(name: str) -> str:
     return name
 
 
-def _without_templates(name: str) -> str:
-    kept, depth = [], 0
-    for letter in name:
-        if letter == "<":
-            depth += 1
-        elif letter == ">":
-            depth = max(depth - 1, 0)
-        elif depth == 0:
-            kept.append(letter)
-    return "".join(kept)
-
-
 def _after_result(name: str) -> str:
-    """Return the name without the type of its result."""
     depth = 0
     begin = 0
     for at, letter in enumerate(name):

@@ -83,12 +83,8 @@ def step_threads(
 
     Args:
         windows: Rows of the windows; `step_row` is null where there are no steps.
-        tracks: Number of tracks.
-        event_tracks: Track of each event.
         steps: The steps, or why there are none: the one window is then driven by
             every thread that launched something in it.
-        launches: The table.
-        correlation: Launch of each activity.
         activity_steps: Step of each activity, -1 for none.
         groups: Groups of host events; None where nothing is grouped.
         with_ops: Tracks that count in every window because they run ops and no device
@@ -104,7 +100,11 @@ def step_threads(
         if len(tracks_of) and not isinstance(correlation, Unavailable):
             launched[tracks_of[correlation.activity_count_of_launch > 0]] = True
     else:
-        window_of = _window_of_step(windows, steps.rows.height)
+        # The row of windows per row of steps; -1 for a step without a window.
+        window_of = np.full(max(steps.rows.height, 1), -1, np.int32)
+        step_row = handles(windows, "step_row")
+        known = step_row >= 0
+        window_of[step_row[known]] = np.flatnonzero(known)
         marked = found[EVIDENCE.index("marker")]
         _mark(marked, handles(steps.rows, "track"), window_of)
         if len(tracks_of) and not isinstance(correlation, Unavailable):
@@ -125,15 +125,6 @@ def _mark(
 ) -> None:
     known = (track >= 0) & (window >= 0)
     found[track[known], window[known]] = True
-
-
-def _window_of_step(windows: pl.DataFrame, steps: int) -> NDArray[np.int32]:
-    """Return the row of windows per row of steps; -1 for a step without a window."""
-    window_of = np.full(max(steps, 1), -1, np.int32)
-    step = handles(windows, "step_row")
-    known = step >= 0
-    window_of[step[known]] = np.flatnonzero(known)
-    return window_of
 
 
 def _steps_of_groups(groups: EventGroups, steps: Steps) -> NDArray[np.int32]:

@@ -62,7 +62,15 @@ def activity_steps(
         step_of_call = _step_at(starts, ints(launches, "start_ps"))
         found = by_row(step_of_call, correlation.launch_of_activity, none=-1)
     _by_group(steps, device_activity, found)
-    return _carried_along_streams(found, handles(device_activity, "track"))
+    # Fill gaps from the nearest earlier row of the same stream; rows are by stream.
+    track = handles(device_activity, "track")
+    if not len(found) or (found >= 0).all():
+        return found
+    rows = np.arange(len(found))
+    last = np.maximum.accumulate(np.where(found >= 0, rows, -1))
+    filled = np.where(last >= 0, found[last], np.int32(-1))
+    same = (last >= 0) & (track[last] == track)
+    return np.where(same, filled, np.int32(-1)).astype(np.int32)
 
 
 def _within(
@@ -152,16 +160,3 @@ def _by_group(
     at = np.minimum(np.searchsorted(group[order], wanted), len(group) - 1)
     hit = group[order][at] == wanted
     found[grouped[hit]] = row[order][at[hit]]
-
-
-def _carried_along_streams(
-    found: NDArray[np.int32], track: NDArray[np.int32]
-) -> NDArray[np.int32]:
-    """Fill gaps from the nearest earlier row of the same stream; rows are by stream."""
-    if not len(found) or (found >= 0).all():
-        return found
-    rows = np.arange(len(found))
-    last = np.maximum.accumulate(np.where(found >= 0, rows, -1))
-    filled = np.where(last >= 0, found[last], np.int32(-1))
-    same = (last >= 0) & (track[last] == track)
-    return np.where(same, filled, np.int32(-1)).astype(np.int32)

@@ -16,9 +16,9 @@ from stepscope.derive.steps.candidates import (
     Candidate,
     FoundSteps,
 )
-from stepscope.derive.steps.engine_iterations import engine_iterations
-from stepscope.derive.steps.markers import find_markers
+from stepscope.derive.steps.markers import engine_iterations, find_markers
 from stepscope.derive.steps.stored import (
+    steps_of_stored_calls,
     steps_of_stored_line,
     stored_steps,
 )
@@ -97,10 +97,7 @@ def step_candidates(
     launches: pl.DataFrame | Unavailable,
     correlation: Correlation | Unavailable,
 ) -> StepCandidates:
-    """Try every source of steps.
-
-    Definition: docs/how-steps-are-found.md.
-    """
+    """Try every source of steps."""
     stored = stored_steps(trace, tracks, events, stats=stats)
     found = list(
         find_markers(
@@ -136,10 +133,6 @@ def step_candidates(
             correlation=correlation,
         )
         if not any(it.candidate.accepted for it in found):
-            from stepscope.derive.steps.stored_calls import (  # noqa: PLC0415
-                steps_of_stored_calls,
-            )
-
             calls = steps_of_stored_calls(
                 trace,
                 tracks,

@@ -18,7 +18,7 @@ import polars as pl
 from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import EventFlag, HostClass
-from stepscope.derive.repetition.sequences import program_threads
+from stepscope.derive.sequences import program_threads
 from stepscope.derive.steps.launches import PROGRAM_CALLS, is_outermost
 from stepscope.frozen import Frozen
 from stepscope.trace.device_activity import ACTIVITY_KINDS
@@ -117,7 +117,6 @@ class StepEvidence(Frozen, frozen=True, dict=True):
         Args:
             segments: How many there are. What they run may run behind its calls, so
                 that no segment holds its own.
-            executed: How many instructions or kernels one of them executes.
         """
         of_program = self._compiled_calls
         often = of_program[2 * of_program >= segments]
@@ -127,14 +126,12 @@ class StepEvidence(Frozen, frozen=True, dict=True):
 
     @cached_property
     def _compiled_calls(self) -> NDArray[np.int64]:
-        """How often each compiled function was called, but by another one."""
         calls = self._outermost(self.event_kinds.has(EventFlag.PJIT)).values()
         kinds = [np.empty(0, np.int32), *(of.type for of in calls)]
         return np.bincount(np.concatenate(kinds)).astype(np.int64)
 
     @cached_property
     def _program_calls(self) -> NDArray[np.int64]:
-        """Begins of the outermost runs of programs."""
         found = self._outermost(self.event_kinds.has(PROGRAM_CALLS)).values()
         return np.concatenate(
             [np.empty(0, np.int64), *(calls.start_ps for calls in found)]
@@ -143,12 +140,7 @@ class StepEvidence(Frozen, frozen=True, dict=True):
     def inside_one_call(
         self, track: NDArray[np.int32], start_ps: NDArray[np.int64]
     ) -> bool:
-        """Return whether repetitions share calls of modules, ops or requests.
-
-        Args:
-            track: Host thread of each begin.
-            start_ps: Host time of each begin.
-        """
+        """Return whether repetitions share calls of modules, ops or requests."""
         for calls in self._calls:
             shared = 0
             for thread in np.unique(track).tolist():
@@ -188,7 +180,6 @@ class StepEvidence(Frozen, frozen=True, dict=True):
 
     @cached_property
     def _host_edges(self) -> tuple[NDArray[np.int64], ...]:
-        """Host times of edges but runs of programs, one array by kind."""
         kinds = self.event_kinds
         named = (
             (kinds.host_class == HostClass.INPUT_WAIT)
@@ -214,7 +205,6 @@ class StepEvidence(Frozen, frozen=True, dict=True):
 
     @cached_property
     def _device_edges(self) -> tuple[NDArray[np.int64], ...]:
-        """Device times of edges, one array by kind."""
         if self.device_activity is None:
             return ()
         start = ints(self.device_activity, "start_ps")
@@ -296,7 +286,6 @@ class StepEvidence(Frozen, frozen=True, dict=True):
 
     @cached_property
     def _calls(self) -> tuple[dict[int, _Calls], ...]:
-        """The outermost calls of modules, ops, and requests, by thread."""
         kinds = self.event_kinds
         return (
             self._outermost(kinds.has(EventFlag.MODULE_CALL)),
@@ -305,7 +294,6 @@ class StepEvidence(Frozen, frozen=True, dict=True):
         )
 
     def _outermost(self, types: NDArray[np.bool_]) -> dict[int, _Calls]:
-        """Return the calls of some types that lie in no other of them, by thread."""
         row = self._rows_of(types)
         start, dur = (ints(self.events, name)[row] for name in ("start_ps", "dur_ps"))
         thread, end = handles(self.events, "track")[row], start + dur
@@ -319,7 +307,6 @@ class StepEvidence(Frozen, frozen=True, dict=True):
 
     @cached_property
     def _runs(self) -> frozenset[int]:
-        """How often any program was called."""
         return self._counted(self.event_kinds.has(PROGRAM_CALLS))
 
     @cached_property
@@ -329,7 +316,6 @@ class StepEvidence(Frozen, frozen=True, dict=True):
 
     @cached_property
     def _waiting(self) -> NDArray[np.bool_]:
-        """Kinds of events in which the program waits, or reads a result back."""
         kinds = self.event_kinds
         waits = np.isin(kinds.host_class, (HostClass.SYNC, HostClass.READ_BACK))
         # Who runs a program waits for its end: that is the run.

@@ -15,17 +15,17 @@ import msgspec
 import numpy as np
 
 from stepscope.derive.columns.arrays import handles, ints
-from stepscope.derive.repetition.sequences import (
+from stepscope.derive.sequences import (
     activity_by_launch,
     device_sequence,
     instruction_sequence,
     op_sequences,
 )
 from stepscope.derive.steps.candidates import INFERRED_CONFIDENCE, FoundSteps
-from stepscope.derive.steps.cycle_begin import begin_of_cycle
 from stepscope.derive.steps.evidence import StepEvidence
 from stepscope.derive.steps.inferred_candidates import (
     Measured,
+    begin_of_cycle,
     found_steps,
     objection_to,
     shortened,
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from stepscope.derive.device.correlation import Correlation
     from stepscope.derive.intervals.spans import Spans
     from stepscope.derive.names.event_kinds import EventKinds
-    from stepscope.derive.repetition.symbol_sequence import SymbolSequence
+    from stepscope.derive.sequences import SymbolSequence
 
 #: Most candidates that stay visible.
 _SHOWN: Final = 12
@@ -147,7 +147,6 @@ def _launches(
     by_launch: SymbolSequence | None,
     instructions: SymbolSequence | None,
 ) -> list[Measured]:
-    """Measure each launch by the work between its repetitions."""
     found = []
     for launch in host_launches(tables.tracks, tables.events, tables.event_kinds):
         if by_launch is not None:
@@ -303,7 +302,6 @@ def _one_launch_each(sequence: SymbolSequence, period: Period) -> bool:
 
 
 def _best(tables: _Tables, found: list[Measured]) -> Measured | None:
-    """Return the best candidate, cut where its cycle begins, on all its threads."""
     good = [it for it in found if not objection_to(it)]
     if not good:
         return None

@@ -17,7 +17,7 @@ from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.host.values import int_values
 from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.derive.timeline.derived_lines import LineSpans, Names, no_spans
-from stepscope.derive.timeline.op_lines import (
+from stepscope.derive.timeline.op_spans import (
     DeviceLines,
     op_lines_of_devices,
     op_lines_of_threads,
@@ -377,23 +377,23 @@ def _placed(
             pl.Int32,
         ),
     )
-    return _Placed(with_ranges, _lanes_frame(lanes), tuple(laid))
+    return _Placed(
+        with_ranges,
+        pl.DataFrame(
+            [
+                (track, number, lane.first_row, lane.rows, lane.kind)
+                for track, found in enumerate(lanes)
+                for number, lane in enumerate(found)
+            ],
+            schema=_LANES,
+            orient="row",
+        ),
+        tuple(laid),
+    )
 
 
 def _rows(lanes: Sequence[Lane]) -> int:
     return max((lane.first_row + lane.rows for lane in lanes), default=0)
-
-
-def _lanes_frame(lanes: Sequence[Sequence[Lane]]) -> pl.DataFrame:
-    return pl.DataFrame(
-        [
-            (track, number, lane.first_row, lane.rows, lane.kind)
-            for track, found in enumerate(lanes)
-            for number, lane in enumerate(found)
-        ],
-        schema=_LANES,
-        orient="row",
-    )
 
 
 def _launch_stats(

@@ -23,7 +23,7 @@ from stepscope.advice.verdict import judge
 from stepscope.advice.words import WAITING, Words
 from stepscope.derive.facts.evidence import Fact
 from stepscope.derive.facts.recording import record_grade
-from stepscope.derive.judging.step_series import StepSeries
+from stepscope.derive.judging.effect_status import StepSeries
 from stepscope.units import MIB
 
 if TYPE_CHECKING:

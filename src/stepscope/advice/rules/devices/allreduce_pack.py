@@ -25,7 +25,7 @@ from stepscope.derive.facts.devices.kernel_work import kernel_work
 from stepscope.derive.facts.evidence import SHOWN, Fact, Part, Saving
 from stepscope.derive.facts.recording import record_grade
 from stepscope.derive.facts.replaying.edits import Faster
-from stepscope.derive.judging.step_series import StepSeries
+from stepscope.derive.judging.effect_status import StepSeries
 from stepscope.unavailable import Unavailable
 from stepscope.units import MIB
 

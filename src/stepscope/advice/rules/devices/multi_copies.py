@@ -20,8 +20,8 @@ from stepscope.derive.facts.devices.exchanges import communication_signals
 from stepscope.derive.facts.devices.moved_data import moved_data
 from stepscope.derive.facts.evidence import Fact, Part, Saving
 from stepscope.derive.facts.recording import record_grade
+from stepscope.derive.judging.effect_status import StepSeries
 from stepscope.derive.judging.recorded_devices import device_signals
-from stepscope.derive.judging.step_series import StepSeries
 from stepscope.unavailable import Unavailable
 from stepscope.units import MIB
 

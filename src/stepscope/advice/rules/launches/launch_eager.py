@@ -23,8 +23,8 @@ from stepscope.derive.facts.evidence import Fact, Part
 from stepscope.derive.facts.hosts.eager_ops import eager_signals
 from stepscope.derive.facts.recording import record_grade
 from stepscope.derive.facts.step_shares import account_signals
+from stepscope.derive.judging.effect_status import StepSeries
 from stepscope.derive.judging.recorded_devices import device_signals
-from stepscope.derive.judging.step_series import StepSeries
 from stepscope.tracer_remedies import RECORD_OPS
 from stepscope.unavailable import Unavailable
 

@@ -25,8 +25,8 @@ from stepscope.derive.facts.program_traits import program_traits
 from stepscope.derive.facts.recording import record_grade
 from stepscope.derive.facts.replaying.edits import Joined
 from stepscope.derive.facts.step_shares import account_signals
+from stepscope.derive.judging.effect_status import StepSeries
 from stepscope.derive.judging.recorded_devices import NO_KERNELS, device_signals
-from stepscope.derive.judging.step_series import StepSeries
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_US

@@ -16,7 +16,7 @@ from stepscope.advice.words import WAITING, Words
 from stepscope.derive.facts.devices.op_sides import placement_signals
 from stepscope.derive.facts.evidence import Fact, Part, Saving
 from stepscope.derive.facts.recording import record_grade
-from stepscope.derive.judging.step_series import StepSeries
+from stepscope.derive.judging.effect_status import StepSeries
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS, PS_PER_US
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from stepscope.advice.signals import Signals
-    from stepscope.derive.engine.run_derivation import RunDerivation
     from stepscope.derive.facts.devices.op_sides import HostPlaced
     from stepscope.derive.facts.step_shares import StepShares
+    from stepscope.derive.run_derivation import RunDerivation
     from stepscope.thresholds import Thresholds
 
 _KINDS: Final = {"products": "heavy", "callbacks": "callback"}

@@ -18,7 +18,7 @@ from stepscope.advice.words import WAITING, Words
 from stepscope.derive.facts.evidence import Fact
 from stepscope.derive.facts.processors import processor_signals
 from stepscope.derive.facts.recording import record_grade
-from stepscope.derive.judging.step_series import StepSeries
+from stepscope.derive.judging.effect_status import StepSeries
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

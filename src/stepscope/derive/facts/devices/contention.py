@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stepscope.derive.columns.arrays import handles, ints
-from stepscope.derive.engine.run_derivation import of_each_device_or_why
 from stepscope.derive.facts.processors import cores_of
 from stepscope.derive.intervals.spans import Spans
+from stepscope.derive.run_derivation import of_each_device_or_why
 from stepscope.derive.step_time.host_codes import HostCode
 from stepscope.frozen import Frozen
 from stepscope.remedies import RECORD_WITH_STEPSCOPE

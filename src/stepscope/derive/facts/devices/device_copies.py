@@ -10,8 +10,8 @@ import polars as pl
 from stepscope.derive.columns.arrays import handles, ints, of_kinds
 from stepscope.derive.costs.operands import from_text
 from stepscope.derive.device.attribution import OpEvidence
-from stepscope.derive.engine.run_derivation import of_each_device_or_why
 from stepscope.derive.names.op_names import NO_ANNOTATION
+from stepscope.derive.run_derivation import of_each_device_or_why
 from stepscope.frozen import Frozen
 from stepscope.thresholds import THRESHOLDS
 from stepscope.trace.device_activity import ACTIVITY_KINDS
@@ -20,11 +20,10 @@ from stepscope.unavailable import Unavailable, present
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from stepscope.derive.device.activity_classes import ActivityClasses
+    from stepscope.derive.device.activity_classes import ActivityClasses, Exposure
     from stepscope.derive.device.attribution import ActivityOps
     from stepscope.derive.device.correlation import Correlation
-    from stepscope.derive.device.exposure import Exposure
-    from stepscope.derive.host.launching_ops import LaunchingOps
+    from stepscope.derive.host.event_nesting import LaunchingOps
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.trace.model import TraceData
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from stepscope.data_sheets import link_gb_per_s
-from stepscope.derive.collectives.matching import matched_collectives
-from stepscope.derive.engine.run_derivation import first_reason, known_hosts, of_run
+from stepscope.derive.collectives.waits import matched_collectives
 from stepscope.derive.facts.evidence import SHOWN, Evidence, event_labels
+from stepscope.derive.run_derivation import first_reason, known_hosts, of_run
 from stepscope.derive.step_windows.windows import typical
 from stepscope.frozen import Frozen
 from stepscope.thresholds import THRESHOLDS
@@ -19,8 +19,8 @@ from stepscope.units import PS_PER_S
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from stepscope.derive.engine.run_derivation import OfHosts
     from stepscope.derive.facts.step_shares import AccountSignals, StepShares
+    from stepscope.derive.run_derivation import OfHosts
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.trace.model import TraceData
 

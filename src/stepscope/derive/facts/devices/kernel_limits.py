@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from stepscope.derive.engine.run_derivation import of_run
 from stepscope.derive.judging.recorded_devices import NO_KERNELS
+from stepscope.derive.run_derivation import of_run
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from stepscope.derive.engine.run_derivation import OfHosts
     from stepscope.derive.facts.devices.kernel_work import KernelWork
     from stepscope.derive.facts.step_shares import AccountSignals
     from stepscope.derive.measured.join import MeasuredKernels
     from stepscope.derive.ops.database import DeviceOps
+    from stepscope.derive.run_derivation import OfHosts
 
 
 _KEY: Final = ["device", "module", "name"]

@@ -8,13 +8,12 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.derive.account.loss_scaling import FINITE_CHECK
+from stepscope.derive.account.unfed import FINITE_CHECK
 from stepscope.derive.columns.arrays import handles, ints, picked
 from stepscope.derive.device.attribution import OpEvidence
 from stepscope.derive.device.kernel_names import NARROW, is_plain_kernel, plain_name
 from stepscope.derive.device.precision import PrecisionEvidence
 from stepscope.derive.device.tensor_cores import is_opaque_type
-from stepscope.derive.engine.run_derivation import first_reason, known_hosts, of_run
 from stepscope.derive.facts.evidence import (
     SHOWN,
     CauseShare,
@@ -25,6 +24,7 @@ from stepscope.derive.facts.evidence import (
 )
 from stepscope.derive.facts.judged_steps import clean_rows, step_basis
 from stepscope.derive.judging.recorded_devices import NO_KERNELS
+from stepscope.derive.run_derivation import first_reason, known_hosts, of_run
 from stepscope.frozen import Frozen
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable, present
@@ -34,12 +34,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.derive.account.owned_time import Account
-    from stepscope.derive.device.activity_classes import ActivityClasses
+    from stepscope.derive.device.activity_classes import ActivityClasses, ClassTotals
     from stepscope.derive.device.attribution import ActivityOps
-    from stepscope.derive.device.class_totals import ClassTotals
     from stepscope.derive.device.precision import Precision
     from stepscope.derive.device.tensor_cores import TensorCores
-    from stepscope.derive.engine.run_derivation import OfHosts
+    from stepscope.derive.run_derivation import OfHosts
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.derive.steps.chosen import Steps
     from stepscope.trace.model import TraceData

@@ -12,7 +12,6 @@ import polars as pl
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.device.attribution import OpEvidence
 from stepscope.derive.device.kernel_names import is_plain_kernel, plain_name
-from stepscope.derive.engine.run_derivation import of_run
 from stepscope.derive.facts.devices.kernel_kinds import (
     FusableRuns,
     described,
@@ -20,6 +19,7 @@ from stepscope.derive.facts.devices.kernel_kinds import (
 )
 from stepscope.derive.facts.evidence import Evidence, event_labels
 from stepscope.derive.judging.recorded_devices import NO_KERNELS
+from stepscope.derive.run_derivation import of_run
 from stepscope.frozen import Frozen
 from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.unavailable import Unavailable, present
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from stepscope.derive.device.activity_classes import ActivityClasses
     from stepscope.derive.device.attribution import ActivityOps
     from stepscope.derive.device.kernels import Kernels
-    from stepscope.derive.engine.run_derivation import OfHosts
     from stepscope.derive.facts.step_shares import AccountSignals
+    from stepscope.derive.run_derivation import OfHosts
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.trace.model import TraceData
 

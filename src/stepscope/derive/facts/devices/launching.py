@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stepscope.derive.columns.arrays import codes, handles, ints, picked
-from stepscope.derive.engine.run_derivation import (
+from stepscope.derive.intervals.spans import Spans
+from stepscope.derive.judging.recorded_devices import NO_KERNELS
+from stepscope.derive.names.event_kinds import EventFlag
+from stepscope.derive.run_derivation import (
     first_reason,
     known_hosts,
     of_each_device,
     of_run,
 )
-from stepscope.derive.intervals.spans import Spans
-from stepscope.derive.judging.recorded_devices import NO_KERNELS
-from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.frozen import Frozen
 from stepscope.thresholds import THRESHOLDS
 from stepscope.trace.device_activity import ACTIVITY_KINDS
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from stepscope.derive.device.correlation import Correlation
     from stepscope.derive.device.launch_facts import LaunchFacts
-    from stepscope.derive.engine.run_derivation import OfHosts
     from stepscope.derive.names.event_kinds import EventKinds
+    from stepscope.derive.run_derivation import OfHosts
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.unavailable import Unavailable
 

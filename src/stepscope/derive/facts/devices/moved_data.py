@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stepscope.derive.columns.arrays import codes, handles, ints, of_kinds
-from stepscope.derive.engine.run_derivation import first_reason, known_hosts, of_run
 from stepscope.derive.facts.judged_steps import step_basis
 from stepscope.derive.intervals.spans import Spans
+from stepscope.derive.run_derivation import first_reason, known_hosts, of_run
 from stepscope.frozen import Frozen
 from stepscope.thresholds import THRESHOLDS
 from stepscope.trace.device_activity import ACTIVITY_KINDS
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.derive.account.owned_time import Account
-    from stepscope.derive.device.exposure import Exposure
-    from stepscope.derive.engine.run_derivation import OfHosts
+    from stepscope.derive.device.activity_classes import Exposure
+    from stepscope.derive.run_derivation import OfHosts
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.derive.steps.chosen import Steps
     from stepscope.trace.model import TraceData

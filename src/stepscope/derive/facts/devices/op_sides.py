@@ -8,13 +8,13 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.columns.arrays import handles, ints
-from stepscope.derive.engine.run_derivation import (
+from stepscope.derive.names.event_kinds import OpCategory
+from stepscope.derive.run_derivation import (
     first_reason,
     known_hosts,
     of_each_device_or_why,
     of_run,
 )
-from stepscope.derive.names.event_kinds import OpCategory
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
 from stepscope.unavailable import Unavailable
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from stepscope.derive.account.parts import AccountParts
-    from stepscope.derive.engine.run_derivation import OfHosts
     from stepscope.derive.host.op_events import HostOpEvents
     from stepscope.derive.ops.database import DeviceOps
     from stepscope.derive.ops.placement import OpPlacement
+    from stepscope.derive.run_derivation import OfHosts
 
 
 #: Executions that are looked at together.

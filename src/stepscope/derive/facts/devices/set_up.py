@@ -16,11 +16,11 @@ import numpy as np
 
 from stepscope.derive.account.host_states import long_stretch_ps
 from stepscope.derive.columns.arrays import handles, ints
-from stepscope.derive.engine.run_derivation import of_each_device
 from stepscope.derive.facts.evidence import SHOWN, Part
 from stepscope.derive.host.function_purposes import FunctionPurpose
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import HostClass
+from stepscope.derive.run_derivation import of_each_device
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
 from stepscope.unavailable import Unavailable

@@ -9,12 +9,9 @@ import polars as pl
 
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.device.kernel_names import plain_name
-from stepscope.derive.engine.run_derivation import (
-    of_each_device_or_why,
-    of_each_host_or_why,
-)
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import OpCategory
+from stepscope.derive.run_derivation import of_each_device_or_why, of_each_host_or_why
 from stepscope.derive.step_time.host_codes import HostCode
 from stepscope.frozen import Frozen
 from stepscope.thresholds import THRESHOLDS

@@ -8,13 +8,13 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.columns.arrays import codes, handles, ints, of_kinds
-from stepscope.derive.engine.run_derivation import first_reason, known_hosts, of_run
 from stepscope.derive.judging.input_verdict import (
     InputTime,
     InputVerdict,
     decide_input,
     records_fetches,
 )
+from stepscope.derive.run_derivation import first_reason, known_hosts, of_run
 from stepscope.frozen import Frozen
 from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.reading.nullable import is_true
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.derive.device.timeline import DeviceTimeline
-    from stepscope.derive.engine.run_derivation import OfHosts
     from stepscope.derive.facts.step_shares import AccountSignals, StepShares
     from stepscope.derive.intervals.spans import Spans
     from stepscope.derive.judging.recorded_devices import DeviceSignals
+    from stepscope.derive.run_derivation import OfHosts
     from stepscope.derive.step_time.device_sets import DeviceSets
     from stepscope.derive.step_time.host_classes import HostClasses
     from stepscope.derive.step_windows.windows import Windows

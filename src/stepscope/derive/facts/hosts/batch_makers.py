@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stepscope.derive.columns.arrays import handles, ints, picked
-from stepscope.derive.engine.run_derivation import (
+from stepscope.derive.facts.evidence import Part
+from stepscope.derive.host.called_below import called_by, called_most
+from stepscope.derive.intervals.spans import Spans
+from stepscope.derive.run_derivation import (
     known_hosts,
     of_each_device,
     of_each_host,
     of_run,
 )
-from stepscope.derive.facts.evidence import Part
-from stepscope.derive.host.called_below import called_by, called_most
-from stepscope.derive.intervals.spans import Spans
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
 from stepscope.unavailable import Unavailable
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from stepscope.derive.account.naming import Naming
     from stepscope.derive.account.owned_time import Account
     from stepscope.derive.account.topics import IdleTopics
-    from stepscope.derive.engine.run_derivation import OfHosts
     from stepscope.derive.host.core_time import CoreTime
     from stepscope.derive.host.function_frames import FunctionFrames
+    from stepscope.derive.run_derivation import OfHosts
     from stepscope.derive.step_time.host_classes import HostClasses
     from stepscope.derive.step_windows.windows import Windows
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stepscope.derive.columns.arrays import handles, ints
-from stepscope.derive.engine.run_derivation import of_each_host
 from stepscope.derive.facts.evidence import Part
 from stepscope.derive.host.called_below import outermost_called
 from stepscope.derive.intervals.spans import Spans
+from stepscope.derive.run_derivation import of_each_host
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
 from stepscope.unavailable import present

@@ -9,9 +9,9 @@ import polars as pl
 
 from stepscope.derive.columns.arrays import handles, ints, picked
 from stepscope.derive.columns.stat_values import find_handle, rows_with_key, texts_of
-from stepscope.derive.engine.run_derivation import of_each_host
 from stepscope.derive.host.values import text_codes
 from stepscope.derive.names.event_kinds import EventFlag, HostClass
+from stepscope.derive.run_derivation import of_each_host
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
 from stepscope.trace.reading.stat_keys import StatKey

@@ -9,10 +9,10 @@ import polars as pl
 
 from stepscope.derive.columns.arrays import handles, ints, picked
 from stepscope.derive.columns.dense_codes import totals_by
-from stepscope.derive.engine.run_derivation import first_reason, known_hosts, of_run
 from stepscope.derive.intervals.nesting import nest_subset
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import EventFlag, OpCategory
+from stepscope.derive.run_derivation import first_reason, known_hosts, of_run
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable, present
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.derive.columns.stat_values import StatRows
-    from stepscope.derive.engine.run_derivation import OfHosts
     from stepscope.derive.host.op_events import HostOpEvents
     from stepscope.derive.names.event_kinds import EventKinds
+    from stepscope.derive.run_derivation import OfHosts
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.thresholds import Thresholds
     from stepscope.trace.model import TraceData

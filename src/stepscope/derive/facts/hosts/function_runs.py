@@ -10,7 +10,6 @@ import numpy as np
 
 from stepscope.derive.account.function_parts import function_parts
 from stepscope.derive.columns.arrays import ints
-from stepscope.derive.engine.run_derivation import of_each_host
 from stepscope.derive.facts.evidence import Part
 from stepscope.derive.facts.hosts.own_lines import LineRuns, around_most
 from stepscope.derive.facts.hosts.ran_ops import Looks, RanOps, ran_ops, rows_of
@@ -19,6 +18,7 @@ from stepscope.derive.host.called_below import called_by
 from stepscope.derive.host.core_time import places_of
 from stepscope.derive.host.function_frames import FEW_LOOKS
 from stepscope.derive.intervals.spans import Spans
+from stepscope.derive.run_derivation import of_each_host
 from stepscope.derive.step_time.host_codes import HostCode
 from stepscope.derive.step_time.threads import EVIDENCE
 from stepscope.frozen import Frozen

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stepscope.derive.columns.arrays import ints
-from stepscope.derive.engine.run_derivation import of_each_host
 from stepscope.derive.facts.evidence import Part
 from stepscope.derive.host.called_below import called_by
 from stepscope.derive.host.core_time import places_of
 from stepscope.derive.host.function_frames import FEW_LOOKS
 from stepscope.derive.intervals.spans import Spans
+from stepscope.derive.run_derivation import of_each_host
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
 from stepscope.unavailable import Unavailable

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import numpy as np
 
-from stepscope.derive.engine.run_derivation import of_each_device
 from stepscope.derive.facts.evidence import Part
 from stepscope.derive.frameworks import of_framework
 from stepscope.derive.host.called_below import called_by
 from stepscope.derive.host.own_lines import own_lines
 from stepscope.derive.intervals.nesting import innermost_at
 from stepscope.derive.intervals.spans import Spans
+from stepscope.derive.run_derivation import of_each_device
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_S

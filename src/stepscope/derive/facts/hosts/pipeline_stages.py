@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.derive.engine.run_derivation import first_reason, known_hosts, of_run
+from stepscope.derive.run_derivation import first_reason, known_hosts, of_run
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stepscope.derive.engine.run_derivation import OfHosts
     from stepscope.derive.facts.hosts.batch_makers import PythonElements
     from stepscope.derive.input_pipeline.calls import PipelineCalls
     from stepscope.derive.input_pipeline.graph import PipelineGraph
+    from stepscope.derive.run_derivation import OfHosts
     from stepscope.trace.model import TraceData
 
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stepscope.derive.columns.arrays import handles, ints
-from stepscope.derive.engine.run_derivation import known_hosts, of_each_host, of_run
 from stepscope.derive.facts.evidence import SHOWN, Part
 from stepscope.derive.facts.processors import (
     cores_of,
@@ -17,6 +16,7 @@ from stepscope.derive.facts.processors import (
 )
 from stepscope.derive.host.function_frames import FEW_LOOKS
 from stepscope.derive.host.function_names import placed
+from stepscope.derive.run_derivation import known_hosts, of_each_host, of_run
 from stepscope.frozen import Frozen
 from stepscope.thresholds import THRESHOLDS
 
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     import polars as pl
     from numpy.typing import NDArray
 
-    from stepscope.derive.engine.run_derivation import OfHosts
     from stepscope.derive.input_pipeline.worker_functions import (
         WorkerFunction,
         WorkerFunctions,
     )
     from stepscope.derive.names.event_kinds import EventKinds
+    from stepscope.derive.run_derivation import OfHosts
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.trace.model import TraceData
 

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stepscope.derive.columns.arrays import codes
-from stepscope.derive.engine.run_derivation import of_run
 from stepscope.derive.facts.evidence import Limits, Saving
 from stepscope.derive.facts.replaying.edits import Recorded, edits_of
-from stepscope.derive.judging.bootstrap import mean_interval_ms
+from stepscope.derive.judging.effect_status import mean_interval_ms
+from stepscope.derive.replay.activities import NO_STEPS
 from stepscope.derive.replay.claims import joint
 from stepscope.derive.replay.critical import path_owners
-from stepscope.derive.replay.gains import gain_of, joint_gain
 from stepscope.derive.replay.owners import Silences, silent_share
-from stepscope.derive.replay.sampled import NO_STEPS
+from stepscope.derive.replay.replayed import gain_of, joint_gain
+from stepscope.derive.run_derivation import of_run
 from stepscope.frozen import Frozen
 from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.unavailable import Unavailable
@@ -30,12 +30,11 @@ if TYPE_CHECKING:
     from stepscope.derive.account.owned_time import Account
     from stepscope.derive.account.topics import IdleTopics
     from stepscope.derive.device.activity_classes import ActivityClasses
-    from stepscope.derive.engine.run_derivation import OfHosts
     from stepscope.derive.facts.replaying.edits import Change, Edits
     from stepscope.derive.replay.claims import Edit
-    from stepscope.derive.replay.gains import Gain
-    from stepscope.derive.replay.identity import Identity
     from stepscope.derive.replay.nodes import Graph
+    from stepscope.derive.replay.replayed import Gain, Identity
+    from stepscope.derive.run_derivation import OfHosts
     from stepscope.derive.step_time.device_sets import DeviceSets
     from stepscope.derive.step_time.host_classes import HostClasses
 

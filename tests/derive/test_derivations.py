@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-
-from stepscope.derive.engine.derivation import declared
+from tests.support.programs.declared import declared
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Derivations side by side: each as soon as its inputs are there."""
+"""Derivations side by side: each as soon as its inputs are there, and once only."""
 
 from __future__ import annotations
 
@@ -10,52 +10,39 @@ from stepscope._core import wire
 from stepscope.cores import core_count
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+
+
+class Kept:
+    """Values by key; while one thread computes a value, others that ask for it wait."""
+
+    def __init__(self) -> None:
+        self._values: dict[Hashable, object] = {}
+        self._being_computed: dict[Hashable, threading.RLock] = {}
+        self._lock = threading.Lock()
+
+    def __contains__(self, key: Hashable) -> bool:
+        return key in self._values
+
+    def get(self, key: Hashable, compute: Callable[[], object]) -> object:
+        """Return the value of a key; an error of `compute` is not kept."""
+        with self._lock:
+            if key in self._values:
+                return self._values[key]
+            own = self._being_computed.setdefault(key, threading.RLock())
+        with own:
+            if key not in self._values:
+                value = compute()
+                with self._lock:
+                    self._values[key] = value
+                    del self._being_computed[key]
+            return self._values[key]
+
 
 _Name = TypeVar("_Name")
 
 #: Below this many events threads gain some twenty milliseconds, too little to notice.
 _ALONE_EVENTS: Final = 200_000
-
-
-def worth_threads(events: int) -> int:
-    """Return how many threads to use for so many events; 1 if kernels keep the lock."""
-    if not wire.COMPILED or events < _ALONE_EVENTS:
-        return 1
-    return core_count()
-
-
-def compute_all(
-    inputs: Mapping[_Name, Iterable[_Name]],
-    compute: Callable[[_Name], object],
-    *,
-    threads: int,
-    one_by_one: Collection[_Name] = (),
-) -> None:
-    """Call `compute` for every name after its inputs; the calling thread takes part.
-
-    An error ends the rest and is raised when all have stopped.
-
-    Args:
-        inputs: Name → the names that are computed before it.
-        compute: Computes the value of one name.
-        threads: How many may compute side by side.
-        one_by_one: Names whose computation holds the interpreter's lock: side by side
-            they would only wait for each other. Each runs as early as it can, beside
-            names that do not hold the lock.
-    """
-    queue = _Queue(inputs, one_by_one)
-    helpers = [
-        threading.Thread(target=queue.work, args=(compute,))
-        for _ in range(min(threads, len(inputs)) - 1)
-    ]
-    for helper in helpers:
-        helper.start()
-    queue.work(compute)
-    for helper in helpers:
-        helper.join()
-    if queue.errors:
-        raise queue.errors[0]
 
 
 class _Queue(Generic[_Name]):
@@ -102,7 +89,6 @@ class _Queue(Generic[_Name]):
             return first
 
     def _able(self) -> list[_Name]:
-        """Return names whose inputs are all computed."""
         if self.errors:
             return []
         if self._one_runs:
@@ -111,6 +97,45 @@ class _Queue(Generic[_Name]):
 
     def _rank(self, name: _Name) -> tuple[bool, int, int]:
         return name in self._one_by_one, *self._urgency[name]
+
+
+def worth_threads(events: int) -> int:
+    """Return how many threads to use for so many events; 1 if kernels keep the lock."""
+    if not wire.COMPILED or events < _ALONE_EVENTS:
+        return 1
+    return core_count()
+
+
+def compute_all(
+    inputs: Mapping[_Name, Iterable[_Name]],
+    compute: Callable[[_Name], object],
+    *,
+    threads: int,
+    one_by_one: Collection[_Name] = (),
+) -> None:
+    """Call `compute` for every name after its inputs; the calling thread takes part.
+
+    An error ends the rest and is raised when all have stopped.
+
+    Args:
+        inputs: Name → the names that are computed before it.
+        threads: How many may compute side by side.
+        one_by_one: Names whose computation holds the interpreter's lock: side by side
+            they would only wait for each other. Each runs as early as it can, beside
+            names that do not hold the lock.
+    """
+    queue = _Queue(inputs, one_by_one)
+    helpers = [
+        threading.Thread(target=queue.work, args=(compute,))
+        for _ in range(min(threads, len(inputs)) - 1)
+    ]
+    for helper in helpers:
+        helper.start()
+    queue.work(compute)
+    for helper in helpers:
+        helper.join()
+    if queue.errors:
+        raise queue.errors[0]
 
 
 def _urgencies(

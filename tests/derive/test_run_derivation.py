@@ -11,7 +11,7 @@ from stepscope.advice.engine import DERIVATIONS
 from stepscope.advice.registry import RULES
 from stepscope.derive import profile_data
 from stepscope.derive.derivations import FACTS, derivation, run_derivation
-from stepscope.derive.engine.run_derivation import (
+from stepscope.derive.run_derivation import (
     OfHosts,
     first_reason,
     known_hosts,
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from stepscope.derive.engine.run_derivation import RunDerivation
     from stepscope.derive.profile_data import ProfileData
+    from stepscope.derive.run_derivation import RunDerivation
     from stepscope.trace.model import TraceData
 
 WHY = Unavailable(code="NOT_RECORDED", reason="Not here.", remedy="Record.")

@@ -8,9 +8,14 @@ import polars as pl
 import pytest
 from tests.support.traces import blueprint
 
-from stepscope.derive.phases.host import HostPhases, host_phases
-from stepscope.derive.phases.rules import PHASES, range_phases
-from stepscope.derive.phases.totals import Phases, phases
+from stepscope.derive.phases import (
+    PHASES,
+    HostPhases,
+    Phases,
+    host_phases,
+    phases,
+    range_phases,
+)
 
 US = 1_000_000
 ENGINE = "autograd::engine::evaluate_function: "

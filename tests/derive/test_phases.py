@@ -8,8 +8,7 @@ import polars as pl
 import pytest
 from tests.support.traces import blueprint
 
-from stepscope.derive.phases.rules import PHASES, op_phases
-from stepscope.derive.phases.totals import Phases, phases
+from stepscope.derive.phases import PHASES, Phases, op_phases, phases
 
 US = 1_000_000
 

@@ -1,4 +1,4 @@
-"""The sequences in which steps without markers are looked for.
+"""The sequences of symbols in which steps without markers are looked for.
 
 On a device: the kernels of the stream with most kernel time. On a host: the ops of the
 busiest thread, the ops of all threads, and the executed instructions of compiled
@@ -9,6 +9,7 @@ Definition: docs/how-steps-are-found.md#steps-that-nobody-announced.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -16,7 +17,7 @@ import numpy as np
 from stepscope.derive.columns.arrays import codes, handles, ints, picked
 from stepscope.derive.columns.dense_codes import Codes, combined, dense
 from stepscope.derive.names.event_kinds import EventFlag, EventKinds
-from stepscope.derive.repetition.symbol_sequence import SymbolSequence
+from stepscope.frozen import Frozen
 from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.reading.nullable import absent
 from stepscope.trace.tracks import TRACK_KINDS
@@ -24,6 +25,78 @@ from stepscope.trace.tracks import TRACK_KINDS
 if TYPE_CHECKING:
     import polars as pl
     from numpy.typing import NDArray
+
+
+class SymbolSequence(Frozen, frozen=True, dict=True):
+    """What happened, in order; one entry per kernel, op or instruction.
+
+    Attributes:
+        what: What the sequence consists of, in words.
+        symbol: int32 by entry, dense from 0.
+        label: int32 by symbol: a number for what the symbol is, comparable between
+            sequences of one kind.
+        at_ps: int64, ascending: time of the entry on the clock of the boundaries.
+        weight: int64: the entry's part of the time that steps must cover.
+        work: int64: kernel time on a device, 1 on a host.
+        gap_ps: int64: idle time just before the entry.
+        end_ps: End of the last entry.
+        on_device: Whether the times are those of a device.
+        launch: int32 or None: row of launches that caused the entry, -1 for none.
+    """
+
+    what: str
+    symbol: NDArray[np.int32]
+    label: NDArray[np.int32]
+    at_ps: NDArray[np.int64]
+    weight: NDArray[np.int64]
+    work: NDArray[np.int64]
+    gap_ps: NDArray[np.int64]
+    end_ps: int
+    on_device: bool
+    launch: NDArray[np.int32] | None = None
+
+    def __len__(self) -> int:
+        return len(self.symbol)
+
+    @cached_property
+    def counts(self) -> NDArray[np.int64]:
+        """Occurrences per symbol."""
+        return np.bincount(self.symbol).astype(np.int64)
+
+    @cached_property
+    def weight_before(self) -> NDArray[np.int64]:
+        """Weight before each entry, and before the end."""
+        return _running(self.weight)
+
+    @cached_property
+    def work_before(self) -> NDArray[np.int64]:
+        """Work before each entry, and before the end."""
+        return _running(self.work)
+
+    @cached_property
+    def heaviest(self) -> NDArray[np.int64]:
+        """All symbols, those of most weight first."""
+        weight = np.bincount(self.symbol, weights=self.weight)
+        return np.argsort(-weight, kind="stable")
+
+    @cached_property
+    def index(self) -> NDArray[np.int64]:
+        """Symbol × (length + 1) + entry, ascending: the entries of each symbol."""
+        small = len(self.counts) <= np.iinfo(np.uint16).max
+        # Sixteen bits are sorted by counting, many times faster than by comparing.
+        symbol = self.symbol.astype(np.uint16) if small else self.symbol
+        order = np.argsort(symbol, kind="stable")
+        return self.symbol[order].astype(np.int64) * (len(self) + 1) + order
+
+    def occurrences(self, symbols: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+        """Return the entries of each of some symbols, ascending."""
+        number = np.zeros(len(self.counts), np.uint16)
+        number[symbols] = np.arange(1, len(symbols) + 1)
+        found = number[self.symbol]
+        entry = np.flatnonzero(found)
+        order = np.argsort(found[entry], kind="stable")
+        return np.split(entry[order], np.cumsum(self.counts[symbols])[:-1])
+
 
 _KINDS: Final = ACTIVITY_KINDS.categories.to_list()
 _COLLECTIVE: Final = _KINDS.index("collective")
@@ -85,7 +158,9 @@ def activity_by_launch(
     launch_of_activity: NDArray[np.int32],
 ) -> SymbolSequence | None:
     """Return all kernels at the times of their launch calls; None without launches."""
-    row = np.flatnonzero((launch_of_activity >= 0) & _is_kernel(device_activity))
+    kind = codes(device_activity, "kind")
+    wanted: NDArray[np.bool_] = np.isin(kind, (*_PROGRAM, _COLLECTIVE))
+    row = np.flatnonzero((launch_of_activity >= 0) & wanted)
     if not len(row):
         return None
     at = ints(launches, "start_ps")[launch_of_activity[row]]
@@ -152,9 +227,6 @@ def instruction_sequence(
     """Return instructions of compiled programs on host threads; None without any.
 
     Args:
-        tracks: Where they ran.
-        events: All events.
-        event_kinds: What their names say.
         executed: Rows of the events that name an instruction.
     """
     event = np.unique(executed).astype(np.int64)
@@ -208,12 +280,6 @@ def sequence_of_events(
     )
 
 
-def _is_kernel(device_activity: pl.DataFrame) -> NDArray[np.bool_]:
-    kind = codes(device_activity, "kind")
-    wanted: NDArray[np.bool_] = np.isin(kind, (*_PROGRAM, _COLLECTIVE))
-    return wanted
-
-
 def _busiest_stream(device_activity: pl.DataFrame) -> NDArray[np.int64] | None:
     kernel = np.flatnonzero(np.isin(codes(device_activity, "kind"), _PROGRAM))
     if not len(kernel):
@@ -241,3 +307,9 @@ def _pauses(
     end = start + dur
     reach = np.concatenate([start[:1], np.maximum.accumulate(end)[:-1]])
     return np.maximum(start - reach, 0), np.maximum(end - np.maximum(start, reach), 0)
+
+
+def _running(values: NDArray[np.int64]) -> NDArray[np.int64]:
+    total = np.zeros(len(values) + 1, np.int64)
+    np.cumsum(values, out=total[1:])
+    return total

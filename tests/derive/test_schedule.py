@@ -7,8 +7,7 @@ from graphlib import CycleError
 
 import pytest
 
-from stepscope.derive.engine.kept import Kept
-from stepscope.derive.engine.schedule import compute_all, worth_threads
+from stepscope.derive.schedule import Kept, compute_all, worth_threads
 
 INPUTS = {
     "d": ("b", "c"),
