@@ -148,11 +148,19 @@ ROOMS = {
         "columns": "",
         "costs": "",
         "device": "columns host intervals names",
+        "facts": (
+            "account collectives columns costs device frameworks host inference "
+            "input_pipeline intervals judging measured memory names ops replay "
+            "run_derivation step_time step_windows steps"
+        ),
         "host": "columns intervals names",
         "inference": "columns device host intervals names step_time steps",
         "input_pipeline": ("account columns device host intervals names step_windows"),
         "intervals": "columns",
-        "judging": ("account columns device profile_data step_time step_windows steps"),
+        "judging": (
+            "account columns device profile_data run_derivation step_time step_windows "
+            "steps"
+        ),
         "measured": "columns device",
         "memory": "columns step_windows steps",
         "model": "columns device host intervals names ops step_windows steps",

@@ -12,9 +12,8 @@ import msgspec
 
 from stepscope.advice.headline import ABOUT, are_slow_steps
 from stepscope.advice.judging.shared_time import shared_time
-from stepscope.advice.limited import limited
 from stepscope.advice.registry import RULES
-from stepscope.advice.replayed import replayed
+from stepscope.advice.replayed import limited, replayed
 from stepscope.advice.signals import Signals
 from stepscope.derive.facts.devices.launching import queue_signals
 from stepscope.derive.facts.devices.small_work import small_ops

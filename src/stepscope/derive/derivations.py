@@ -127,83 +127,55 @@ DERIVATIONS: Final[Mapping[str, str]] = {
 }
 
 
-#: What rules read: these hold the interpreter's lock most of the time.
-FACTS: Final[Mapping[str, str]] = {
-    "contention_signals": "facts.devices.contention",
-    "copy_signals": "facts.devices.device_copies",
-    "fill_signals": "facts.devices.device_fill",
-    "compiled_percent": "facts.devices.device_fill",
-    "device_collectives": "facts.devices.exchanges",
-    "communication_signals": "facts.devices.exchanges",
-    "exchange_signals": "facts.devices.exchanges",
-    "op_roofs": "facts.devices.kernel_limits",
-    "measured_work": "facts.devices.kernel_limits",
-    "narrow_kernels": "facts.devices.kernel_precision",
-    "precision_signals": "facts.devices.kernel_precision",
-    "checking_kernels": "facts.devices.kernel_precision",
-    "finite_checks": "facts.devices.kernel_precision",
-    "kernel_work": "facts.devices.kernel_work",
-    "launch_signals": "facts.devices.launching",
-    "launches_one_program": "facts.devices.launching",
-    "queue_signals": "facts.devices.launching",
-    "moved_data": "facts.devices.moved_data",
-    "host_moves": "facts.devices.moved_data",
-    "placement_signals": "facts.devices.op_sides",
-    "ops_on_sides": "facts.devices.op_sides",
-    "set_up_signals": "facts.devices.set_up",
-    "small_kernels": "facts.devices.small_work",
-    "small_ops": "facts.devices.small_work",
-    "host_fetches": "facts.hosts.batch_fetches",
-    "input_signals": "facts.hosts.batch_fetches",
-    "python_elements": "facts.hosts.batch_makers",
-    "loader_calls": "facts.hosts.batch_makers",
-    "made_elsewhere": "facts.hosts.batch_makers",
-    "has_own_threads": "facts.hosts.batch_makers",
-    "made_in_own_threads": "facts.hosts.batch_makers",
-    "called_back": "facts.hosts.callbacks",
-    "compile_signals": "facts.hosts.compilations",
-    "host_eager_ops": "facts.hosts.eager_ops",
-    "eager_signals": "facts.hosts.eager_ops",
-    "function_runs": "facts.hosts.function_runs",
-    "function_ways": "facts.hosts.function_ways",
-    "rare_functions": "facts.hosts.function_ways",
-    "enclosing_functions": "facts.hosts.own_lines",
-    "pipeline_signals": "facts.hosts.pipeline_stages",
-    "host_pipelines": "facts.hosts.pipeline_stages",
-    "service_signals": "facts.hosts.pipeline_stages",
-    "slowest_stage": "facts.hosts.pipeline_stages",
-    "loader_workers": "facts.hosts.worker_processes",
-    "machine_cores": "facts.hosts.worker_processes",
-    "worker_time": "facts.hosts.worker_processes",
-    "op_runs": "facts.hosts.worker_processes",
-    "worker_ops": "facts.hosts.worker_processes",
-    "step_signals": "facts.judged_steps",
-    "unexplained_outside": "facts.judged_steps",
-    "host_memory": "facts.memory_use",
-    "memory_signals": "facts.memory_use",
-    "host_growth": "facts.memory_use",
-    "kept_growth": "facts.memory_use",
-    "processor_signals": "facts.processors",
-    "asleep": "facts.processors",
-    "host_traits": "facts.program_traits",
-    "program_traits": "facts.program_traits",
-    "collected_by_hand": "facts.program_traits",
-    "host_annotations": "facts.program_traits",
-    "annotation_names": "facts.program_traits",
-    "blocking_calls": "facts.program_traits",
-    "anomaly_checks": "facts.program_traits",
-    "record_grade": "facts.recording",
-    "host_capture": "facts.recording",
-    "capture_signals": "facts.recording",
-    "version_signals": "facts.recording",
-    "recorder_signals": "facts.recording",
-    "host_replay": "facts.replaying.replays",
-    "replay_signals": "facts.replaying.replays",
-    "step_shares": "facts.step_shares",
-    "account_signals": "facts.step_shares",
-    "frameworks_used": "frameworks",
-    "device_signals": "judging.recorded_devices",
+#: Module → what rules read of it: this holds the interpreter's lock most of the time.
+_FACTS: Final = {
+    "facts.devices.contention": "contention_signals",
+    "facts.devices.device_copies": "copy_signals",
+    "facts.devices.device_fill": "fill_signals compiled_percent",
+    "facts.devices.exchanges": ("communication_signals exchange_signals"),
+    "facts.devices.kernel_limits": "op_roofs measured_work",
+    "facts.devices.kernel_precision": (
+        "narrow_kernels precision_signals checking_kernels finite_checks"
+    ),
+    "facts.devices.kernel_work": "kernel_work",
+    "facts.devices.launching": "launch_signals launches_one_program queue_signals",
+    "facts.devices.moved_data": "moved_data host_moves",
+    "facts.devices.op_sides": "placement_signals ops_on_sides",
+    "facts.devices.set_up": "set_up_signals",
+    "facts.devices.small_work": "small_kernels small_ops",
+    "facts.hosts.batch_fetches": "host_fetches input_signals",
+    "facts.hosts.batch_makers": (
+        "python_elements loader_calls made_elsewhere has_own_threads "
+        "made_in_own_threads"
+    ),
+    "facts.hosts.callbacks": "called_back",
+    "facts.hosts.compilations": "compile_signals",
+    "facts.hosts.eager_ops": "host_eager_ops eager_signals",
+    "facts.hosts.function_runs": "function_runs",
+    "facts.hosts.function_ways": "function_ways rare_functions",
+    "facts.hosts.own_lines": "enclosing_functions",
+    "facts.hosts.pipeline_stages": (
+        "pipeline_signals host_pipelines service_signals slowest_stage"
+    ),
+    "facts.hosts.worker_processes": (
+        "loader_workers machine_cores worker_time op_runs worker_ops"
+    ),
+    "facts.judged_steps": "step_signals unexplained_outside",
+    "facts.memory_use": "memory_signals host_growth kept_growth",
+    "facts.processors": "processor_signals asleep",
+    "facts.program_traits": (
+        "program_traits collected_by_hand host_annotations "
+        "annotation_names blocking_calls anomaly_checks"
+    ),
+    "facts.recording": (
+        "record_grade capture_signals version_signals recorder_signals"
+    ),
+    "facts.replaying.replays": "host_replay replay_signals",
+    "facts.step_shares": "step_shares account_signals",
+    "frameworks": "frameworks_used",
+    "judging.recorded_devices": "device_signals",
 }
+FACTS: Final = {name: it for it, names in _FACTS.items() for name in names.split()}
 _MODULES: Final = {**DERIVATIONS, **FACTS}
 
 
@@ -219,8 +191,9 @@ def derivation(name: str) -> Derivation:
 def run_derivation(name: str) -> RunDerivation[Any] | None:
     """Return a derivation that takes what all hosts have; None for any other name."""
     found = _declared(name) if name in FACTS else None
-    whole = isinstance(found, RunDerivation) and found.gather is None
-    return found if whole else None
+    if isinstance(found, RunDerivation) and found.gather is None:
+        return found
+    return None
 
 
 def _declared(name: str) -> Callable[..., object] | RunDerivation[Any]:

@@ -9,12 +9,13 @@ from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 
 _Value = TypeVar("_Value")
+_Value_co = TypeVar("_Value_co", covariant=True)
 
 #: Host → its value, or why it has none.
 OfHosts: TypeAlias = Mapping[str, _Value | Unavailable]
 
 
-class RunDerivation(Frozen, Generic[_Value], frozen=True):
+class RunDerivation(Frozen, Generic[_Value_co], frozen=True):
     """A value that is derived from all hosts of a run.
 
     Attributes:
@@ -26,7 +27,7 @@ class RunDerivation(Frozen, Generic[_Value], frozen=True):
     """
 
     function: Callable[..., Any]
-    gather: Callable[[OfHosts[Any]], _Value] | None = None
+    gather: Callable[[OfHosts[Any]], _Value_co] | None = None
 
     @property
     def name(self) -> str:

@@ -12,7 +12,7 @@ from stepscope.derive.columns.arrays import handles, ints, picked
 from stepscope.derive.facts.evidence import SHOWN, Part
 from stepscope.derive.facts.processors import counter
 from stepscope.derive.judging.recorded_devices import HOST_MEMORY
-from stepscope.derive.run_derivation import known_hosts, of_run
+from stepscope.derive.run_derivation import first_reason, known_hosts, of_run
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 from stepscope.xspace.kept import KEPT_KINDS, KeptCounter
@@ -146,61 +146,28 @@ class MemorySignals(Frozen, frozen=True):
     tells_failures: bool = False
 
 
-class HostMemory(Frozen, frozen=True):
-    """The memories of one host.
-
-    Attributes:
-        allocators: One per allocator.
-        absent: Why there is none; None where there is one.
-        process: That of the process; None where its size was not recorded.
-        failures: Allocations that failed, in time order.
-        tells_failures: Whether the recorder notes allocations that fail.
-    """
-
-    allocators: tuple[MemoryUse, ...]
-    absent: Unavailable | None
-    process: MemoryUse | None
-    failures: tuple[Failure, ...]
-    tells_failures: bool
-
-
-def host_memory(
-    *,
-    trace: TraceData,
-    memory_replay: MemoryReplay | Unavailable,
-    allocations: pl.DataFrame | Unavailable,
-    windows: Windows | Unavailable,
-) -> HostMemory:
-    """Look at every memory of one host."""
-    steps = _steps(windows)
-    absent, found = None, ()
-    if isinstance(memory_replay, Unavailable):
-        absent = memory_replay
-    elif not isinstance(allocations, Unavailable):
-        found = tuple(
-            _use(trace.host, allocations, memory_replay, memory, steps)
-            for memory in memory_replay.memories
-        )
-    return HostMemory(
-        allocators=found,
-        absent=absent,
-        process=_process(trace, steps),
-        failures=tuple(_failures(trace)),
-        tells_failures=len(_rows(trace, _ALLOCATION)) > 0,
-    )
-
-
 @of_run
-def memory_signals(*, host_memory: OfHosts[HostMemory]) -> MemorySignals:
+def memory_signals(
+    *,
+    trace: OfHosts[TraceData],
+    memory_replay: OfHosts[MemoryReplay],
+    windows: OfHosts[Windows],
+) -> MemorySignals:
     """Look at every memory of every host."""
-    hosts = list(known_hosts(host_memory).values())
-    found = [memory for host in hosts for memory in host.allocators]
-    reasons = (host.absent for host in hosts if host.absent is not None)
+    hosts = known_hosts(trace)
+    steps = {host: _steps(windows[host]) for host in hosts}
+    found = [
+        _use(host, allocations, replay, memory, steps[host])
+        for host, replay in known_hosts(memory_replay).items()
+        if not isinstance(allocations := hosts[host].table("allocations"), Unavailable)
+        for memory in replay.memories
+    ]
+    processes = (_process(one, steps[host]) for host, one in hosts.items())
     return MemorySignals(
-        (*found, *(host.process for host in hosts if host.process is not None)),
-        None if found else next(reasons, _NO_EVENTS),
-        tuple(failure for host in hosts for failure in host.failures),
-        any(host.tells_failures for host in hosts),
+        (*found, *(one for one in processes if one is not None)),
+        None if found else first_reason(memory_replay) or _NO_EVENTS,
+        tuple(failure for one in hosts.values() for failure in _failures(one)),
+        any(len(_rows(one, _ALLOCATION)) for one in hosts.values()),
     )
 
 

@@ -53,54 +53,39 @@ class ProgramTraits(Frozen, frozen=True, eq=True):
     graphed: bool = False
 
 
-class HostTraits(Frozen, frozen=True):
-    """What is seen of the program on one host.
-
-    Attributes:
-        has_ops: Whether any op is known by name.
-        compiled: As in `ProgramTraits`.
-        updates: Whether weights were updated.
-        backward: Whether gradients were computed.
-        engine: As in `ProgramTraits`.
-        in_graphs_ps: Time in calls of graphs, without that of ops that run one by one.
-    """
-
-    has_ops: bool
-    compiled: bool
-    updates: bool
-    backward: bool
-    engine: bool
-    in_graphs_ps: int
-
-
-def host_traits(
-    *, event_kinds: EventKinds, events: pl.DataFrame, event_types: pl.DataFrame
-) -> HostTraits:
-    """Look at the names of what ran on one host."""
-    in_graphs_ps = _time_of(events, event_kinds.has(EventFlag.FUNCTION_CALL))
-    return HostTraits(
-        has_ops=bool(event_kinds.is_op().any()),
-        compiled=_ran(events, event_types, _COMPILED),
-        updates=bool(event_kinds.has(EventFlag.OPTIMIZER).any()),
-        backward=_ran(events, event_types, _BACKWARD),
-        engine=bool(event_kinds.has(EventFlag.ENGINE_ITERATION).any()),
-        in_graphs_ps=in_graphs_ps
-        - _time_of(events, event_kinds.has(EventFlag.EAGER_OP)),
-    )
-
-
 @of_run
-def program_traits(*, host_traits: OfHosts[HostTraits]) -> ProgramTraits:
+def program_traits(
+    *,
+    event_kinds: OfHosts[EventKinds],
+    events: OfHosts[pl.DataFrame],
+    event_types: OfHosts[pl.DataFrame],
+) -> ProgramTraits:
     """Look at the names of what ran on any host."""
-    hosts = list(known_hosts(host_traits).values())
-    unknown = not any(one.has_ops for one in hosts)
-    updates = any(one.updates for one in hosts)
+    ran_on, types = known_hosts(events), known_hosts(event_types)
+    kinds = {
+        host: one
+        for host, one in known_hosts(event_kinds).items()
+        if host in ran_on and host in types
+    }
+
+    def flagged(flag: EventFlag) -> bool:
+        return any(bool(one.has(flag).any()) for one in kinds.values())
+
+    def ran(pattern: str) -> bool:
+        return any(_ran(ran_on[host], types[host], pattern) for host in kinds)
+
+    unknown = not any(one.is_op().any() for one in kinds.values())
+    updates = flagged(EventFlag.OPTIMIZER)
+    in_graphs_ps, one_by_one_ps = (
+        sum(_time_of(ran_on[host], one.has(flag)) for host, one in kinds.items())
+        for flag in (EventFlag.FUNCTION_CALL, EventFlag.EAGER_OP)
+    )
     return ProgramTraits(
-        compiled=any(one.compiled for one in hosts),
+        compiled=ran(_COMPILED),
         updates=updates or unknown,
-        trains=updates or unknown or any(one.backward for one in hosts),
-        engine=any(one.engine for one in hosts),
-        graphed=sum(one.in_graphs_ps for one in hosts) > 0,
+        trains=updates or unknown or ran(_BACKWARD),
+        engine=flagged(EventFlag.ENGINE_ITERATION),
+        graphed=in_graphs_ps > one_by_one_ps,
     )
 
 

@@ -20,7 +20,7 @@ from stepscope.derive.run_derivation import (
 from stepscope.frozen import Frozen
 from stepscope.thresholds import THRESHOLDS
 from stepscope.trace.device_activity import ACTIVITY_KINDS
-from stepscope.unavailable import Unavailable, present
+from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from stepscope.derive.device.activity_classes import ActivityClasses
@@ -94,89 +94,52 @@ class CaptureSignals(Frozen, frozen=True):
     system_calls: int = 0
 
 
-class HostCapture(Frozen, frozen=True):
-    """What the recording of one host holds.
-
-    Attributes:
-        damaged: As in `CaptureSignals`.
-        dropped: Likewise.
-        ranks: Likewise.
-        devices: How many devices are listed, how many of them run kernels, and how many
-            only copy.
-        has_functions: Whether functions were recorded.
-        looks: Number of looks at the stack; None where functions are exact, or none
-            were recorded.
-        replays: As in `CaptureSignals`.
-        untied_ps: Time of device work without a launch call.
-        work_ps: Time of all device work.
-        system_calls: As in `CaptureSignals`.
-    """
-
-    damaged: bool
-    dropped: int
-    ranks: int | None
-    devices: tuple[int, int, int]
-    has_functions: bool
-    looks: int | None
-    replays: bool
-    untied_ps: int
-    work_ps: int
-    system_calls: int
-
-
-def host_capture(
+@of_run
+def capture_signals(
     *,
-    trace: TraceData,
-    activity_classes: ActivityClasses | Unavailable,
-    correlation: Correlation | Unavailable,
-    event_kinds: EventKinds | Unavailable,
-    function_frames: FunctionFrames | Unavailable,
-    environment: pl.DataFrame | Unavailable,
-) -> HostCapture:
-    """Look at the recording of one host."""
-    notes = trace.quality_notes()
-    jobs = []
-    if not isinstance(environment, Unavailable):
-        jobs = environment["processes"].drop_nulls().to_list()
-    has_functions = not isinstance(function_frames, Unavailable)
-    untied_ps, work_ps = _untied(trace, correlation)
-    # Where work has no launch call, a graph's may be among it, and be incomplete.
-    loose = 100 * untied_ps > THRESHOLDS.without_launch.value * work_ps
-    return HostCapture(
+    trace: OfHosts[TraceData],
+    activity_classes: OfHosts[ActivityClasses],
+    correlation: OfHosts[Correlation],
+    event_kinds: OfHosts[EventKinds],
+    function_frames: OfHosts[FunctionFrames],
+) -> CaptureSignals:
+    """Look at every recording; the one with most devices gives their numbers."""
+    hosts = known_hosts(trace)
+    notes = [note for one in hosts.values() for note in one.quality_notes()]
+    devices, computing, copying = max(
+        (_device_counts(one, activity_classes[host]) for host, one in hosts.items()),
+        default=(0, 0, 0),
+    )
+    frames = known_hosts(function_frames).values()
+    untied = {host: _untied(one, correlation[host]) for host, one in hosts.items()}
+    untied_ps, work_ps = (sum(it[at] for it in untied.values()) for at in (0, 1))
+    return CaptureSignals(
         damaged=any(note.kind in _DAMAGED for note in notes),
         dropped=sum(note.count or 1 for note in notes if note.kind in _COUNTERS),
-        ranks=max(jobs, default=None),
-        devices=_device_counts(trace, activity_classes),
-        has_functions=has_functions,
-        looks=present(function_frames).looks() if has_functions else None,
-        replays=_replays(trace) and (loose or _without_work(trace, correlation)),
-        untied_ps=untied_ps,
-        work_ps=work_ps,
-        system_calls=_system_calls(trace, event_kinds),
-    )
-
-
-@of_run
-def capture_signals(*, host_capture: OfHosts[HostCapture]) -> CaptureSignals:
-    """Look at every recording; the one with most devices gives their numbers."""
-    hosts = list(known_hosts(host_capture).values())
-    devices, computing, copying = max((one.devices for one in hosts), default=(0, 0, 0))
-    work_ps = sum(one.work_ps for one in hosts)
-    untied_ps = sum(one.untied_ps for one in hosts)
-    return CaptureSignals(
-        damaged=any(one.damaged for one in hosts),
-        dropped=sum(one.dropped for one in hosts),
-        ranks=max((one.ranks or 0 for one in hosts), default=0) or None,
+        ranks=max(map(_ranks, hosts.values()), default=0) or None,
         hosts=len(hosts),
         devices=devices,
         computing=computing,
         copying=copying,
-        functions=any(one.has_functions for one in hosts),
-        few_looks=_too_few_looks([one.looks for one in hosts if one.has_functions]),
-        system_calls=sum(one.system_calls for one in hosts),
-        replays=any(one.replays for one in hosts),
+        functions=bool(frames),
+        few_looks=_too_few_looks([one.looks() for one in frames]),
+        system_calls=sum(
+            _system_calls(one, event_kinds[host]) for host, one in hosts.items()
+        ),
+        replays=any(
+            _replays(one, correlation[host], *untied[host])
+            for host, one in hosts.items()
+        ),
         without_launch_percent=100 * untied_ps / work_ps if work_ps else None,
     )
+
+
+def _ranks(trace: TraceData) -> int:
+    """Return how many processes a job has, by the recording of one; 0 for unknown."""
+    environment = trace.table("environment")
+    if isinstance(environment, Unavailable):
+        return 0
+    return max(environment["processes"].drop_nulls().to_list(), default=0)
 
 
 def _system_calls(trace: TraceData, kinds: EventKinds | Unavailable) -> int:
@@ -235,12 +198,20 @@ def _device_counts(
     )
 
 
-def _replays(trace: TraceData) -> bool:
-    """Return whether a call that replays a graph was recorded."""
+def _replays(
+    trace: TraceData,
+    tied: Correlation | Unavailable,
+    untied_ps: int,
+    work_ps: int,
+) -> bool:
+    """Return whether a graph was replayed, and maybe not recorded on the device."""
     types = trace.table("event_types")
-    return not isinstance(types, Unavailable) and bool(
-        types["name"].str.contains(_REPLAY).any()
-    )
+    if isinstance(types, Unavailable):
+        return False
+    # Where work has no launch call, a graph's may be among it, and be incomplete.
+    loose = 100 * untied_ps > THRESHOLDS.without_launch.value * work_ps
+    called = bool(types["name"].str.contains(_REPLAY).any())
+    return called and (loose or _without_work(trace, tied))
 
 
 def _without_work(trace: TraceData, tied: Correlation | Unavailable) -> bool:

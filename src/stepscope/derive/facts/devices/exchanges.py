@@ -41,52 +41,28 @@ class CommunicationSignals(Frozen, frozen=True):
     longest: dict[str, tuple[Evidence, ...]]
 
 
-class DeviceCollectives(Frozen, frozen=True):
-    """The collectives of one device; the fields are those of `CommunicationSignals`."""
-
-    count: int
-    exposed_ps: dict[str, int]
-    longest: tuple[Evidence, ...]
-
-
-def device_collectives(
-    *,
-    trace: TraceData,
-    collectives: pl.DataFrame,
-    collective_calls: pl.DataFrame | Unavailable,
-) -> dict[str, DeviceCollectives]:
-    """Sum the collectives of each device of a host by kind."""
-    by_size = collectives.sort("exposed_ps", "kind", descending=[True, False])
-    found = {}
-    for device in collectives["device"].unique().sort():
-        mine = by_size.filter(pl.col("device") == device)
-        times = zip(mine["kind"], mine["exposed_ps"].to_list(), strict=True)
-        found[f"{trace.host}:{device}"] = DeviceCollectives(
-            count=int(mine["count"].sum()),
-            exposed_ps=dict(times),
-            longest=_longest(trace, collective_calls, device),
-        )
-    return found
-
-
 @of_run
 def communication_signals(
-    *, device_collectives: OfHosts[dict[str, DeviceCollectives]]
+    *,
+    trace: OfHosts[TraceData],
+    collectives: OfHosts[pl.DataFrame],
+    collective_calls: OfHosts[pl.DataFrame],
 ) -> CommunicationSignals | Unavailable:
     """Sum the collectives of every device by kind."""
-    devices = {
-        label: one
-        for of_host in known_hosts(device_collectives).values()
-        for label, one in of_host.items()
-    }
-    why = first_reason(device_collectives)
-    if why is not None and not devices:
-        return why
-    return CommunicationSignals(
-        count={label: one.count for label, one in devices.items()},
-        exposed_ps={label: one.exposed_ps for label, one in devices.items()},
-        longest={label: one.longest for label, one in devices.items()},
-    )
+    found = CommunicationSignals({}, {}, {})
+    for host, of_host in known_hosts(collectives).items():
+        by_size = of_host.sort("exposed_ps", "kind", descending=[True, False])
+        for device in of_host["device"].unique().sort():
+            label = f"{host}:{device}"
+            mine = by_size.filter(pl.col("device") == device)
+            times = zip(mine["kind"], mine["exposed_ps"].to_list(), strict=True)
+            found.count[label] = int(mine["count"].sum())
+            found.exposed_ps[label] = dict(times)
+            found.longest[label] = _longest(
+                present(trace[host]), collective_calls[host], device
+            )
+    why = first_reason(collectives)
+    return found if found.count or why is None else why
 
 
 def _longest(

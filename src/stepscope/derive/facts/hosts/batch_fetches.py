@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, TypeVar
+from collections import ChainMap
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
@@ -21,7 +22,7 @@ from stepscope.trace.reading.nullable import is_true
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
 
 #: Smaller copies are no part of a batch that matters.
 _LARGE_BYTES: Final = 2**20
-_Value = TypeVar("_Value")
 
 _KINDS: Final = ACTIVITY_KINDS.categories.to_list()
 _H2D: Final = _KINDS.index("h2d")
@@ -123,21 +123,6 @@ def _input_time(shares: StepShares) -> InputTime:
     )
 
 
-class HostFetches(Frozen, frozen=True):
-    """What was recorded of the fetching of batches on one host.
-
-    The fields are those of `InputSignals`, by device where these are by `host:device`.
-    """
-
-    consumer_recorded: bool
-    parallel: bool
-    ahead: bool
-    mean_fetch_ps: tuple[float, ...]
-    hidden_fetch_ps: Mapping[int, tuple[float, ...]]
-    pieces: Mapping[int, float]
-    pinned: frozenset[int]
-
-
 def host_fetches(
     *,
     trace: TraceData,
@@ -145,18 +130,20 @@ def host_fetches(
     device_sets: DeviceSets | Unavailable,
     device_timeline: DeviceTimeline | Unavailable,
     windows: Windows,
-) -> HostFetches:
+) -> InputSignals:
     """Look at the fetches of one host."""
     names = _pipeline(trace)
     waits, measured = host_classes.input_wait, windows.measured
     sets = () if isinstance(device_sets, Unavailable) else device_sets.devices
-    return HostFetches(
+    return InputSignals(
         consumer_recorded=records_fetches(trace, host_classes),
         parallel=bool(names.str.contains(_PARALLEL).any()),
         ahead=bool(names.str.contains(_AHEAD).any()),
-        mean_fetch_ps=_mean_fetches(measured, waits),
+        mean_fetch_ps={trace.host: _mean_fetches(measured, waits)},
         hidden_fetch_ps={
-            one.device: _mean_fetches(measured, waits, within=waits & one.busy)
+            f"{trace.host}:{one.device}": _mean_fetches(
+                measured, waits, within=waits & one.busy
+            )
             for one in sets
         },
         pieces=_pieces(trace, device_timeline, measured),
@@ -165,32 +152,24 @@ def host_fetches(
 
 
 @of_run
-def input_signals(*, host_fetches: OfHosts[HostFetches]) -> InputSignals | Unavailable:
+def input_signals(*, host_fetches: OfHosts[InputSignals]) -> InputSignals | Unavailable:
     """Look at the fetches of every host."""
-    hosts = known_hosts(host_fetches)
+    hosts = list(known_hosts(host_fetches).values())
     why = first_reason(host_fetches)
     if why is not None and not hosts:
         return why
     return InputSignals(
-        any(one.consumer_recorded for one in hosts.values()),
-        any(one.parallel for one in hosts.values()),
-        any(one.ahead for one in hosts.values()),
-        {host: one.mean_fetch_ps for host, one in hosts.items()},
-        _by_label((host, one.hidden_fetch_ps) for host, one in hosts.items()),
-        _by_label((host, one.pieces) for host, one in hosts.items()),
-        frozenset(f"{host}:{at}" for host, one in hosts.items() for at in one.pinned),
+        any(one.consumer_recorded for one in hosts),
+        any(one.parallel for one in hosts),
+        any(one.ahead for one in hosts),
+        dict(ChainMap(*(dict(one.mean_fetch_ps) for one in hosts))),
+        dict(ChainMap(*(dict(one.hidden_fetch_ps) for one in hosts))),
+        dict(ChainMap(*(dict(one.pieces) for one in hosts))),
+        frozenset(label for one in hosts for label in one.pinned),
     )
 
 
-def _by_label(hosts: Iterable[tuple[str, Mapping[int, _Value]]]) -> dict[str, _Value]:
-    return {
-        f"{host}:{device}": value
-        for host, devices in hosts
-        for device, value in devices.items()
-    }
-
-
-def _pinned(trace: TraceData) -> frozenset[int]:
+def _pinned(trace: TraceData) -> frozenset[str]:
     """Return the devices whose large copies to them all name pinned memory."""
     activity, types = trace.table("device_activity"), trace.table("event_types")
     if isinstance(activity, Unavailable) or isinstance(types, Unavailable):
@@ -200,7 +179,8 @@ def _pinned(trace: TraceData) -> frozenset[int]:
     of_pinned = named[handles(activity, "type")[rows]]
     devices = handles(activity, "device")[rows]
     unpinned = set(devices[~of_pinned].tolist())
-    return frozenset(devices.tolist()) - unpinned
+    named_all = set(devices.tolist()) - unpinned
+    return frozenset(f"{trace.host}:{one}" for one in named_all)
 
 
 def _large_copies(activity: pl.DataFrame) -> NDArray[np.int64]:
@@ -212,7 +192,7 @@ def _large_copies(activity: pl.DataFrame) -> NDArray[np.int64]:
 
 def _pieces(
     trace: TraceData, ordered: DeviceTimeline | Unavailable, rows: pl.DataFrame
-) -> dict[int, float]:
+) -> dict[str, float]:
     """Return for each device into how many groups other work divides copies."""
     activity = trace.table("device_activity")
     if isinstance(activity, Unavailable) or isinstance(ordered, Unavailable):
@@ -233,7 +213,7 @@ def _pieces(
         first, last = (
             np.searchsorted(at, ints(rows, name)) for name in ("start_ps", "end_ps")
         )
-        found[one.device] = float(np.median(last - first))
+        found[f"{trace.host}:{one.device}"] = float(np.median(last - first))
     return found
 
 

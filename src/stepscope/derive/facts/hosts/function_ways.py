@@ -190,9 +190,11 @@ def function_ways(
     tracks: pl.DataFrame,
 ) -> FunctionWays:
     """Return the functions of the hosts of which any were recorded."""
-    waits, ops = host_waits, host_classes
-    if not isinstance(ops, Unavailable):
-        ops = ops.host_compute
+    ops = (
+        host_classes
+        if isinstance(host_classes, Unavailable)
+        else host_classes.host_compute
+    )
     lines = None if isinstance(function_lines, Unavailable) else function_lines.known()
     return FunctionWays(
         frames=function_frames,
@@ -203,7 +205,7 @@ def function_ways(
         },
         places=places_of(tracks),
         clocks=None if isinstance(core_time, Unavailable) else core_time,
-        waits=None if isinstance(waits, Unavailable) else waits.spans,
+        waits=None if isinstance(host_waits, Unavailable) else host_waits.spans,
         ops=Spans.empty() if isinstance(ops, Unavailable) else ops,
     )
 
