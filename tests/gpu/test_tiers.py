@@ -24,7 +24,7 @@ import stepscope as ss
 from stepscope.advice.engine import evaluate, signals_of
 from stepscope.cli.main import main as command_line
 from stepscope.derive.facts.step_shares import account_signals
-from stepscope.derive.measured.name_forms import name_forms
+from stepscope.derive.measured import name_forms
 from stepscope.unavailable import Unavailable, present
 
 if TYPE_CHECKING:

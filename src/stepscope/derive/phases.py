@@ -157,7 +157,6 @@ def phases(
     account: Account,
     host_op_events: HostOpEvents,
     host_phases: HostPhases,
-    launches: pl.DataFrame | Unavailable,
     correlation: Correlation | Unavailable,
 ) -> Phases | Unavailable:
     """Find the phases by ranges, scopes and op types.
@@ -177,12 +176,9 @@ def phases(
             return activity_ops
         named = op_phases(activity_ops.ops["name"], activity_ops.ops["type"])
         phase = by_row(named, activity_ops.op)
-        if not isinstance(launches, Unavailable) and not isinstance(
-            correlation, Unavailable
-        ):
-            event = by_row(
-                handles(launches, "event"), correlation.launch_of_activity, none=-1
-            )
+        if not isinstance(correlation, Unavailable):
+            called_in = handles(correlation.launches, "event")
+            event = by_row(called_in, correlation.launch_of_activity, none=-1)
             phase = host_phases.refined(event, phase)
         shown = {one.device for one in account.devices}
         return _on_devices(windows, device_activity, phase, shown)

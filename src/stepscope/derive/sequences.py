@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     import polars as pl
     from numpy.typing import NDArray
 
+    from stepscope.derive.device.correlation import Correlation
+
 
 class SymbolSequence(Frozen, frozen=True, dict=True):
     """What happened, in order; one entry per kernel, op or instruction.
@@ -152,12 +154,10 @@ def device_sequence(
     )
 
 
-def activity_by_launch(
-    device_activity: pl.DataFrame,
-    launches: pl.DataFrame,
-    launch_of_activity: NDArray[np.int32],
-) -> SymbolSequence | None:
+def activity_by_launch(correlation: Correlation) -> SymbolSequence | None:
     """Return all kernels at the times of their launch calls; None without launches."""
+    device_activity, launches = correlation.activity, correlation.launches
+    launch_of_activity = correlation.launch_of_activity
     kind = codes(device_activity, "kind")
     wanted: NDArray[np.bool_] = np.isin(kind, (*_PROGRAM, _COLLECTIVE))
     row = np.flatnonzero((launch_of_activity >= 0) & wanted)

@@ -16,7 +16,7 @@ from stepscope.derive.steps.chosen import steps
 from stepscope.frozen import Frozen
 from stepscope.remedies import ALLOW_DEVICE_TRACER
 from stepscope.tracer_remedies import RECORD_EXECUTIONS, RECORD_LAUNCHES
-from stepscope.unavailable import Unavailable, present
+from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from stepscope.derive.ops.database import DeviceOps, HostOps
@@ -166,11 +166,7 @@ def launch_latency_ps(profile: ProfileData) -> tuple[int, int]:
     for host in profile.hosts:
         matched = profile.derived(host, correlation)
         if not isinstance(matched, Unavailable):
-            activity, launches = (
-                present(profile.table(host, name))
-                for name in ("device_activity", "launches")
-            )
-            waits.append(idle_waits_ps(activity, launches, matched))
+            waits.append(idle_waits_ps(matched))
     return typical_ps(np.concatenate(waits))
 
 

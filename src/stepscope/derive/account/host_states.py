@@ -15,15 +15,14 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.derive.account.off_core import lasting, off_core, together
 from stepscope.derive.account.places import marker_names
+from stepscope.derive.account.thread_waits import lasting, off_core, together
 from stepscope.derive.columns.arrays import handles
 from stepscope.derive.host.function_purposes import FunctionPurpose, idle_waits
-from stepscope.derive.host.program_types import of_the_program
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import SYSTEM_CLASSES, EventFlag, HostClass
 from stepscope.derive.step_time.host_codes import HostCode
-from stepscope.derive.step_time.threads import EVIDENCE
+from stepscope.derive.step_time.threads import EVIDENCE, of_the_program
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
 from stepscope.trace.reading.nullable import absent

@@ -19,7 +19,7 @@ from stepscope.derive.account.charged import (
     overlapped_rows,
 )
 from stepscope.derive.account.gaps import Launched, divided_gaps
-from stepscope.derive.columns.arrays import codes, handles, ints
+from stepscope.derive.columns.arrays import codes, ints
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.step_time.owners import BUSY_OWNERS, IDLE_OWNERS, OWNERS
 from stepscope.frozen import Frozen
@@ -101,10 +101,8 @@ def account(
     between_steps: Spans | Unavailable,
     host_states: HostStates | Unavailable,
     host_classes: HostClasses | Unavailable,
-    device_activity: pl.DataFrame | Unavailable,
     device_timeline: DeviceTimeline | Unavailable,
     device_sets: DeviceSets | Unavailable,
-    launches: pl.DataFrame | Unavailable,
     correlation: Correlation | Unavailable,
     launch_latency: LaunchLatency | Unavailable,
 ) -> Account:
@@ -120,9 +118,7 @@ def account(
         int(ints(windows.rows, "start_ps").min()),
         int(ints(windows.rows, "end_ps").max()),
     )
-    launch = _Launching.of(
-        device_activity, device_timeline, launches, correlation, launch_latency
-    )
+    launch = _Launching.of(device_timeline, correlation, launch_latency)
     states = None if isinstance(host_states, Unavailable) else host_states
     between = Spans.empty() if isinstance(between_steps, Unavailable) else between_steps
     if isinstance(device_sets, Unavailable):
@@ -133,7 +129,10 @@ def account(
         owner: why for one in device_sets.devices for owner, why in one.unknown.items()
     } | _unknown(host_classes)
     if launch is None:
-        missing |= dict.fromkeys(_OF_LAUNCHES, _why(launches, correlation))
+        missing |= dict.fromkeys(
+            _OF_LAUNCHES,
+            correlation if isinstance(correlation, Unavailable) else _NO_LAUNCHES,
+        )
     # Work before the first step or after the last makes a device no part of them.
     start, end = (ints(windows.rows, name) for name in ("start_ps", "end_ps"))
     within = tuple(
@@ -162,10 +161,7 @@ class _Launching(Frozen, frozen=True):
     """The launches of all devices, for the division of their idle time."""
 
     timeline: dict[int, DeviceRows]
-    launch_of: NDArray[np.int32]
-    called_ps: NDArray[np.int64]
-    dur_ps: NDArray[np.int64]
-    track: NDArray[np.int32]
+    correlation: Correlation
     copies: NDArray[np.bool_]
     inputs: NDArray[np.bool_]
     facts: LaunchLatency
@@ -173,49 +169,31 @@ class _Launching(Frozen, frozen=True):
     @classmethod
     def of(
         cls,
-        device_activity: pl.DataFrame | Unavailable,
         device_timeline: DeviceTimeline | Unavailable,
-        launches: pl.DataFrame | Unavailable,
         correlation: Correlation | Unavailable,
         launch_latency: LaunchLatency | Unavailable,
     ) -> _Launching | None:
         if (
-            isinstance(device_activity, Unavailable)
-            or isinstance(device_timeline, Unavailable)
-            or isinstance(launches, Unavailable)
+            isinstance(device_timeline, Unavailable)
             or isinstance(correlation, Unavailable)
             or isinstance(launch_latency, Unavailable)
         ):
             return None
-        kind = codes(device_activity, "kind")
+        kind = codes(correlation.activity, "kind")
         return cls(
             timeline={one.device: one for one in device_timeline.devices},
-            launch_of=correlation.launch_of_activity,
-            called_ps=ints(launches, "start_ps"),
-            dur_ps=ints(launches, "dur_ps"),
-            track=handles(launches, "track"),
+            correlation=correlation,
             copies=(kind == _KIND["h2d"]) | (kind == _KIND["d2h"]),
             inputs=kind == _KIND["h2d"],
             facts=launch_latency,
         )
 
     def gaps(self, device: int, idle: Spans) -> Gaps:
-        launched = Launched(
-            self.timeline[device],
-            launch_of=self.launch_of,
-            called_ps=self.called_ps,
-            dur_ps=self.dur_ps,
-            track=self.track,
-            copies=self.copies,
-        )
+        launched = Launched(self.timeline[device], self.correlation, self.copies)
         return divided_gaps(idle, launched, self.facts)
 
 
 _KIND: Final = {kind: code for code, kind in enumerate(ACTIVITY_KINDS.categories)}
-
-
-def _why(*tables: object) -> Unavailable:
-    return next((one for one in tables if isinstance(one, Unavailable)), _NO_LAUNCHES)
 
 
 _NO_LAUNCHES: Final = Unavailable(

@@ -34,7 +34,6 @@ def between_steps(
     events: pl.DataFrame,
     event_kinds: EventKinds,
     host_classes: HostClasses,
-    launches: pl.DataFrame | Unavailable,
     correlation: Correlation | Unavailable,
     activity_steps: NDArray[np.int32] | Unavailable,
     requests: Requests | Unavailable,
@@ -73,12 +72,9 @@ def between_steps(
         work = host_classes.host_compute
         outside = [hull - each for each in found if _hold(each, work, hull)]
         return outside[0] if outside else nothing
-    if (
-        isinstance(launches, Unavailable)
-        or isinstance(correlation, Unavailable)
-        or isinstance(activity_steps, Unavailable)
-    ):
+    if isinstance(correlation, Unavailable) or isinstance(activity_steps, Unavailable):
         return nothing
+    launches = correlation.launches
     used = correlation.activity_count_of_launch > 0
     called = ints(launches, "start_ps")[used]
     if len(called) and one_each:

@@ -96,7 +96,9 @@ def what_ran(
         )
     ]
     found.append(RanMost(named, rest_of.number + len(named) - len(rest_of.ran)))
-    every = sorted((one for each in found for one in each.ran), key=_by_time)
+    every = sorted(
+        (one for each in found for one in each.ran), key=lambda ran: -ran.time_ps
+    )
     return RanMost(every[:most], sum(each.number for each in found))
 
 
@@ -121,10 +123,6 @@ def largest(
     order = some[np.argsort(-time_ps[some], kind="stable")[:most]]
     ran = [Ran(*made(at), int(time_ps[at])) for at in order.tolist()]
     return RanMost(ran, len(some))
-
-
-def _by_time(one: Ran) -> int:
-    return -one.time_ps
 
 
 def _events(

@@ -113,7 +113,6 @@ def idle_topics(
     device_activity: pl.DataFrame | Unavailable,
     launch_latency: LaunchLatency | Unavailable,
     windows: Windows,
-    launches: pl.DataFrame | Unavailable,
     correlation: Correlation | Unavailable,
     iterators: pl.DataFrame | Unavailable,
 ) -> IdleTopics:
@@ -139,10 +138,9 @@ def idle_topics(
         within=Spans.union_of(_union(one.idle, _EVERY) for one in account.devices),
     )
     batches = reads = None
-    if not _fetched(host_states, iterators):
-        batches = BatchCopies.of(
-            windows, device_activity, launches, correlation, launch_latency
-        )
+    listed = isinstance(iterators, pl.DataFrame) and not iterators.is_empty()
+    if not listed and not len(host_states.classes.input_wait):
+        batches = BatchCopies.of(windows, correlation, launch_latency)
     if not isinstance(device_activity, Unavailable) and not isinstance(
         launch_latency, Unavailable
     ):
@@ -160,11 +158,6 @@ def idle_topics(
         found.append(_of(one, host, drained=drained, scaling=scaling, unfed=unfed))
     missing = {} if host.collections_seen else {"garbage": _NO_COLLECTIONS}
     return IdleTopics(tuple(found), missing)
-
-
-def _fetched(states: HostStates, iterators: pl.DataFrame | Unavailable) -> bool:
-    listed = isinstance(iterators, pl.DataFrame) and not iterators.is_empty()
-    return listed or bool(len(states.classes.input_wait))
 
 
 class _Host(Frozen, frozen=True):

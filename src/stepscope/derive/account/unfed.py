@@ -67,8 +67,6 @@ class BatchCopies(Frozen, frozen=True):
     """
 
     windows: Windows
-    device_activity: pl.DataFrame
-    launches: pl.DataFrame
     correlation: Correlation
     soon_ps: int
 
@@ -76,21 +74,15 @@ class BatchCopies(Frozen, frozen=True):
     def of(
         cls,
         windows: Windows,
-        device_activity: pl.DataFrame | Unavailable,
-        launches: pl.DataFrame | Unavailable,
         correlation: Correlation | Unavailable,
         launch_latency: LaunchLatency | Unavailable,
     ) -> BatchCopies | None:
         """Collect the copies; None where one of the tables is missing."""
-        if (
-            isinstance(device_activity, Unavailable)
-            or isinstance(launches, Unavailable)
-            or isinstance(correlation, Unavailable)
-            or isinstance(launch_latency, Unavailable)
+        if isinstance(correlation, Unavailable) or isinstance(
+            launch_latency, Unavailable
         ):
             return None
-        soon_ps = long_stretch_ps(launch_latency.latency_ps)
-        return cls(windows, device_activity, launches, correlation, soon_ps)
+        return cls(windows, correlation, long_stretch_ps(launch_latency.latency_ps))
 
     def waits(self, one: DeviceAccount, doing: Spans, blocked: Spans) -> Spans:
         """Return the long silence of a device's program before it copies a batch.
@@ -101,12 +93,13 @@ class BatchCopies(Frozen, frozen=True):
                 something else than a device.
         """
         # When calls began that copy as much as a batch, ascending.
-        activity, launch = self.device_activity, self.correlation.launch_of_activity
+        activity = self.correlation.activity
+        launch = self.correlation.launch_of_activity
         mine = codes(activity, "kind") == _H2D
         mine &= handles(activity, "device") == one.device
         size = filled(activity["bytes"], 0)
         mine &= (size > _LEAST_BYTES) & (launch >= 0)
-        called = np.sort(ints(self.launches, "start_ps")[launch[mine]])
+        called = np.sort(ints(self.correlation.launches, "start_ps")[launch[mine]])
         rows = self.windows.rows.filter(~self.windows.rows["open_end"])
         if not rows.height or not len(called):
             return Spans.empty()

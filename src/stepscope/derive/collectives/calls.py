@@ -47,7 +47,6 @@ class Launched(Frozen, frozen=True, eq=True):
     """What leads from activities to the host; any of it may be absent."""
 
     correlation: Correlation | Unavailable
-    launches: pl.DataFrame | Unavailable
     nesting: Nesting | Unavailable
 
 
@@ -189,7 +188,6 @@ def collective_calls(
     activity_steps: NDArray[np.int32] | Unavailable,
     stats: pl.DataFrame | Unavailable,
     correlation: Correlation | Unavailable,
-    launches: pl.DataFrame | Unavailable,
     event_nesting: Nesting | Unavailable,
     hlo_ops: pl.DataFrame | Unavailable,
 ) -> pl.DataFrame | Unavailable:
@@ -210,7 +208,7 @@ def collective_calls(
     if not len(rows):
         return NO_COLLECTIVES
     around = surroundings(
-        rows, Launched(correlation, launches, event_nesting), events, event_types
+        rows, Launched(correlation, event_nesting), events, event_types
     )
     own = handles(device_activity, "event")[rows]
     said = _arguments(trace, stats, own, around.record)
@@ -420,14 +418,12 @@ def surroundings(
 ) -> Surroundings:
     """Find what encloses the launch calls of some activities on their threads."""
     nothing = np.full(len(rows), -1, np.int32)
-    if (
-        isinstance(given.correlation, Unavailable)
-        or isinstance(given.launches, Unavailable)
-        or isinstance(given.nesting, Unavailable)
+    if isinstance(given.correlation, Unavailable) or isinstance(
+        given.nesting, Unavailable
     ):
         return Surroundings(nothing, nothing)
     launch = given.correlation.launch_of_activity[rows]
-    call = np.append(handles(given.launches, "event"), np.int32(-1))[launch]
+    call = np.append(handles(given.correlation.launches, "event"), np.int32(-1))[launch]
     names = event_types["name"]
     types = handles(events, "type")
     found = []

@@ -113,11 +113,6 @@ class Cost(Frozen, frozen=True, eq=True):
 _FUSED: Final = Pattern(r"triton_(?:poi|per|red)_fused_")
 
 
-def family_of(op_type: str) -> Family | None:
-    """Return the family of an op type, None for an op that no family holds."""
-    return _BY_TYPE.get(op_type)
-
-
 def calls_only(op_type: str) -> bool:
     """Return whether an op type is a range that only calls other ops."""
     return CALLERS.match(op_type) is not None
@@ -128,7 +123,7 @@ def cost_of(op_type: str, given: Operands) -> Cost | None:
     if _FUSED.match(op_type):
         accessed = operand_bytes(given)
         return None if accessed is None else Cost(Part.OTHER, None, accessed)
-    family = family_of(op_type)
+    family = _BY_TYPE.get(op_type)
     if family is None:
         return None
     rule = family.rules[op_type]

@@ -17,7 +17,7 @@ from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 
 class Part(IntEnum):
@@ -141,6 +141,23 @@ class Operands(Frozen, frozen=True, eq=True):
         """Yield all tensors."""
         for operand in self.tensors:
             yield from operand
+
+
+def broadcast_sizes(
+    first: Sequence[int], second: Sequence[int]
+) -> tuple[int, ...] | None:
+    """Return the sizes to which two operands are broadcast; None where they are not."""
+    longest = max(len(first), len(second))
+    found = []
+    for one, other in zip(
+        (*(1,) * (longest - len(first)), *first),
+        (*(1,) * (longest - len(second)), *second),
+        strict=True,
+    ):
+        if one != other and 1 not in (one, other):
+            return None
+        found.append(other if one == 1 else one)
+    return tuple(found)
 
 
 def operand_bytes(given: Operands) -> int | None:

@@ -11,6 +11,7 @@ from stepscope.derive.costs.operands import (
     Family,
     Part,
     Rule,
+    broadcast_sizes,
     operand_bytes,
     total_bytes,
 )
@@ -93,19 +94,12 @@ WEIGHTS: Final = {
 
 def broadcast(given: Operands) -> tuple[int, ...] | None:
     """Return sizes after broadcasting all operands; None where there are none."""
-    found: list[int] = []
-    seen = False
+    found: tuple[int, ...] | None = None
     for tensor in given.every():
-        seen = True
-        sizes = list(tensor.sizes)
-        longest = max(len(found), len(sizes))
-        found = [1] * (longest - len(found)) + found
-        sizes = [1] * (longest - len(sizes)) + sizes
-        pairs = list(zip(found, sizes, strict=True))
-        if any(a != b and 1 not in (a, b) for a, b in pairs):
+        found = broadcast_sizes(found or (), tensor.sizes)
+        if found is None:
             return None
-        found = [b if a == 1 else a for a, b in pairs]
-    return tuple(found) if seen else None
+    return found
 
 
 def _per_element(count: int) -> Rule:
@@ -148,11 +142,6 @@ def _unknown(_: Operands) -> None:
     return None
 
 
-def _first_sizes(given: Operands) -> tuple[int, ...] | None:
-    first = given.tensor(0)
-    return None if first is None else first.sizes
-
-
 def _joined(given: Operands) -> tuple[int, ...] | None:
     tensors = list(given.every())
     return (sum(one.elements for one in tensors),) if tensors else None
@@ -187,7 +176,13 @@ WITHOUT_ARITHMETIC: Final = Family(
     rules={
         **{f"aten::{name}": Rule(_none, _unknown) for name in _ATEN.split()},
         **_aten(_IN_PLACE, Rule(_none, _unknown, operand_bytes)),
-        **_aten(_SAME_SIZES, Rule(_none, _first_sizes)),
+        **_aten(
+            _SAME_SIZES,
+            Rule(
+                _none,
+                lambda given: None if (one := given.tensor(0)) is None else one.sizes,
+            ),
+        ),
         **_aten(_JOINING, Rule(_none, _joined)),
         **_aten(_COMPARING, Rule(_none, _unknown, _compared)),
         "aten::where": Rule(_none, _unknown, _chosen),

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
-from stepscope.derive.costs.operands import Family, Part, Rule
+from stepscope.derive.costs.operands import Family, Part, Rule, broadcast_sizes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable
 
     from stepscope.derive.costs.operands import Operands, Tensor
 
@@ -51,18 +51,23 @@ _BACKWARD_LENGTH_FIRST: Final = {
 _Sizes = tuple[int, ...]
 
 
-def _plain(left: int, right: int) -> Rule:
-    """Make a rule for (…, m, k) times (…, k, n) with leading sizes equal or 1."""
+def _of_shape(shape: Callable[[Operands], tuple[_Sizes, int] | None]) -> Rule:
+    """Make a rule from sizes of the product, and the length that is summed over."""
 
     def result(given: Operands) -> _Sizes | None:
-        shape = _shape(given.tensor(left), given.tensor(right))
-        return None if shape is None else shape[0]
+        found = shape(given)
+        return None if found is None else found[0]
 
     def flops(given: Operands) -> int | None:
-        shape = _shape(given.tensor(left), given.tensor(right))
-        return None if shape is None else 2 * math.prod(shape[0]) * shape[1]
+        found = shape(given)
+        return None if found is None else 2 * math.prod(found[0]) * found[1]
 
     return Rule(flops, result)
+
+
+def _plain(left: int, right: int) -> Rule:
+    """Make a rule for (…, m, k) times (…, k, n) with leading sizes equal or 1."""
+    return _of_shape(lambda given: _shape(given.tensor(left), given.tensor(right)))
 
 
 def _shape(left: Tensor | None, right: Tensor | None) -> tuple[_Sizes, int] | None:
@@ -71,27 +76,12 @@ def _shape(left: Tensor | None, right: Tensor | None) -> tuple[_Sizes, int] | No
         return None
     a = left.sizes if len(left.sizes) > 1 else (1, *left.sizes)
     b = right.sizes if len(right.sizes) > 1 else (*right.sizes, 1)
-    outer = _broadcast(a[:-2], b[:-2])
+    outer = broadcast_sizes(a[:-2], b[:-2])
     if a[-1] != b[-2] or outer is None:
         return None
     rows = a[-2:-1] if len(left.sizes) > 1 else ()
     columns = b[-1:] if len(right.sizes) > 1 else ()
     return (*outer, *rows, *columns), a[-1]
-
-
-def _broadcast(a: Sequence[int], b: Sequence[int]) -> _Sizes | None:
-    longest = max(len(a), len(b))
-    pairs = zip(
-        (1,) * (longest - len(a)) + tuple(a),
-        (1,) * (longest - len(b)) + tuple(b),
-        strict=True,
-    )
-    found = []
-    for one, other in pairs:
-        if one != other and 1 not in (one, other):
-            return None
-        found.append(max(one, other) if 0 not in (one, other) else 0)
-    return tuple(found)
 
 
 def _layer_flops(given: Operands) -> int | None:
@@ -118,7 +108,7 @@ def _transposable(given: Operands) -> tuple[_Sizes, int] | None:
     left, right = given.tensor(0), given.tensor(1)
     if left is None or right is None or min(len(left.sizes), len(right.sizes)) < 2:
         return None
-    outer = _broadcast(left.sizes[:-2], right.sizes[:-2])
+    outer = broadcast_sizes(left.sizes[:-2], right.sizes[:-2])
     if outer is None:
         return None
     a, b = left.sizes[-2:], right.sizes[-2:]
@@ -129,16 +119,6 @@ def _transposable(given: Operands) -> tuple[_Sizes, int] | None:
         return None
     m, n, k = min(fitting)
     return (*outer, m, n), k
-
-
-def _transposable_flops(given: Operands) -> int | None:
-    shape = _transposable(given)
-    return None if shape is None else 2 * math.prod(shape[0]) * shape[1]
-
-
-def _transposable_result(given: Operands) -> _Sizes | None:
-    shape = _transposable(given)
-    return None if shape is None else shape[0]
 
 
 def _einsum(given: Operands) -> tuple[_Sizes, int] | None:
@@ -237,7 +217,7 @@ ATTENTION: Final = Family(
 
 
 _LAYER: Final = Rule(_layer_flops, _layer_result)
-_EITHER_WAY: Final = Rule(_transposable_flops, _transposable_result)
+_EITHER_WAY: Final = _of_shape(_transposable)
 
 PRODUCTS: Final = Family(
     name="product of matrices",

@@ -35,6 +35,8 @@ class Correlation(Frozen, frozen=True):
     docs/definitions/device-work.md#launch-latency.
 
     Attributes:
+        activity: The table `device_activity`.
+        launches: The table of that name.
         launch_of_activity: int32 by row of device_activity; the row of launches with
             the same process and id, -1 where there is none.
         activity_count_of_launch: int32 by row of launches; the number of activities
@@ -47,6 +49,8 @@ class Correlation(Frozen, frozen=True):
         notes: Activities without launch calls, and contradictions between the two.
     """
 
+    activity: pl.DataFrame
+    launches: pl.DataFrame
     launch_of_activity: NDArray[np.int32]
     activity_count_of_launch: NDArray[np.int32]
     queue_empty: NDArray[np.bool_]
@@ -92,6 +96,8 @@ def correlation(
         raise ValueError(f"the kernel refused its arrays ({answer})")
     unmatched = rows - device_activity["correlation"].null_count() - int(counts.sum())
     return Correlation(
+        activity=device_activity,
+        launches=launches,
         launch_of_activity=launch_of,
         activity_count_of_launch=counts,
         queue_empty=queue_empty.view(np.bool_),

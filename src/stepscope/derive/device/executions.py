@@ -85,7 +85,9 @@ def device_executions(
     code = activity_classes.code
     place = by_row(places.code, code)
     everything = np.bincount(code, minlength=len(places.code))
-    eager = _eager_flags(host_op_events)
+    eager = np.empty(0, np.int8)
+    if not isinstance(host_op_events, Unavailable):
+        eager = host_op_events.eager
     rest, counted = everything, _Counted.nothing(places.count, len(eager))
     execution = executions_of_activities(activity_ops, correlation, launching_ops)
     if execution is not None:
@@ -217,12 +219,6 @@ def executions_of_activities(
     mine = op == by_row(equal, activity_ops.op)
     execution = by_row(launching_ops.execution, launch, none=-1)
     return np.where(mine, execution, np.int32(-1))
-
-
-def _eager_flags(host_op_events: HostOpEvents | Unavailable) -> NDArray[np.int8]:
-    if isinstance(host_op_events, Unavailable):
-        return np.empty(0, np.int8)
-    return host_op_events.eager
 
 
 def _distinct_executions(

@@ -81,26 +81,20 @@ class LaunchLatency(Frozen, frozen=True):
 def launch_latency(
     *,
     tracks: pl.DataFrame,
-    device_activity: pl.DataFrame,
-    launches: pl.DataFrame,
     correlation: Correlation,
 ) -> LaunchLatency:
     """Measure the launches that some device activity came from."""
-    latency_ps, samples = typical_ps(
-        idle_waits_ps(device_activity, launches, correlation)
-    )
+    latency_ps, samples = typical_ps(idle_waits_ps(correlation))
     runs_programs = (tracks["kind"] == "core").any()
     return LaunchLatency(
         latency_ps=latency_ps,
         latency_samples=samples,
-        switch_ps=_switch_ps(device_activity, launches, correlation, latency_ps),
+        switch_ps=_switch_ps(correlation, latency_ps),
         most_ps=max(_MOST_PS, _OF_PROGRAMS * latency_ps) if runs_programs else _MOST_PS,
     )
 
 
-def idle_waits_ps(
-    device_activity: pl.DataFrame, launches: pl.DataFrame, correlation: Correlation
-) -> NDArray[np.int64]:
+def idle_waits_ps(correlation: Correlation) -> NDArray[np.int64]:
     """Return how long activities took from the begin of their launch calls.
 
     Of those whose device had nothing to do. Below zero are the ones that begin before
@@ -108,8 +102,8 @@ def idle_waits_ps(
     """
     launch_of = correlation.launch_of_activity
     known = _known(launch_of)
-    waited = ints(device_activity, "start_ps")[known] - by_row(
-        ints(launches, "start_ps"), launch_of[known]
+    waited = ints(correlation.activity, "start_ps")[known] - by_row(
+        ints(correlation.launches, "start_ps"), launch_of[known]
     )
     found: NDArray[np.int64] = waited[correlation.queue_empty[known] | (waited < 0)]
     return found
@@ -160,8 +154,6 @@ class LaunchFacts(Frozen, frozen=True):
 
 def launch_facts(
     *,
-    device_activity: pl.DataFrame,
-    launches: pl.DataFrame,
     correlation: Correlation,
     launch_latency: LaunchLatency,
     events: pl.DataFrame,
@@ -169,11 +161,10 @@ def launch_facts(
     event_nesting: Nesting,
 ) -> LaunchFacts:
     """Measure the launches that some device activity came from."""
+    device_activity, launches = correlation.activity, correlation.launches
     launch_of = correlation.launch_of_activity
-    start_ps, dur_ps = (
-        ints(device_activity, "start_ps"),
-        ints(device_activity, "dur_ps"),
-    )
+    start_ps = ints(device_activity, "start_ps")
+    dur_ps = ints(device_activity, "dur_ps")
     called_ps = ints(launches, "start_ps")
     known = _known(launch_of)
     waited = start_ps[known] - called_ps[launch_of[known]]
@@ -332,16 +323,12 @@ def _priced(
     return total
 
 
-def _switch_ps(
-    device_activity: pl.DataFrame,
-    launches: pl.DataFrame,
-    correlation: Correlation,
-    latency_ps: int,
-) -> int:
+def _switch_ps(correlation: Correlation, latency_ps: int) -> int:
     """Return the 10th percentile of the gaps on a stream that no launch can cause.
 
     No device needs long between activities: where all gaps are, they have a cause.
     """
+    device_activity, launches = correlation.activity, correlation.launches
     out = np.empty(len(device_activity), np.int64)
     count = kernels.gaps(
         handles(device_activity, "track"),

@@ -91,9 +91,9 @@ def _peaks_of(device: dict[str, Any]) -> tuple[dict[str, Any], QualityNote | Non
     if _DATA_SHEET in (row["clock_source"], row["memory_source"]):
         parts = []
         if row["clock_source"] == _DATA_SHEET:
-            parts.append(f"a clock of {row['clock_hz'] / _MEGA:,.0f} MHz")
+            parts.append(f"a clock of {sheet.clock_mhz:,.0f} MHz")
         if row["memory_source"] == _DATA_SHEET:
-            parts.append(f"{row['memory_bandwidth'] / _GIGA:,.0f} GB/s of memory")
+            parts.append(f"{sheet.memory_gb_per_s:,.0f} GB/s of memory")
         return row, QualityNote(
             kind="peaks_from_data_sheet",
             severity="info",

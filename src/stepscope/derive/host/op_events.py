@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
-from stepscope.derive.columns.arrays import handles, ints, picked
+from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.columns.dense_codes import combined, dense
 from stepscope.derive.columns.stat_values import values_of_owners
-from stepscope.derive.host.values import host_ranges, int_values, text_codes
+from stepscope.derive.host.values import host_rows, int_values, text_codes
 from stepscope.derive.intervals.nesting import nest_subset
 from stepscope.derive.names.event_kinds import EventFlag, OpCategory
 from stepscope.derive.names.op_names import HLO_TEXTS, read_annotations, resolve_hlo
@@ -241,11 +241,7 @@ def _by_name(
         call=pl.Series(call),
     )
     types = handles(events, "type")
-    wanted = is_op.astype(np.uint8)
-    rows = np.concatenate(
-        [picked(types, wanted, begin, end) for begin, end in host_ranges(tracks)]
-        or [np.empty(0, np.int64)]
-    )
+    rows = host_rows(tracks, types, is_op)
     of_type = types[rows]
     found.add(rows, of_type, named, rank=by_row(rank, of_type))
 

@@ -114,8 +114,6 @@ def request_waits(
     stats: pl.DataFrame,
     host_classes: HostClasses,
     requests: Requests,
-    device_activity: pl.DataFrame | Unavailable,
-    launches: pl.DataFrame | Unavailable,
     correlation: Correlation | Unavailable,
     precision: Precision | Unavailable,
 ) -> RequestWaits:
@@ -124,9 +122,7 @@ def request_waits(
     tasks = _tasks(
         trace, events, event_kinds, event_nesting, stats=stats, served=served
     )
-    work = _device_work(
-        device_activity, launches, correlation, precision, served=served, tasks=tasks
-    )
+    work = _device_work(correlation, precision, served=served, tasks=tasks)
     missing: dict[str, Unavailable] = {}
     if tasks is None:
         missing |= dict.fromkeys(("other_threads", "thread_queue"), _MANY_THREADS)
@@ -280,23 +276,17 @@ def _own_work(
 
 
 def _device_work(
-    device_activity: pl.DataFrame | Unavailable,
-    launches: pl.DataFrame | Unavailable,
     correlation: Correlation | Unavailable,
     precision: Precision | Unavailable,
     *,
     served: _Served,
     tasks: PoolTasks | None,
 ) -> list[dict[str, Spans]] | Unavailable:
-    if isinstance(device_activity, Unavailable):
-        return device_activity
-    if isinstance(launches, Unavailable):
-        return launches
     if isinstance(correlation, Unavailable):
         return correlation
     if isinstance(precision, Unavailable):
         return precision
-    called_ps, thread = _callers(launches, served, tasks)
+    called_ps, thread = _callers(correlation.launches, served, tasks)
     launch = correlation.launch_of_activity
     rows = np.flatnonzero(launch >= 0)
     rows = rows[thread[launch[rows]] >= 0]
@@ -304,9 +294,9 @@ def _device_work(
     order = np.argsort(of_thread, kind="stable")
     rows, of_thread = rows[order], of_thread[order]
     edges = np.searchsorted(of_thread, np.arange(1, len(served.tracks)))
-    start = ints(device_activity, "start_ps")
-    dur = ints(device_activity, "dur_ps")
-    place = owner_places(codes(device_activity, "kind"), precision)
+    activity = correlation.activity
+    start, dur = ints(activity, "start_ps"), ints(activity, "dur_ps")
+    place = owner_places(codes(activity, "kind"), precision)
     found: list[dict[str, Spans]] = []
     for number, mine in enumerate(np.split(rows, edges)):
         sets = {}

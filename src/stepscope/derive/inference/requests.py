@@ -13,14 +13,18 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.derive.columns.arrays import handles, ints, picked
+from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.columns.stat_values import (
     StatRows,
-    find_handle,
-    rows_with_key,
     values_of_owners,
 )
-from stepscope.derive.host.values import host_ranges, host_stats, int_values, text_codes
+from stepscope.derive.host.values import (
+    add_shared_values,
+    host_rows,
+    host_stats,
+    int_values,
+    text_codes,
+)
 from stepscope.derive.intervals.nesting import nest_subset
 from stepscope.derive.names.event_kinds import EventFlag, OpCategory
 from stepscope.frozen import Frozen
@@ -151,22 +155,13 @@ class _Scene(Frozen, frozen=True):
     events: pl.DataFrame
     kinds: EventKinds
 
-    def _of_types(self, chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
-        nothing = np.empty(0, np.int64)
-        if not chosen.any():
-            return nothing
-        types, wanted = handles(self.events, "type"), chosen.astype(np.uint8)
-        found = [
-            picked(types, wanted, begin, end) for begin, end in host_ranges(self.tracks)
-        ]
-        return np.concatenate(found or [nothing])
-
     def calls(self, names: pl.Series, *, marked: bool) -> NDArray[np.int64]:
         """Calls of the outermost serving library that was at work."""
         for pattern in _CALLS:
             if pattern == _PLAIN_SESSIONS and marked:
                 break
-            rows = self._of_types(names.str.contains(pattern).to_numpy())
+            wanted = names.str.contains(pattern).to_numpy()
+            rows = host_rows(self.tracks, handles(self.events, "type"), wanted)
             if len(rows):
                 return rows
         return np.empty(0, np.int64)
@@ -179,24 +174,7 @@ class _Scene(Frozen, frozen=True):
         found = host_stats(strings, self.tracks, stats, _KEYS)
         if isinstance(type_stats, Unavailable):
             return found
-        for name, own in found.items():
-            shared = rows_with_key(type_stats, "type", find_handle(strings, name))
-            if len(shared.owner):
-                # Add what all events of a type share, for those without a value of
-                # theirs.
-                place = np.full(len(self.kinds.flags), -1)
-                place[shared.owner] = np.arange(len(shared.owner))
-                heirs = self._of_types(place >= 0)
-                heirs = heirs[~np.isin(heirs, own.owner)]
-                at = place[handles(self.events, "type")[heirs]]
-                order = np.argsort(np.concatenate((own.owner, heirs)), kind="stable")
-                found[name] = StatRows(
-                    np.concatenate((own.owner, heirs.astype(np.int32)))[order],
-                    np.concatenate((own.key, shared.key[at]))[order],
-                    np.concatenate((own.kind, shared.kind[at]))[order],
-                    np.concatenate((own.value, shared.value[at]))[order],
-                    np.concatenate((own.length, shared.length[at]))[order],
-                )
+        add_shared_values(found, strings, self.tracks, self.events, type_stats)
         return found
 
     def announced(

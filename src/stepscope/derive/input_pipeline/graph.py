@@ -27,9 +27,9 @@ from stepscope.derive.input_pipeline.contexts import (
 )
 from stepscope.derive.input_pipeline.stages import (
     BEGINNING,
+    MARKS,
     STAGES,
     last_stages,
-    mark_of,
     pipelines_of,
     stages_of,
 )
@@ -255,7 +255,7 @@ def _marks(
     takes = makes.copy()
     names = event_types["name"]
     for row in np.flatnonzero(kinds.has(EventFlag.PRODUCER)).tolist():
-        mark = mark_of(names[row])
+        mark = MARKS.get(names[row])
         makes[row], takes[row] = mark is True, mark is False
     return makes, takes
 

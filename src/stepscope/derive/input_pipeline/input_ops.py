@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.derive.columns.arrays import codes, handles, ints, picked
+from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.columns.dense_codes import combined, totals_by
 from stepscope.derive.host.op_events import outermost_of_op
-from stepscope.derive.host.values import host_ranges, text_codes
+from stepscope.derive.host.values import host_rows, text_codes
 from stepscope.derive.input_pipeline.stages import BEGINNING, read_name
 from stepscope.derive.intervals.nesting import nest_subset
 from stepscope.derive.names.event_kinds import EventFlag, OpCategory
@@ -153,9 +153,7 @@ def input_ops(
     event_kinds: EventKinds,
     host_values: Mapping[str, StatRows] | Unavailable,
     iterators: pl.DataFrame | Unavailable,
-    launches: pl.DataFrame | Unavailable,
     correlation: Correlation | Unavailable,
-    device_activity: pl.DataFrame | Unavailable,
 ) -> InputOps | Unavailable:
     """Find the input ops on host threads and sum them.
 
@@ -171,7 +169,7 @@ def input_ops(
             doubts |= dict.fromkeys(INPUT_CATEGORIES[:3], iterators)
     else:
         found.add(*_listed(iterators), source="iterator")
-    copies = _copy_calls(launches, correlation, device_activity)
+    copies = _copy_calls(correlation)
     if isinstance(copies, Unavailable):
         doubts["enqueue"] = copies
     else:
@@ -340,7 +338,6 @@ def _by_name(
 ) -> Iterator[tuple[str, NDArray[np.int64], NDArray[np.int32], pl.DataFrame]]:
     names = event_types["name"]
     types = handles(events, "type")
-    ranges = host_ranges(tracks)
     dataset = kinds.has(EventFlag.DATASET) & names.str.starts_with(BEGINNING).to_numpy()
     library = names.str.contains(_LIBRARY).to_numpy()
     loader = names.str.contains(_LOADER).to_numpy()
@@ -367,11 +364,7 @@ def _by_name(
         ("copy", copy, "enqueue"),
     ):
         if mask.any():
-            wanted = mask.astype(np.uint8)
-            rows = np.concatenate(
-                [picked(types, wanted, begin, end) for begin, end in ranges]
-                or [np.empty(0, np.int64)]
-            )
+            rows = host_rows(tracks, types, mask)
             yield source, rows, types[rows], _named(names, category)
 
 
@@ -404,20 +397,14 @@ def _stages(
 
 
 def _copy_calls(
-    launches: pl.DataFrame | Unavailable,
     correlation: Correlation | Unavailable,
-    device_activity: pl.DataFrame | Unavailable,
 ) -> NDArray[np.int32] | Unavailable:
     """Return rows of the host calls that launched nothing but copies to a device."""
-    if isinstance(device_activity, Unavailable):
-        return device_activity
-    if isinstance(launches, Unavailable):
-        return launches
     if isinstance(correlation, Unavailable):
         return correlation
     launch = correlation.launch_of_activity
-    sent = (codes(device_activity, "kind") == _H2D) & (launch >= 0)
-    copies = np.bincount(launch[sent], minlength=launches.height)
+    sent = (codes(correlation.activity, "kind") == _H2D) & (launch >= 0)
+    copies = np.bincount(launch[sent], minlength=correlation.launches.height)
     only = (copies > 0) & (copies == correlation.activity_count_of_launch)
-    rows: NDArray[np.int32] = handles(launches, "event")[only]
+    rows: NDArray[np.int32] = handles(correlation.launches, "event")[only]
     return rows

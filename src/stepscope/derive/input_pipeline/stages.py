@@ -219,11 +219,6 @@ def read_name(long_name: str) -> StageName:
     )
 
 
-def mark_of(name: str) -> bool | None:
-    """Return True if an event makes an element, False if it takes one, else None."""
-    return MARKS.get(name)
-
-
 def _normalised(part: str) -> str:
     """Remove index and version, so that `ParallelMapV2` is a `ParallelMap`."""
     bare = _INDEX.sub("", part)

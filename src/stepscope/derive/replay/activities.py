@@ -162,7 +162,6 @@ class Activities(Frozen, frozen=True):
 def activities_of(
     sampled: Sampled,
     device_activity: pl.DataFrame | Unavailable,
-    launches: pl.DataFrame | Unavailable,
     correlation: Correlation | Unavailable,
 ) -> Activities | None:
     """Collect what devices did in the windows, and what was launched in them.
@@ -177,10 +176,8 @@ def activities_of(
     launch_of = np.full(len(start), -1, np.int32)
     called = dur = np.empty(0, np.int64)
     caller = np.empty(0, np.int32)
-    if not isinstance(launches, Unavailable) and not isinstance(
-        correlation, Unavailable
-    ):
-        launch_of = correlation.launch_of_activity
+    if not isinstance(correlation, Unavailable):
+        launches, launch_of = correlation.launches, correlation.launch_of_activity
         called, dur = ints(launches, "start_ps"), ints(launches, "dur_ps")
         caller = handles(launches, "track")
         # What runs after the windows belongs to them if it was launched in them.

@@ -3,7 +3,7 @@
 Each is a pure function from a graph to an `Edit`. Only what lies in the measured
 windows changes, so that the recorded begin of the first window stays comparable.
 
-Definition: docs/replay.md#claims.
+Definition: docs/replay.md#what-if-edits.
 """
 
 from __future__ import annotations

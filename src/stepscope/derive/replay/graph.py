@@ -83,7 +83,6 @@ def step_graph(
     host_classes: HostClasses,
     host_states: HostStates | Unavailable,
     device_activity: pl.DataFrame | Unavailable,
-    launches: pl.DataFrame | Unavailable,
     correlation: Correlation | Unavailable,
     launch_facts: LaunchFacts | Unavailable,
 ) -> Graph | Unavailable:
@@ -95,7 +94,7 @@ def step_graph(
     chosen = sampled(windows)
     if isinstance(chosen, Unavailable):
         return chosen
-    activities = activities_of(chosen, device_activity, launches, correlation)
+    activities = activities_of(chosen, device_activity, correlation)
     threads = threads_of(
         chosen,
         tracks,

@@ -160,7 +160,6 @@ def host_classes(
     event_nesting: Nesting,
     stats: pl.DataFrame,
     host_values: dict[str, StatRows],
-    launches: pl.DataFrame | Unavailable,
     correlation: Correlation | Unavailable,
     device_activity: pl.DataFrame | Unavailable,
     launch_latency: LaunchLatency | Unavailable,
@@ -176,7 +175,7 @@ def host_classes(
     if not event_types["known"].any():
         return _NO_NAMES
     host = HostEvents(trace, tracks, events, event_kinds, stats, host_values)
-    launching = Launching.of(launches, correlation, device_activity, launch_latency)
+    launching = Launching.of(correlation, device_activity, launch_latency)
     code = host.codes(event_nesting, launching)
     groups = host.groups()
     if groups is not None:
@@ -207,7 +206,6 @@ def host_classes(
         tracks=tracks.height,
         event_tracks=handles(events, "track"),
         steps=steps,
-        launches=launches,
         correlation=correlation,
         activity_steps=activity_steps,
         groups=groups,

@@ -156,7 +156,6 @@ class Launching(Frozen, frozen=True):
     @classmethod
     def of(
         cls,
-        launches: pl.DataFrame | Unavailable,
         correlation: Correlation | Unavailable,
         device_activity: pl.DataFrame | Unavailable,
         launch_latency: LaunchLatency | Unavailable,
@@ -165,18 +164,14 @@ class Launching(Frozen, frozen=True):
         if isinstance(device_activity, Unavailable):
             no_device = device_activity.code == "NO_DEVICE_PLANE"
             return cls._without(device_activity, no_device=no_device)
-        if isinstance(launches, Unavailable):
-            return cls._without(launches)
         if isinstance(correlation, Unavailable):
             return cls._without(correlation)
         if not device_activity.height:
             return cls._without(NO_DEVICE_EVENTS)
-        event = handles(launches, "event")
+        event = handles(correlation.launches, "event")
         found = {}
         for kind in ("d2h", "h2d"):
-            waits = _waiting_copies(
-                launches, correlation, device_activity, launch_latency, kind=kind
-            )
+            waits = _waiting_copies(correlation, launch_latency, kind=kind)
             found[kind] = event[waits]
         return cls(
             no_device=False,
@@ -193,21 +188,17 @@ class Launching(Frozen, frozen=True):
 
 
 def _waiting_copies(
-    launches: pl.DataFrame,
-    correlation: Correlation,
-    device_activity: pl.DataFrame,
-    launch_latency: LaunchLatency | Unavailable,
-    *,
-    kind: str,
+    correlation: Correlation, launch_latency: LaunchLatency | Unavailable, *, kind: str
 ) -> NDArray[np.intp]:
     """Return rows of launches of copies that last longer than copy and launch."""
     if isinstance(launch_latency, Unavailable):
         return np.empty(0, np.intp)
-    copies = np.flatnonzero(codes(device_activity, "kind") == _KINDS.index(kind))
+    activity, launches = correlation.activity, correlation.launches
+    copies = np.flatnonzero(codes(activity, "kind") == _KINDS.index(kind))
     launch = correlation.launch_of_activity[copies]
     copies, launch = copies[launch >= 0], launch[launch >= 0]
     own = np.zeros(launches.height, np.int64)
-    np.add.at(own, launch, ints(device_activity, "dur_ps")[copies])
+    np.add.at(own, launch, ints(activity, "dur_ps")[copies])
     dur = ints(launches, "dur_ps")
     return np.flatnonzero((own > 0) & (dur > own + launch_latency.latency_ps))
 

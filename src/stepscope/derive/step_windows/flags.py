@@ -106,7 +106,6 @@ def window_flags(
     facts: WindowFacts,
     device_activity: pl.DataFrame | None,
     activity_steps: NDArray[np.int32] | None,
-    launches: pl.DataFrame | None,
     correlation: Correlation | None,
     unseen: bool,
 ) -> pl.Series:
@@ -115,7 +114,6 @@ def window_flags(
     Args:
         device_activity: All activity; None if there is none.
         activity_steps: Step of each activity; None if unknown.
-        launches: All launch calls; None if unknown.
         correlation: Which call put which work on a device; None if unknown.
         unseen: The windows show when work was asked for, not when it ran.
     """
@@ -124,12 +122,11 @@ def window_flags(
     n = len(rows)
     is_open = rows["open_end"].to_numpy()
     cut = is_true(steps.rows["cut"])[step].copy()
-    if n > 1 and launches is not None and correlation is not None:
-        begin = ints(steps.rows, "start_ps")
-        cut[-1] |= _last_is_unexecuted(begin, launches, correlation)
+    if n > 1 and correlation is not None:
+        cut[-1] |= _last_is_unexecuted(ints(steps.rows, "start_ps"), correlation)
     unrecorded = np.zeros(n, np.bool_)
-    if launches is not None and correlation is not None:
-        unrecorded = _unrecorded(steps, launches, correlation)[step]
+    if correlation is not None:
+        unrecorded = _unrecorded(steps, correlation)[step]
     if facts.complete_until_ps is not None:
         unrecorded |= end > facts.complete_until_ps
     other = _other_kinds(steps, facts, device_activity, activity_steps)[step]
@@ -234,15 +231,13 @@ def _spans_of(frame: pl.DataFrame, rows: NDArray[np.int64]) -> Spans:
     return Spans.from_events(ints(frame, "start_ps")[rows], ints(frame, "dur_ps")[rows])
 
 
-def _unrecorded(
-    steps: Steps, launches: pl.DataFrame, correlation: Correlation
-) -> NDArray[np.bool_]:
+def _unrecorded(steps: Steps, correlation: Correlation) -> NDArray[np.bool_]:
     """Return the steps at either end whose calls have fewer records than the others'.
 
     A device whose records begin later, or end earlier, than those of the host leaves
     steps of the host alone. The last step has flags of its own.
     """
-    n = len(steps.rows)
+    n, launches = len(steps.rows), correlation.launches
     step = np.searchsorted(
         ints(steps.rows, "start_ps"), ints(launches, "start_ps"), side="right"
     )
@@ -262,10 +257,8 @@ def _unrecorded(
     return found
 
 
-def _last_is_unexecuted(
-    begin: NDArray[np.int64], launches: pl.DataFrame, correlation: Correlation
-) -> bool:
-    called = ints(launches, "start_ps")
+def _last_is_unexecuted(begin: NDArray[np.int64], correlation: Correlation) -> bool:
+    called = ints(correlation.launches, "start_ps")
     executed = correlation.activity_count_of_launch > 0
     last = called >= begin[-1]
     before = (called >= begin[0]) & ~last

@@ -153,7 +153,6 @@ def windows(
     steps: Steps | Unavailable,
     activity_steps: NDArray[np.int32] | Unavailable,
     device_activity: pl.DataFrame | Unavailable,
-    launches: pl.DataFrame | Unavailable,
     correlation: Correlation | Unavailable,
 ) -> Windows | Unavailable:
     """Place the windows and flag what is special about each."""
@@ -192,7 +191,6 @@ def windows(
         ),
         device_activity=activity,
         activity_steps=of_steps,
-        launches=None if isinstance(launches, Unavailable) else launches,
         correlation=correlated,
         unseen=anchor == "host" and only_dispatched(steps, instructions),
     )

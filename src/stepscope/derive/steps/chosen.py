@@ -94,7 +94,6 @@ def step_candidates(
     type_stats: pl.DataFrame,
     host_values: dict[str, StatRows] | Unavailable,
     device_activity: pl.DataFrame | Unavailable,
-    launches: pl.DataFrame | Unavailable,
     correlation: Correlation | Unavailable,
 ) -> StepCandidates:
     """Try every source of steps."""
@@ -129,7 +128,6 @@ def step_candidates(
             event_kinds=event_kinds,
             host_values=host_values,
             device_activity=device_activity,
-            launches=launches,
             correlation=correlation,
         )
         if not any(it.candidate.accepted for it in found):

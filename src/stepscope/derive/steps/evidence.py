@@ -18,8 +18,8 @@ import polars as pl
 from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import EventFlag, HostClass
-from stepscope.derive.sequences import program_threads
-from stepscope.derive.steps.launches import PROGRAM_CALLS, is_outermost
+from stepscope.derive.sequences import op_sequences, program_threads
+from stepscope.derive.steps.launches import PROGRAM_CALLS, is_outermost, program_runs
 from stepscope.frozen import Frozen
 from stepscope.trace.device_activity import ACTIVITY_KINDS
 
@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stepscope.derive.device.correlation import Correlation
     from stepscope.derive.names.event_kinds import EventKinds
+    from stepscope.derive.sequences import SymbolSequence
 
 #: An edge belongs to the cycle if this share of the segments holds one.
 _IN_NEARLY_ALL: Final = 0.9
@@ -77,8 +79,17 @@ class StepEvidence(Frozen, frozen=True, dict=True):
     event_types: pl.DataFrame
     event_kinds: EventKinds
     device_activity: pl.DataFrame | None
-    launches: pl.DataFrame | None
-    launch_of_activity: NDArray[np.int32] | None
+    correlation: Correlation | None
+
+    @cached_property
+    def ops(self) -> dict[int, SymbolSequence]:
+        """The sequences of ops by row of tracks; of all threads together under -1."""
+        return op_sequences(self.tracks, self.events, self.event_kinds)
+
+    @cached_property
+    def runs(self) -> dict[int, Spans]:
+        """When programs ran on each host thread."""
+        return program_runs(self.tracks, self.events, self.event_kinds)
 
     def lacks_an_edge(
         self, start_ps: NDArray[np.int64], *, on_device: bool, programs: bool = True
@@ -145,11 +156,8 @@ class StepEvidence(Frozen, frozen=True, dict=True):
             shared = 0
             for thread in np.unique(track).tolist():
                 at = start_ps[track == thread]
-                outer = calls.get(thread, _NONE)
-                call = np.searchsorted(outer.start_ps, at, side="right") - 1
-                held = call >= 0
-                held[held] = at[held] < outer.end_ps[call[held]]
-                shared += len(np.unique(call[held])) + int((~held).sum())
+                call = calls.get(thread, _NONE).around(at)
+                shared += len(np.unique(call[call >= 0])) + int((call < 0).sum())
             if len(start_ps) >= _PER_CALL * shared:
                 return True
         return False
@@ -196,10 +204,10 @@ class StepEvidence(Frozen, frozen=True, dict=True):
         modules = self._outermost(kinds.has(EventFlag.MODULE_CALL)).values()
         begins = [calls.start_ps for calls in modules]
         found.append(np.concatenate([np.empty(0, np.int64), *begins]))
-        if self.launches is not None and self.launch_of_activity is not None:
-            called = ints(self.launches, "start_ps")
+        if self.correlation is not None:
+            called = ints(self.correlation.launches, "start_ps")
             for row in self._edges_on_device():
-                launch = self.launch_of_activity[row]
+                launch = self.correlation.launch_of_activity[row]
                 found.append(called[launch[launch >= 0]])
         return tuple(found)
 
@@ -209,11 +217,12 @@ class StepEvidence(Frozen, frozen=True, dict=True):
             return ()
         start = ints(self.device_activity, "start_ps")
         found = tuple(start[row] for row in self._edges_on_device())
-        if self.launches is None or self.launch_of_activity is None:
+        if self.correlation is None:
             return found
+        launch = self.correlation.launch_of_activity
         # A backward pass begins there with the first work that it launches.
-        row = np.flatnonzero(self.launch_of_activity >= 0)
-        called = ints(self.launches, "start_ps")[self.launch_of_activity[row]]
+        row = np.flatnonzero(launch >= 0)
+        called = ints(self.correlation.launches, "start_ps")[launch[row]]
         order = np.argsort(called, kind="stable")
         first = np.searchsorted(called[order], self._backward_passes)
         return (*found, start[row[order[first[first < len(row)]]]])
@@ -270,12 +279,13 @@ class StepEvidence(Frozen, frozen=True, dict=True):
         Such an op waits for its copy, in any layer of a model.
         """
         inside = np.zeros(len(rows), np.bool_)
-        if self.launches is None or self.launch_of_activity is None:
+        if self.correlation is None:
             return inside
-        launch = self.launch_of_activity[self._scalars]
+        launches = self.correlation.launches
+        launch = self.correlation.launch_of_activity[self._scalars]
         launch = np.unique(launch[launch >= 0])
-        called = ints(self.launches, "start_ps")[launch]
-        thread = handles(self.launches, "track")[launch]
+        called = ints(launches, "start_ps")[launch]
+        thread = handles(launches, "track")[launch]
         start = ints(self.events, "start_ps")[rows]
         track = handles(self.events, "track")[rows]
         for of_thread, ops in self._calls[1].items():

@@ -235,7 +235,7 @@ def engine_iterations(
     ranges = event_kinds.has(EventFlag.ENGINE_ITERATION)
     row = picked(of_type, ranges)
     row = row[program_threads(tracks)[handles(events, "track")[row]]]
-    # Return, in time order, the ranges that lie in no other range of their thread.
+    # In time order, the ranges that lie in no other range of their thread.
     start_ps, dur = (ints(events, name)[row] for name in ("start_ps", "dur_ps"))
     thread, end = handles(events, "track")[row], start_ps + dur
     kept = np.zeros(len(row), np.bool_)
@@ -244,11 +244,11 @@ def engine_iterations(
         mine = mine[np.lexsort((-end[mine], start_ps[mine]))]
         reach = np.maximum.accumulate(end[mine])
         kept[mine] = np.concatenate([[True], end[mine][1:] > reach[:-1]])
-    row, start_ps = row[kept], start_ps[kept]
-    row: NDArray[np.int64] = row[np.argsort(start_ps, kind="stable")]
+    row, start = row[kept], start_ps[kept]
+    order = np.argsort(start, kind="stable")
+    row, start = row[order], start[order]
     if not len(row):
         return None
-    start = ints(events, "start_ps")[row]
     nothing = pl.Series([None] * len(row))
     rows = pl.DataFrame(
         {

@@ -13,7 +13,7 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from stepscope.derive.facts.devices.kernel_work import KernelWork
     from stepscope.derive.facts.step_shares import AccountSignals
-    from stepscope.derive.measured.join import MeasuredKernels
+    from stepscope.derive.measured import MeasuredKernels
     from stepscope.derive.ops.database import DeviceOps
     from stepscope.derive.run_derivation import OfHosts
 

@@ -1,27 +1,36 @@
-"""What other threads did while one waited for them in a call of the system.
+"""When threads had no core, and what others did while one waited for them.
+
+Turns of threads on cores are recorded by few; a wait for another thread is a call of
+the system.
 
 Definition: docs/where-a-steps-time-goes.md#waits-for-other-threads.
 """
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import and_
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
 
+from stepscope.derive.columns.arrays import handles
 from stepscope.derive.intervals.nesting import nest_subset
-from stepscope.derive.step_time.host_codes import HostCode
+from stepscope.derive.intervals.spans import Spans
+from stepscope.derive.step_time.host_codes import SHORT_OP_PS, HostCode
+from stepscope.trace.reading.off_core import OFF_CORE
 from stepscope.xspace.samples_line import SamplesLine
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from stepscope.derive.host.function_frames import FunctionFrames
-    from stepscope.derive.intervals.spans import Spans
+    from stepscope.derive.intervals.spans import TrackRows
     from stepscope.derive.step_time.host_classes import HostClasses
+
 
 #: What a thread that is waited for does not do: it waits as well.
 _WAITS: Final = (
@@ -31,6 +40,50 @@ _WAITS: Final = (
 _WORK: Final = tuple(code for code in HostCode if code not in _WAITS)
 #: One kind of event is what was waited for if it takes this share of the wait.
 _MOST: Final = 0.5
+
+
+def off_core(
+    tracks: pl.DataFrame,
+    events: pl.DataFrame,
+    event_types: pl.DataFrame,
+    *,
+    rows_of: TrackRows,
+) -> dict[int, Spans]:
+    """Return when threads had no core, by row of tracks of the thread."""
+    return {
+        thread: rows_of.spans(rows_of.rows(line))
+        for thread, line in lines_without_core(tracks, events, event_types).items()
+    }
+
+
+def together(sets: Sequence[Spans]) -> Spans:
+    """Return what all sets have in common; nothing where there are none."""
+    return reduce(and_, sets) if sets else Spans.empty()
+
+
+def lasting(spans: Spans) -> Spans:
+    """Return the stretches of a set that are not short beside what threads do."""
+    chosen = spans.end_ps - spans.start_ps >= SHORT_OP_PS
+    return Spans(spans.start_ps[chosen], spans.end_ps[chosen])
+
+
+def lines_without_core(
+    tracks: pl.DataFrame, events: pl.DataFrame, event_types: pl.DataFrame
+) -> dict[int, int]:
+    """Return the line of stretches without a core by thread, both rows of tracks."""
+    named: NDArray[np.bool_]
+    named = event_types["name"].str.starts_with(OFF_CORE).to_numpy()
+    if not named.any():
+        return {}
+    lines = np.unique(handles(events, "track")[named[handles(events, "type")]])
+    places = tracks.select("plane", "process", "id").rows()
+    kinds = tracks["kind"].to_list()
+    threads = {place: row for row, place in enumerate(places) if kinds[row] == "thread"}
+    return {
+        threads[places[line]]: line
+        for line in lines.tolist()
+        if places[line] in threads and kinds[line] == "asynchronous"
+    }
 
 
 def host_threads(tracks: pl.DataFrame) -> dict[int, str]:
