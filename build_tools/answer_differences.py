@@ -275,7 +275,7 @@ def compare_checkouts(
                 equal += 1
                 continue
             decoded = [msgspec.json.decode(one) for one in packed]
-            differences = find_differences(*decoded, fields)
+            differences = find_differences(decoded[0], decoded[1], fields)
             equal += not differences
             for it in sorted(differences):
                 shown = map(shorten, differing_part(it.old, it.new))

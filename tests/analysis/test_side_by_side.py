@@ -14,7 +14,7 @@ from stepscope.advice.engine import signals_of
 from stepscope.advice.registry import RULES
 from stepscope.analysis.tools import TOOLS
 from stepscope.analysis.tools import answers as together
-from stepscope.cli.progress import progress
+from stepscope.cli.output import progress
 from stepscope.derive import profile_data
 from stepscope.derive.derivations import (
     DERIVATIONS,

@@ -21,7 +21,7 @@ from stepscope.derive.judging.effect_status import (
     percent_of,
     status_of,
 )
-from stepscope.tracer_remedies import RECORD_UNKNOWN_TIME
+from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
@@ -190,5 +190,5 @@ def _doubtful(
         code="NOT_RECORDED",
         reason=f"{seen}, but {unknown:.1f} % of the time has no known cause, and the "
         f"verdict changes at {warn.value:g} %.",
-        remedy=RECORD_UNKNOWN_TIME,
+        remedy=Remedy.RECORD_UNKNOWN_TIME,
     )

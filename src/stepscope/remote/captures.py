@@ -17,11 +17,10 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from stepscope.capture.ground.annotate import add_listener, remove_listener
+from stepscope.capture.ground.annotate import StepsBegun, add_listener, remove_listener
 from stepscope.capture.ground.leaving import leaving
 from stepscope.capture.ground.main_thread import MAIN_THREAD_S, at_safe_point
 from stepscope.capture.ground.options import ProfilerOptions
-from stepscope.capture.ground.steps_begun import StepsBegun
 from stepscope.capture.recording.session import Session, current
 from stepscope.capture.temporary import make_folder
 from stepscope.errors import AlreadyRecording, StepscopeError

@@ -17,6 +17,7 @@ from stepscope.derive.facts.step_shares import account_signals
 from stepscope.derive.judging.effect_status import NO_JUDGED_STEPS
 from stepscope.derive.judging.recorded_devices import device_signals
 from stepscope.frozen import Frozen
+from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -200,5 +201,5 @@ _NO_DEVICE: Final = Unavailable(
 _UNSEEN: Final = Unavailable(
     code="NO_DEVICE_EVENTS",
     reason="Whether a device waits was not recorded.",
-    remedy="Record again with the device tracer on.",
+    remedy=Remedy.RECORD_DEVICE_AGAIN,
 )

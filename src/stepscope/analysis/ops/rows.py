@@ -14,8 +14,7 @@ from stepscope.derive.ops.database import device_ops, host_ops
 from stepscope.derive.step_windows.windows import windows
 from stepscope.derive.steps.chosen import steps
 from stepscope.frozen import Frozen
-from stepscope.remedies import ALLOW_DEVICE_TRACER
-from stepscope.tracer_remedies import RECORD_EXECUTIONS, RECORD_LAUNCHES
+from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ _SUMS: Final = (
 _NO_STEP_OF_ACTIVITY: Final = Unavailable(
     code="NOT_RECORDED",
     reason="it is not known which step any device activity belongs to.",
-    remedy=RECORD_LAUNCHES,
+    remedy=Remedy.RECORD_LAUNCHES,
 )
 
 
@@ -139,12 +138,12 @@ def _device_side(profile: ProfileData) -> Side:
 NO_ACTIVITY: Final = Unavailable(
     code="NO_DEVICE_EVENTS",
     reason="a device is listed, but none of its activity was recorded.",
-    remedy=ALLOW_DEVICE_TRACER,
+    remedy=Remedy.ALLOW_DEVICE_TRACER,
 )
 NO_OPS: Final = Unavailable(
     code="HOST_LEVEL",
     reason="the profile holds no execution of an op, on a host or on a device.",
-    remedy=RECORD_EXECUTIONS,
+    remedy=Remedy.RECORD_EXECUTIONS,
 )
 
 

@@ -23,6 +23,7 @@ from stepscope.derive.columns.arrays import codes, ints
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.step_time.owners import BUSY_OWNERS, IDLE_OWNERS, OWNERS
 from stepscope.frozen import Frozen
+from stepscope.remedies import Remedy
 from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.unavailable import Unavailable
 
@@ -199,7 +200,7 @@ _KIND: Final = {kind: code for code, kind in enumerate(ACTIVITY_KINDS.categories
 _NO_LAUNCHES: Final = Unavailable(
     code="NOT_RECORDED",
     reason="It is not known which launch call each activity came from.",
-    remedy="Record with the host tracer on in the process that launches the work.",
+    remedy=Remedy.RECORD_LAUNCHING_HOST,
 )
 
 

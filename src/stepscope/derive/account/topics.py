@@ -21,7 +21,7 @@ from stepscope.derive.host.function_purposes import FunctionPurpose
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.step_time.host_codes import HostCode
 from stepscope.frozen import Frozen
-from stepscope.remedies import RECORD_WITH_STEPSCOPE
+from stepscope.remedies import Remedy
 from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.reading.nullable import filled
 from stepscope.unavailable import Unavailable
@@ -374,5 +374,5 @@ def _waited(
 _NO_COLLECTIONS: Final = Unavailable(
     code="NOT_RECORDED",
     reason="Garbage collections were not recorded.",
-    remedy=RECORD_WITH_STEPSCOPE,
+    remedy=Remedy.RECORD_WITH_STEPSCOPE,
 )

@@ -19,6 +19,7 @@ from stepscope.derive.collectives.arguments import (
 from stepscope.derive.columns.arrays import handles, ints, picked
 from stepscope.derive.costs.operands import from_text
 from stepscope.frozen import Frozen
+from stepscope.remedies import Remedy
 from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.reading.activity_names import (
     is_collective_category,
@@ -89,8 +90,7 @@ _BOTH_SIDES: Final = 2
 NO_COLLECTIVES: Final = Unavailable(
     code="NO_SAMPLES",
     reason="No device of this host took part in a collective.",
-    remedy="Nothing to do where devices do not exchange anything; otherwise record "
-    "with the device tracer on.",
+    remedy=Remedy.RECORD_DEVICE_OF_COLLECTIVES,
 )
 
 

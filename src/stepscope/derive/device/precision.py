@@ -16,9 +16,9 @@ from stepscope.derive.device.kernel_names import (
     width_of_name,
 )
 from stepscope.frozen import Frozen
+from stepscope.remedies import Remedy
 from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.reading.by_row import by_row
-from stepscope.tracer_remedies import RECORD_SHAPES
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def untold_widths(share: float) -> Unavailable | None:
         code="NOT_RECORDED",
         reason=f"Nothing tells how wide the kernels compute that take {share:.0%} of "
         "the compute time; they count as 32-bit.".replace("%", " %"),
-        remedy=RECORD_SHAPES,
+        remedy=Remedy.RECORD_SHAPES,
     )
 
 

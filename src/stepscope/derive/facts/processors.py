@@ -11,7 +11,7 @@ from stepscope.derive.columns.arrays import handles, ints, picked
 from stepscope.derive.facts.evidence import Part
 from stepscope.derive.run_derivation import of_each_host, of_each_host_or_why
 from stepscope.frozen import Frozen
-from stepscope.remedies import RECORD_WITH_STEPSCOPE
+from stepscope.remedies import Remedy
 from stepscope.thresholds import THRESHOLDS
 from stepscope.trace.stats import DOUBLE
 from stepscope.unavailable import Unavailable
@@ -187,7 +187,7 @@ _NOT_RECORDED: Final = Unavailable(
     code="NOT_RECORDED",
     reason="Whether threads waited for a core was not recorded: it takes Linux, and "
     "its /proc/pressure/cpu.",
-    remedy=RECORD_WITH_STEPSCOPE,
+    remedy=Remedy.RECORD_WITH_STEPSCOPE,
 )
 
 

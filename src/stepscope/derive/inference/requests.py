@@ -28,7 +28,7 @@ from stepscope.derive.host.values import (
 from stepscope.derive.intervals.nesting import nest_subset
 from stepscope.derive.names.event_kinds import EventFlag, OpCategory
 from stepscope.frozen import Frozen
-from stepscope.remedies import COPY_AGAIN
+from stepscope.remedies import Remedy
 from stepscope.trace.reading.nullable import absent, nullable
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
@@ -95,7 +95,7 @@ _NONE: Final = Unavailable(
 _NAMELESS: Final = Unavailable(
     code="CORRUPT",
     reason="The file holds events without names, so no request can be recognised.",
-    remedy=COPY_AGAIN,
+    remedy=Remedy.COPY_AGAIN,
 )
 
 

@@ -35,9 +35,9 @@ from stepscope.derive.input_pipeline.stages import (
 )
 from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.frozen import Frozen
+from stepscope.remedies import Remedy
 from stepscope.trace.quality import QualityNote
 from stepscope.trace.reading.stat_keys import StatKey
-from stepscope.tracer_remedies import RECORD_PIPELINE_STAGES
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -51,13 +51,12 @@ if TYPE_CHECKING:
 _NO_STAGES: Final = Unavailable(
     code="NO_TFDATA_EVENTS",
     reason="The input was recorded as calls without stages, so it has no graph.",
-    remedy=RECORD_PIPELINE_STAGES,
+    remedy=Remedy.RECORD_PIPELINE_STAGES,
 )
 _NO_WHOLE_CALL: Final = Unavailable(
     code="NO_TFDATA_EVENTS",
     reason="The profile holds work of an input pipeline, but no call of a whole one.",
-    remedy="Record for longer than one call of the pipeline lasts, and on the process "
-    "that asks for the data.",
+    remedy=Remedy.RECORD_WHOLE_CALL_OF_PROCESS,
 )
 
 

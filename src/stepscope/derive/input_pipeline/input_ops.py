@@ -22,7 +22,7 @@ from stepscope.derive.intervals.nesting import nest_subset
 from stepscope.derive.names.event_kinds import EventFlag, OpCategory
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
-from stepscope.remedies import COPY_AGAIN
+from stepscope.remedies import Remedy
 from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.reading.nullable import is_true
 from stepscope.trace.reading.stat_keys import StatKey
@@ -97,8 +97,7 @@ _NONE: Final = Unavailable(
     code="NO_TFDATA_EVENTS",
     reason="No event of an input pipeline, of a data loader or of an input stage was "
     "recorded.",
-    remedy="Read the input through an instrumented pipeline, or put an annotation "
-    "named `load_batch` around the code that fetches it.",
+    remedy=Remedy.NAME_FETCH,
 )
 _IN_WORKERS: Final = Unavailable(
     code="NOT_RECORDED",
@@ -111,19 +110,18 @@ _ONE_CALL: Final = Unavailable(
     code="NOT_RECORDED",
     reason="What was recorded makes or fetches a batch in one call: what of it reads "
     "and what transforms is not told apart.",
-    remedy="Mark both in the program: `load_batch` around the whole, and a stage of "
-    "its own around what reads.",
+    remedy=Remedy.MARK_FETCH_AND_READING,
 )
 _NO_READER: Final = Unavailable(
     code="NOT_RECORDED",
     reason="No recorded stage of the input pipeline reads files: what a function or a "
     "generator of it reads counts as preprocessing.",
-    remedy="Read the files by a stage of the pipeline, as `TFRecordDataset` is one.",
+    remedy=Remedy.READ_FILES_BY_STAGE,
 )
 _NAMELESS: Final = Unavailable(
     code="CORRUPT",
     reason="The file holds events without names, so no input op can be recognised.",
-    remedy=COPY_AGAIN,
+    remedy=Remedy.COPY_AGAIN,
 )
 
 

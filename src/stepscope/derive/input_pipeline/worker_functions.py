@@ -18,7 +18,7 @@ from stepscope.derive.host.function_frames import FEW_LOOKS, FunctionFrames
 from stepscope.derive.intervals.spans import Spans
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
-from stepscope.remedies import RECORD_WITH_STEPSCOPE
+from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
 from stepscope.xspace.unseen_workers import unseen_of
 
@@ -335,7 +335,7 @@ def _why_not(
 _OTHERS: Final = Unavailable(
     code="NOT_RECORDED",
     reason="What worker processes do was not recorded: another profiler recorded.",
-    remedy=RECORD_WITH_STEPSCOPE,
+    remedy=Remedy.RECORD_WITH_STEPSCOPE,
 )
 _NO_WORKERS: Final = Unavailable(
     code="NO_SAMPLES",
@@ -346,8 +346,7 @@ _NO_WORKERS: Final = Unavailable(
 _NOT_RECORDED: Final = Unavailable(
     code="NOT_RECORDED",
     reason="Worker processes were counted, and their functions were not looked at.",
-    remedy="Record with samples of functions on (`python_sampling_hz`), and for a "
-    "second or more.",
+    remedy=Remedy.RECORD_SAMPLES_FOR_LONGER,
 )
 _NOT_THEN: Final = Unavailable(
     code="NO_SAMPLES",

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 import msgspec
 import numpy as np
 
+from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 NO_JUDGED_STEPS: Final = Unavailable(
     code="NO_STEPS",
     reason="Without steps a share of the step cannot be formed.",
-    remedy="Mark the training steps.",
+    remedy=Remedy.MARK_STEPS,
 )
 
 

@@ -30,6 +30,7 @@ from stepscope.derive.step_time.host_classes import host_classes
 from stepscope.derive.step_windows.windows import NOTHING_RECORDED, windows
 from stepscope.derive.steps.chosen import steps
 from stepscope.frozen import Frozen
+from stepscope.remedies import Remedy
 from stepscope.thresholds import THRESHOLDS
 from stepscope.trace.reading.nullable import filled
 from stepscope.unavailable import Unavailable, present
@@ -322,5 +323,5 @@ def _device_unseen(device: DeviceSignals, percent: float) -> Unavailable:
         code=cause.code if cause else "NO_DEVICE_EVENTS",
         reason=f"The host waits for data in {percent:.0f} % of the step, but whether "
         "the device is idle meanwhile was not recorded.",
-        remedy=cause.remedy if cause else "Record again with the device tracer on.",
+        remedy=cause.remedy if cause else Remedy.RECORD_DEVICE_AGAIN,
     )

@@ -12,9 +12,8 @@ from stepscope.derive.device.precision import KERNEL_KIND
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.op_names import HLO_TEXTS
 from stepscope.frozen import Frozen
-from stepscope.remedies import COPY_AGAIN
+from stepscope.remedies import Remedy
 from stepscope.trace.reading.nullable import nullable
-from stepscope.tracer_remedies import RECORD_EXECUTIONS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -150,12 +149,12 @@ def host_ops(
 _NAMELESS: Final = Unavailable(
     code="CORRUPT",
     reason="the names of all events are missing from what can be read of the file.",
-    remedy=COPY_AGAIN,
+    remedy=Remedy.COPY_AGAIN,
 )
 _NO_OPS: Final = Unavailable(
     code="HOST_LEVEL",
     reason="No event on a host thread is the execution of an op.",
-    remedy=RECORD_EXECUTIONS,
+    remedy=Remedy.RECORD_EXECUTIONS,
 )
 
 

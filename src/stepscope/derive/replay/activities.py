@@ -9,6 +9,7 @@ import numpy as np
 from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.device.launch_facts import ASSUMED_LATENCY_PS
 from stepscope.frozen import Frozen
+from stepscope.remedies import Remedy
 from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.reading.nullable import filled
 from stepscope.unavailable import Unavailable
@@ -32,7 +33,7 @@ _COLD: Final = frozenset(("first", "compile", "outlier"))
 NO_STEPS: Final = Unavailable(
     code="NO_STEPS",
     reason="Without steps there is no period that a replay could be compared with.",
-    remedy="Mark the training steps.",
+    remedy=Remedy.MARK_STEPS,
 )
 
 

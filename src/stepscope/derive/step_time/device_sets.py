@@ -12,7 +12,7 @@ from stepscope.derive.device.precision import PrecisionEvidence, untold_widths
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.step_time.owners import BUSY_OWNERS, OWNER_OF_KIND
 from stepscope.frozen import Frozen
-from stepscope.remedies import ALLOW_DEVICE_TRACER
+from stepscope.remedies import Remedy
 from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.reading.by_row import by_row
 from stepscope.unavailable import Unavailable
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 NO_DEVICE_EVENTS: Final = Unavailable(
     code="NO_DEVICE_EVENTS",
     reason="A device is listed, but none of its activity was recorded.",
-    remedy=ALLOW_DEVICE_TRACER,
+    remedy=Remedy.ALLOW_DEVICE_TRACER,
 )
 
 #: Owners whose time needs a kernel that is known to be so wide.

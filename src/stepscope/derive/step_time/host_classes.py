@@ -25,7 +25,7 @@ from stepscope.derive.step_time.pool_tasks import (
 )
 from stepscope.derive.step_time.threads import EVIDENCE, step_threads
 from stepscope.frozen import Frozen
-from stepscope.remedies import COPY_AGAIN
+from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ _CALLING: Final = tuple(name for name in EVIDENCE if name != "ops")
 _NO_NAMES: Final = Unavailable(
     code="CORRUPT",
     reason="The file holds events without names, so what the host did is unknown.",
-    remedy=COPY_AGAIN,
+    remedy=Remedy.COPY_AGAIN,
 )
 #: Codes that say that a thread runs ops.
 _WORKING: Final = frozenset(

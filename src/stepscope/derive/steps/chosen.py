@@ -23,6 +23,7 @@ from stepscope.derive.steps.stored import (
     stored_steps,
 )
 from stepscope.frozen import Frozen
+from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -33,10 +34,7 @@ if TYPE_CHECKING:
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.trace.model import TraceData
 
-_REMEDY: Final = (
-    "Mark each step: `Trace(name, step_num=i, _r=1)` around fetching the batch and the "
-    "step itself, with the dataset iterator inside the context."
-)
+_REMEDY: Final = Remedy.MARK_STEPS_WITH_FETCH
 
 
 class StepCandidates(Frozen, frozen=True):

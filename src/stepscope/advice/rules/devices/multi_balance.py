@@ -27,6 +27,7 @@ from stepscope.advice.words import WAITING, Words
 from stepscope.derive.facts.evidence import Fact
 from stepscope.derive.facts.replaying.edits import Levelled
 from stepscope.derive.facts.step_shares import account_signals
+from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
@@ -200,7 +201,7 @@ def changes(signals: Signals, _: Thresholds) -> tuple[Change, ...]:
 _UNKNOWN: Final = Unavailable(
     code="NO_DEVICE_EVENTS",
     reason="The device work of some workers was not recorded.",
-    remedy="Record all workers with the device tracer on.",
+    remedy=Remedy.RECORD_DEVICE_OF_WORKERS,
 )
 _PIPELINE: Final = Unavailable(
     code="NO_SAMPLES",

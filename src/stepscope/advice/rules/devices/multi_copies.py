@@ -22,6 +22,7 @@ from stepscope.derive.facts.evidence import Fact, Part, Saving
 from stepscope.derive.facts.recording import record_grade
 from stepscope.derive.judging.effect_status import StepSeries
 from stepscope.derive.judging.recorded_devices import device_signals
+from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
 from stepscope.units import MIB
 
@@ -204,6 +205,6 @@ _NO_STEPS: Final = Unavailable(
 _UNKNOWN_STEPS: Final = Unavailable(
     code="NO_STEPS",
     reason="Without steps it is unknown which copies feed the devices for one of them.",
-    remedy="Mark the training steps.",
+    remedy=Remedy.MARK_STEPS,
 )
 RULE: Final = Rule(_ITEM, evaluate, (*OWNED_READS, communication_signals, moved_data))

@@ -19,7 +19,7 @@ from stepscope.derive.facts.devices.kernel_work import kernel_work
 from stepscope.derive.facts.evidence import Fact, Part, Saving
 from stepscope.derive.facts.recording import record_grade
 from stepscope.derive.facts.replaying.edits import Faster
-from stepscope.tracer_remedies import RECORD_SHAPES
+from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
@@ -132,7 +132,7 @@ _UNKNOWN_WORK: Final = Unavailable(
     code="NO_SHAPES",
     reason="How much the ops that take most of the time compute and move is not "
     "known, or not what the device allows.",
-    remedy=RECORD_SHAPES,
+    remedy=Remedy.RECORD_SHAPES,
 )
 
 

@@ -25,7 +25,7 @@ from stepscope.derive.facts.recording import record_grade
 from stepscope.derive.facts.step_shares import account_signals
 from stepscope.derive.judging.effect_status import StepSeries
 from stepscope.derive.judging.recorded_devices import device_signals
-from stepscope.tracer_remedies import RECORD_OPS
+from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -249,12 +249,12 @@ _TORCH: Final = Unavailable(
 _NO_OPS: Final = Unavailable(
     code="NOT_RECORDED",
     reason="No op was recorded of which it is known how it ran.",
-    remedy=RECORD_OPS,
+    remedy=Remedy.RECORD_OPS,
 )
 _NO_STEPS: Final = Unavailable(
     code="NO_STEPS",
     reason="Without steps it is unknown how many ops belong to one.",
-    remedy="Mark the training steps.",
+    remedy=Remedy.MARK_STEPS,
 )
 
 

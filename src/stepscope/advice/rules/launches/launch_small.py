@@ -28,6 +28,7 @@ from stepscope.derive.facts.step_shares import account_signals
 from stepscope.derive.judging.effect_status import StepSeries
 from stepscope.derive.judging.recorded_devices import NO_KERNELS, device_signals
 from stepscope.frozen import Frozen
+from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_US
 
@@ -439,7 +440,7 @@ _COMPUTE: Final = ("compute_16", "compute_tf32", "compute_32", "compute_64")
 _NO_STEPS: Final = Unavailable(
     code="NO_STEPS",
     reason="Without steps it is unknown how many kernels belong to one.",
-    remedy="Mark the training steps.",
+    remedy=Remedy.MARK_STEPS,
 )
 _NO_OPS: Final = Unavailable(
     code="NOT_RECORDED",

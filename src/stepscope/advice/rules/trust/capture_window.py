@@ -19,6 +19,7 @@ from stepscope.derive.facts.judged_steps import step_signals
 from stepscope.derive.facts.recording import record_grade
 from stepscope.derive.facts.step_shares import account_signals
 from stepscope.frozen import Frozen
+from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS, PS_PER_NS, PS_PER_US
 
@@ -251,7 +252,7 @@ _FIRST: Final = 3
 _NO_STEPS: Final = Unavailable(
     code="NO_STEPS",
     reason="Without steps it is unknown which of them warm up.",
-    remedy="Mark the training steps.",
+    remedy=Remedy.MARK_STEPS,
 )
 
 

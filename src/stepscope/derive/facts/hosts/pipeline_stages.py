@@ -9,6 +9,7 @@ import polars as pl
 
 from stepscope.derive.run_derivation import first_reason, known_hosts, of_run
 from stepscope.frozen import Frozen
+from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ def pipeline_signals(
 _NO_PIPELINE: Final = Unavailable(
     code="NO_TFDATA_EVENTS",
     reason="No input pipeline was recorded.",
-    remedy="Record a program that reads its input through tf.data or a DataLoader.",
+    remedy=Remedy.RECORD_PIPELINE_OF_LIBRARY,
 )
 
 

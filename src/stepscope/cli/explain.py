@@ -2,58 +2,48 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+import re
+from decimal import Decimal
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from stepscope.analysis.gaps.explanation import explain_gap
-from stepscope.cli.explaining.times import time_ps
-from stepscope.cli.forms import REPORT_FORMS
-from stepscope.cli.output import check_free, deliver
-from stepscope.cli.progress import progress
+from stepscope.cli.output import check_free, deliver, progress, text_width
 from stepscope.cli.report import show
-from stepscope.cli.terminal import text_width
+from stepscope.cli.requests import REPORT_FORMS
 from stepscope.errors import BadUsage
 from stepscope.report import to_json
 from stepscope.report.outline import as_markdown, as_text
 from stepscope.report.outline.gaps import gap_outline
 from stepscope.session import open_profile
 from stepscope.unavailable import Unavailable
+from stepscope.units import PS_PER_MS, PS_PER_NS, PS_PER_S, PS_PER_US
 
 if TYPE_CHECKING:
     from stepscope.analysis.gaps.explanation import Asked
+    from stepscope.cli.requests import ExplainRequest
 
 #: Exit status where the recording cannot say.
-_NO = 1
+_NO: Final = 1
+_UNITS: Final = {
+    "s": PS_PER_S,
+    "ms": PS_PER_MS,
+    "us": PS_PER_US,
+    "µs": PS_PER_US,
+    "μs": PS_PER_US,
+    "ns": PS_PER_NS,
+    "ps": 1,
+}
+#: A number as a page writes it, and a unit.
+_TIME: Final = re.compile(
+    r"(?P<number>\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d*)?|\.\d+)\s*(?P<unit>[^\W\d]*)",
+    re.ASCII,
+)
+_EXAMPLES: Final = "1.2345s, 12ms or 850us"
 
 
-class Request(NamedTuple):
-    """What was asked for.
-
-    Attributes:
-        paths: Paths as given on the command line.
-        at: An instant; None where two times were given.
-        begin: The first of two times; None for an instant.
-        end: The second of two times; None for an instant.
-        host: Name of the host; None for the first one.
-        device: Ordinal of the device; None for the one that has most to explain.
-        form: One of `REPORT_FORMS`.
-        output: File to write; standard output where None.
-        force: Whether to overwrite that file.
-    """
-
-    paths: tuple[str, ...]
-    at: str | None
-    begin: str | None
-    end: str | None
-    host: str | None
-    device: int | None
-    form: str
-    output: str | None
-    force: bool
-
-
-def answer(asked: Request) -> int:
+def answer(asked: ExplainRequest) -> int:
     """Explain the stretch, and return the exit status."""
     wanted = _wanted(asked)
     if asked.form not in REPORT_FORMS:
@@ -79,7 +69,7 @@ def answer(asked: Request) -> int:
     return 0
 
 
-def _wanted(asked: Request) -> Asked:
+def _wanted(asked: ExplainRequest) -> Asked:
     """Read the times.
 
     Raises:
@@ -90,3 +80,27 @@ def _wanted(asked: Request) -> Asked:
     if asked.at is None and asked.begin is not None and asked.end is not None:
         return time_ps("--from", asked.begin), time_ps("--to", asked.end)
     raise BadUsage("give either --at TIME, or both --from TIME and --to TIME")
+
+
+def time_ps(option: str, text: str) -> int:
+    """Read a time since the start of the profile, to the picosecond.
+
+    Args:
+        option: The option that it was given to.
+        text: What was given.
+
+    Raises:
+        BadUsage: It is no number with a unit.
+    """
+    found = _TIME.match(text.strip())
+    unit = text.strip()[found.start("unit") :] if found is not None else ""
+    if found is None:
+        message = f"{option}: {text!r} is no time; write a number and a unit, as in "
+        raise BadUsage(message + _EXAMPLES)
+    if not unit:
+        message = f"{option}: {text!r} says no unit; write it behind the number, as in "
+        raise BadUsage(message + _EXAMPLES)
+    if unit not in _UNITS:
+        raise BadUsage.unknown_name("unit", unit, _UNITS, hint=f"({option} {text})")
+    number = Decimal(found["number"].replace(",", ""))
+    return int((number * _UNITS[unit]).to_integral_value())

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
+from typing import Any, Final, NamedTuple, cast
 
 import click
 from msgspec import inspect
 
 from stepscope.analysis.options.by_tool import OPTIONS
 from stepscope.analysis.results.field_sentences import field_sentences
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-_Command = TypeVar("_Command", bound="Callable[..., Any]")
 
 #: Hosts are chosen by --host, for every tool alike.
 _HOSTS: Final = frozenset({"host", "hosts"})
@@ -74,24 +69,19 @@ _PLAIN: Final[dict[type[inspect.Type], _Value]] = {
 }
 
 
-def tool_options(command: _Command) -> _Command:
-    """Add every option of every tool to a command; the options have no defaults."""
-    declared = [_option(name, of) for name, of in _declared().items()]
-    for option in reversed(declared):
-        command = option(command)
-    return command
+def tool_options() -> list[click.Option]:
+    """Return every option of every tool; they have no defaults."""
+    return [_option(name, of) for name, of in _declared().items()]
 
 
-def _option(
-    name: str, fields: dict[str, inspect.Field]
-) -> Callable[[_Command], _Command]:
+def _option(name: str, fields: dict[str, inspect.Field]) -> click.Option:
     value = _value(next(iter(fields.values())).type)
     flag, text = f"--{name.replace('_', '-')}", _help(name, fields, value)
     if value.kind is bool:
-        return click.option(flag, is_flag=True, default=None, help=text)
+        return click.Option([flag], is_flag=True, default=None, help=text)
     title = f"{value.title},…" if value.by_commas else value.title
-    return click.option(
-        flag, type=value.kind, multiple=value.several, metavar=title, help=text
+    return click.Option(
+        [flag], type=value.kind, multiple=value.several, metavar=title, help=text
     )
 
 
