@@ -51,6 +51,11 @@ MAY_IMPORT = {
     # Its doors: from a profile to what the renderers are given.
     "report.envelope": BASE | {"trace", "derive"},
     "report.compose": BASE | {"trace", "derive", "analysis", "advice", "report"},
+    # What a finding consists of is declared where it is derived.
+    **dict.fromkeys(
+        ("report.words.findings", "report.words.gaps", "report.words.parts"),
+        BASE | {"derive", "analysis", "advice", "compare"},
+    ),
     # Where the two halves meet: files are opened, and become a profile with its tools.
     "session": BASE | {"formats", "analysis"},
     "serve": BASE
@@ -141,7 +146,6 @@ ROOMS = {
             "account columns device profile_data run_derivation step_time step_windows "
             "steps"
         ),
-        "measured": "columns device",
         "memory": "columns step_windows steps",
         "model": "columns device host intervals names ops step_windows steps",
         "names": "",

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from stepscope.advice.judging.narrow import for_units
+from stepscope.advice.judging.fitting_actions import for_units
 from stepscope.advice.rules.kernels.tc_unused import ACTIONS as ACTIONS_OF_UNITS
 from stepscope.advice.rules.precision.amp_share import ACTIONS as ITS_ACTIONS
 from stepscope.advice.rules.precision.amp_share import evaluate

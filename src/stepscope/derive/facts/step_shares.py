@@ -454,16 +454,7 @@ def _shares_of_device(
         }
         | {topic: within[topic, "inside"] for topic in done},
         between_ps=out | {topic: within[topic, "between"] for topic in done},
-        missing={
-            owner: why
-            for owner, why in account.missing.items()
-            if rows[f"{owner}_ps"].null_count()
-        }
-        | (
-            dict.fromkeys(TOPICS, topics)
-            if isinstance(topics, Unavailable)
-            else topics.missing
-        ),
+        missing=_missing(account, rows, topics),
         working_ps=working_time_ps(rows),
         names=_names(parts, device),
         callers=_callers(parts, device),
@@ -481,6 +472,20 @@ def _shares_of_device(
             if (part := placed[topic, place] & placed[owner, place])
         },
     )
+
+
+def _missing(
+    account: Account, rows: pl.DataFrame, topics: IdleTopics | Unavailable
+) -> dict[str, Unavailable]:
+    """Return why the time of an owner or a topic is unknown."""
+    owners = {
+        owner: why
+        for owner, why in account.missing.items()
+        if rows[f"{owner}_ps"].null_count()
+    }
+    if isinstance(topics, Unavailable):
+        return owners | dict.fromkeys(TOPICS, topics)
+    return owners | topics.missing
 
 
 def _numbers(steps: Steps | Unavailable, step_rows: pl.Series) -> tuple[int, ...]:

@@ -11,7 +11,7 @@ import polars as pl
 
 from stepscope.advice.finding import Action, Finding
 from stepscope.advice.item import Item
-from stepscope.advice.judging.narrow import for_kernels
+from stepscope.advice.judging.fitting_actions import for_kernels
 from stepscope.advice.judging.worked import (
     WORKED_READS,
     Worked,

@@ -11,7 +11,7 @@ import polars as pl
 
 from stepscope.advice.finding import Action, Finding, Severity, Status
 from stepscope.advice.item import Item
-from stepscope.advice.judging.narrow import for_kernels, for_units
+from stepscope.advice.judging.fitting_actions import for_kernels, for_units
 from stepscope.advice.judging.worked import at_measured_speed, measured_gain_ms
 from stepscope.advice.rule import Rule
 from stepscope.advice.words import Words
