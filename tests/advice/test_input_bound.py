@@ -224,7 +224,7 @@ def test_copies_say_whether_they_read_pinned_memory(
         lines.append(("gpu:0/8(MemcpyH2D)", name, 100 * at, 50, details))
     lines.append(("main", "train", 0, 990, {"_r": 1, "step_num": 0}))
     profile = blueprint.profile(blueprint.trace(lines, devices={0: blueprint.A100}))
-    found = signals_of_profile(profile, THRESHOLDS).of(input_signals)
+    found = signals_of_profile(profile).of(input_signals)
     assert isinstance(found, InputSignals)
     assert found.pinned == pinned
 
@@ -243,7 +243,7 @@ def test_groups_of_large_copies_are_counted_by_step() -> None:
                 ("gpu:0/7(Compute)", "gemm", start + 60, 50, {"group_id": step}),
             ]
     profile = blueprint.profile(blueprint.trace(lines, devices={0: blueprint.A100}))
-    found = signals_of_profile(profile, THRESHOLDS).of(input_signals)
+    found = signals_of_profile(profile).of(input_signals)
     assert isinstance(found, InputSignals)
     assert found.pieces == {"vm:0": 3.0}
 

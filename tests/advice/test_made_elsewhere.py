@@ -39,7 +39,7 @@ OWN = "worker processes and fetch ahead"
 
 
 def found_in(profile: ProfileData) -> Finding:
-    signals = signals_of_profile(profile, THRESHOLDS)
+    signals = signals_of_profile(profile)
     (found,) = (one for one in all_rules(signals) if one.id == "input.bound")
     return found
 

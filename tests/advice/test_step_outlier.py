@@ -244,7 +244,7 @@ def test_a_function_of_every_step_does_not_make_some_of_them_slow() -> None:
 def test_work_with_a_name_is_the_same_work_still(repository: Path) -> None:
     """A loop of JAX's jitted step, which runs ahead: its steps differ by chance."""
     profile = ss.open(repository / "tests/data/jax_ahead")
-    finding = evaluate(signals_of_profile(profile, THRESHOLDS), THRESHOLDS)
+    finding = evaluate(signals_of_profile(profile), THRESHOLDS)
     assert finding.parts
     assert (finding.severity, finding.note) == ("info", "same_work")
 

@@ -46,7 +46,7 @@ def test_names_show_what_kind_of_program_it_is(
 ) -> None:
     lines = [("main", name, 10 * at, 5) for at, name in enumerate(names)]
     profile = blueprint.profile(blueprint.trace(lines))
-    assert traits_of(signals_of_profile(profile, THRESHOLDS)) == expected
+    assert traits_of(signals_of_profile(profile)) == expected
 
 
 @pytest.mark.parametrize("actions", [fuse_runs.ACTIONS, launch_small.ACTIONS])
@@ -95,7 +95,7 @@ def test_a_program_whose_step_is_a_graph_is_not_told_to_make_one(
     """Keras puts its training step into a graph; the report advised `@tf.function`."""
     lines = [("main", name, 10 * at, 5) for at, name in enumerate(names)]
     profile = blueprint.profile(blueprint.trace(lines))
-    traits = traits_of(signals_of_profile(profile, THRESHOLDS))
+    traits = traits_of(signals_of_profile(profile))
     assert traits.graphed is graphed
     late = {program_traits: traits}
     codes = [

@@ -126,13 +126,17 @@ def _input_time(shares: StepShares) -> InputTime:
 def host_fetches(
     *,
     trace: TraceData,
+    iterators: pl.DataFrame | Unavailable,
     host_classes: HostClasses,
     device_sets: DeviceSets | Unavailable,
     device_timeline: DeviceTimeline | Unavailable,
     windows: Windows,
 ) -> InputSignals:
     """Look at the fetches of one host."""
-    names = _pipeline(trace)
+    # Of iterators, and of events that call a loader.
+    names = pl.Series([], dtype=pl.String)
+    if not isinstance(iterators, Unavailable):
+        names = iterators["long_name"].unique()
     waits, measured = host_classes.input_wait, windows.measured
     sets = () if isinstance(device_sets, Unavailable) else device_sets.devices
     return InputSignals(
@@ -215,14 +219,6 @@ def _pieces(
         )
         found[f"{trace.host}:{one.device}"] = float(np.median(last - first))
     return found
-
-
-def _pipeline(trace: TraceData) -> pl.Series:
-    """Return the names of the iterators, and of events that call a loader."""
-    iterators = trace.table("iterators")
-    if isinstance(iterators, Unavailable):
-        return pl.Series([], dtype=pl.String)
-    return iterators["long_name"].unique()
 
 
 def _mean_fetches(
