@@ -76,8 +76,11 @@ MAY_IMPORT = {
 #: each for itself: its ground lies below its rooms, its face above them.
 ROOMS = {
     "advice": {
-        "judging": "finding item signals verdict worker_comparison",
-        "rules": "finding item judging rule signals verdict words worker_comparison",
+        "judging": "catalogue finding item signals verdict worker_comparison",
+        "rules": (
+            "catalogue finding item judging rule signals verdict words "
+            "worker_comparison"
+        ),
     },
     "analysis": {
         "compat_tensorflow": "input_pipeline_analyzer overview_page results steps",

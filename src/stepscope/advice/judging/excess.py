@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import numpy as np
 
-from stepscope.advice.finding import Action
+from stepscope.advice.catalogue import shared_texts
 from stepscope.advice.worker_comparison import HOST_WORK
-from stepscope.derive.facts.evidence import Fact
 from stepscope.derive.facts.hosts.worker_processes import worker_ops
 from stepscope.derive.facts.processors import processor_signals
 from stepscope.derive.facts.step_shares import account_signals
@@ -29,21 +28,12 @@ if TYPE_CHECKING:
     from stepscope.derive.run_derivation import RunDerivation
     from stepscope.thresholds import Thresholds
 
+_TEXTS: Final = shared_texts("excess")
+
 #: The signals that `without_a_core` asks for.
 CORE_READS: Final[tuple[RunDerivation[Any], ...]] = (
     *(account_signals, processor_signals, worker_ops),
 )
-#: Where no worker has more to do, and the cores of its machine are in use.
-FOR_CORES: Final = (
-    Action(
-        cause="cores",
-        framework="any",
-        text="Let fewer threads and workers share the cores, or give each worker cores "
-        "of its own: whose turn it is decides who comes late.",
-        code="taskset --cpu-list 0-3 …  # and OMP_NUM_THREADS=4",
-    ),
-)
-_CORES: Final = "waiting_for_cores"
 #: Who runs so small a part of ops that the others do not run has no more to do.
 _ALIKE: Final = 1.0
 
@@ -117,7 +107,7 @@ def without_a_core(
     enough = waiting is not None and waiting >= (finding.share_percent or 0.0)
     facts = (
         *finding.facts,
-        Fact(name=_CORES, value=waiting if enough else None, unit="percent"),
+        _TEXTS.fact("waiting_for_cores", waiting if enough else None),
     )
     if not enough:
         return msgspec.structs.replace(finding, facts=facts)
@@ -127,7 +117,7 @@ def without_a_core(
         note="cores",
         because=("cores",),
         facts=facts,
-        actions=FOR_CORES,
+        actions=_TEXTS.chosen("for_cores"),
     )
 
 

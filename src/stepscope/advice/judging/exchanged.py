@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
+from stepscope.advice.catalogue import shared_texts
 from stepscope.derive.facts.devices.exchanges import (
     communication_signals,
     exchange_signals,
@@ -13,7 +14,6 @@ from stepscope.derive.facts.devices.exchanges import (
 from stepscope.derive.facts.recording import record_grade
 from stepscope.derive.facts.replaying.edits import Carried
 from stepscope.derive.judging.recorded_devices import device_signals
-from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from stepscope.derive.facts.devices.exchanges import ExchangeSignals
     from stepscope.derive.facts.replaying.edits import Change
     from stepscope.derive.run_derivation import RunDerivation
+
+_TEXTS: Final = shared_texts("exchanged")
 
 #: The signals that a rule about all-reduces asks for.
 EXCHANGE_READS: Final[tuple[RunDerivation[Any], ...]] = (
@@ -39,12 +41,12 @@ _DIVIDING: Final = frozenset({"reduce-scatter", "all-gather", "all-to-all"})
 def exchanges_of(item: Item, signals: Signals) -> ExchangeSignals | Finding:
     """Return the all-reduces that are judged, or the finding that says why none are."""
     if signals.of(device_signals).recorded == "host_only":
-        return item.not_applicable(_NO_DEVICE)
+        return item.not_applicable(_TEXTS.reason("no_device"))
     exchanged = signals.of(communication_signals)
     if isinstance(exchanged, Unavailable):
         return item.cannot_tell(exchanged)
     if not any(exchanged.count.values()):
-        return item.not_applicable(_NO_EXCHANGE)
+        return item.not_applicable(_TEXTS.reason("no_exchange"))
     found = signals.of(exchange_signals)
     if isinstance(found, Unavailable):
         return item.cannot_tell(found)
@@ -70,41 +72,13 @@ def at_rate(calls: pl.DataFrame, needed_ps: pl.Expr) -> tuple[Change, ...]:
 def _left_out(item: Item, found: ExchangeSignals) -> Finding:
     """Say why exchanges are not judged that were recorded."""
     if found.kinds & _DIVIDING:
-        return item.not_applicable(_DIVIDED)
+        return item.not_applicable(_TEXTS.reason("divided"))
     if _REDUCING in found.kinds:
-        return item.cannot_tell(_IN_NO_STEP)
-    return item.not_applicable(_NO_EXCHANGE)
+        return item.cannot_tell(_TEXTS.reason("in_no_step"))
+    return item.not_applicable(_TEXTS.reason("no_exchange"))
 
 
 def without_sizes(found: ExchangeSignals) -> Unavailable:
     """Return why all-reduces without sizes are not judged, and how much it is about."""
     share = 100 * sum(found.exposed_ps) / max(sum(found.window_ps), 1)
-    return Unavailable(
-        code="NO_SHAPES",
-        reason="The sizes of the all-reduces were not recorded. Nothing hides them for "
-        f"{share:.1f} % of the time: about as much is to be gained from them at most.",
-        remedy=Remedy.RECORD_SHAPES,
-    )
-
-
-_IN_NO_STEP: Final = Unavailable(
-    code="NO_STEPS",
-    reason="The all-reduces that were recorded lie in no step.",
-    remedy=Remedy.MARK_STEPS,
-)
-_NO_DEVICE: Final = Unavailable(
-    code="NO_DEVICE_PLANE",
-    reason="Every op ran on the host; there is no device that exchanges data.",
-    remedy="Nothing to do.",
-)
-_NO_EXCHANGE: Final = Unavailable(
-    code="NO_COLLECTIVES",
-    reason="The judged device takes part in no all-reduce.",
-    remedy="Nothing to do.",
-)
-_DIVIDED: Final = Unavailable(
-    code="NO_COLLECTIVES",
-    reason="The program divides the model among devices: its exchanges are not those "
-    "of whole gradients.",
-    remedy="Nothing to do.",
-)
+    return _TEXTS.reason("without_sizes", share=share)
