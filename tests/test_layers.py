@@ -201,7 +201,6 @@ ROOMS = {
         "runs": "errors frames",
     },
     "trace": {
-        "measured": "schema",
         "reading": "quality",
     },
     "xspace": {

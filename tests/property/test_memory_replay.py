@@ -20,7 +20,7 @@ from stepscope.analysis.memory_profile.rows import (
 )
 from stepscope.derive.memory.allocation_steps import STEP_INTERVALS, AllocationSteps
 from stepscope.derive.memory.replay import memory_replay
-from stepscope.trace.allocations import ALLOCATIONS
+from stepscope.trace.tables import ALLOCATIONS
 
 Row = dict[str, Any]
 

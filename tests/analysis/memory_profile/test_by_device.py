@@ -14,7 +14,7 @@ from tests.support.traces.kineto import by_json
 from tests.support.traces.memory import result_of
 
 import stepscope as ss
-from stepscope.trace.allocations import ALLOCATIONS
+from stepscope.trace.tables import ALLOCATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,10 +8,10 @@ from tests.support.results.pages import document_of, host_loop, page, section
 from tests.support.traces import blueprint
 from tests.support.traces.memory import Allocator, a3
 
-from stepscope.analysis.memory_profile.columns import LINE_ROWS
+from stepscope.analysis.memory_profile.rows import LINE_ROWS
 from stepscope.report.page import plain_text
 from stepscope.report.text.memory import memories
-from stepscope.trace.allocations import ALLOCATIONS
+from stepscope.trace.tables import ALLOCATIONS
 from stepscope.unavailable import Unavailable
 
 AT = ("peak", "at")

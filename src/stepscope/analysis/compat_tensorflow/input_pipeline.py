@@ -16,13 +16,12 @@ import numpy as np
 import polars as pl
 
 from stepscope.analysis.compat_tensorflow.summary import NOT_IN_COMPAT
-from stepscope.analysis.input_pipeline_analyzer.columns import DEVICE_ROWS
 from stepscope.analysis.input_pipeline_analyzer.device_side import (
     PERCENTS,
     STEP_TIMES,
     DeviceSide,
 )
-from stepscope.analysis.input_pipeline_analyzer.steps import InputStep
+from stepscope.analysis.input_pipeline_analyzer.steps import DEVICE_ROWS, InputStep
 from stepscope.analysis.results.statistics import statistics_of
 from stepscope.analysis.steps.input_share import verdict_of
 from stepscope.analysis.steps.summary import Step

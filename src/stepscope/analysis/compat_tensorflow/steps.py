@@ -18,8 +18,8 @@ from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.columns.stat_values import find_handle, rows_with_key
 from stepscope.derive.intervals.spans import Spans
 from stepscope.frozen import Frozen
-from stepscope.trace.device_activity import DEVICE_ACTIVITY
 from stepscope.trace.reading.stat_keys import StatKey
+from stepscope.trace.tables import DEVICE_ACTIVITY
 from stepscope.trace.tracks import DERIVED_LINES
 from stepscope.unavailable import Unavailable
 

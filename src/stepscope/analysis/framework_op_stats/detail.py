@@ -8,23 +8,23 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.framework_op_stats.calls import call_rows
+from stepscope.analysis.framework_op_stats.calls import CALL_ROWS, call_rows
 from stepscope.analysis.framework_op_stats.cause import (
     Cause,
     cause_of,
     kernel_fill,
     parts_of,
 )
-from stepscope.analysis.framework_op_stats.columns import (
-    CALL_ROWS,
+from stepscope.analysis.framework_op_stats.result import FrameworkOpStatsResult
+from stepscope.analysis.framework_op_stats.shapes import (
+    SHAPE_ROWS,
+    call_shapes,
+    shape_rows,
+)
+from stepscope.analysis.framework_op_stats.tables import (
     COPY_ROWS,
     KERNEL_ROWS,
     LAUNCH_ROWS,
-    SHAPE_ROWS,
-)
-from stepscope.analysis.framework_op_stats.result import FrameworkOpStatsResult
-from stepscope.analysis.framework_op_stats.shapes import call_shapes, shape_rows
-from stepscope.analysis.framework_op_stats.tables import (
     copy_rows,
     kernel_rows,
     launch_rows,
@@ -39,7 +39,7 @@ from stepscope.derive.device.timeline import device_timeline
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.step_windows.windows import windows
 from stepscope.remedies import OTHER_DEVICE_TRACER
-from stepscope.trace.devices import DEVICES
+from stepscope.trace.tables import DEVICES
 from stepscope.tracer_remedies import RECORD_OP_CALLS
 from stepscope.unavailable import Missing, Unavailable, present
 

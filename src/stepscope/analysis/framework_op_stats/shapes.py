@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.analysis.framework_op_stats.call_costs import call_costs
-from stepscope.analysis.framework_op_stats.columns import SHAPE_ROWS
+from stepscope.analysis.results.tool_tables import tables_of
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.columns.stat_values import StatRows, find_handle, rows_of_owners
 from stepscope.derive.host.values import text_codes
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from stepscope.analysis.framework_op_stats.work import OpWork
     from stepscope.derive.profile_data import ProfileData
     from stepscope.trace.model import TraceData
+
+SHAPE_ROWS: Final = tables_of("framework_op_stats")["shapes"]
 
 #: Values of a host event that name the sizes of its operands and their element types.
 _SIZES: Final = (StatKey.INPUT_DIMS, StatKey.SHAPES, StatKey.SHAPE)

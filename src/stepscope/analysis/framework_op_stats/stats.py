@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from stepscope.analysis.framework_op_stats.columns import OP_ROWS
 from stepscope.analysis.framework_op_stats.result import (
+    OP_ROWS,
     FrameworkOpStatsResult,
     Pie,
     Pies,

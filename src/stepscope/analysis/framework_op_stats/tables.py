@@ -7,12 +7,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.framework_op_stats.columns import (
-    COPY_ROWS,
-    KERNEL_ROWS,
-    LAUNCH_ROWS,
-)
 from stepscope.analysis.results.null_columns import share
+from stepscope.analysis.results.tool_tables import tables_of
 from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.columns.dense_codes import extremes_by
 from stepscope.derive.device.activity_classes import activity_classes
@@ -31,6 +27,11 @@ if TYPE_CHECKING:
     from stepscope.analysis.framework_op_stats.work import OpWork
     from stepscope.derive.profile_data import ProfileData
     from stepscope.trace.schema import TableSchema
+
+_TABLES: Final = tables_of("framework_op_stats")
+KERNEL_ROWS: Final = _TABLES["kernels"]
+COPY_ROWS: Final = _TABLES["copies"]
+LAUNCH_ROWS: Final = _TABLES["launches"]
 
 _KINDS: Final = ACTIVITY_KINDS.categories.to_list()
 _KERNELS: Final = (_KINDS.index("kernel"), _KINDS.index("collective"))

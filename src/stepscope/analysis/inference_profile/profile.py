@@ -21,13 +21,12 @@ from stepscope.analysis.inference_profile.latency import (
     latency_of,
     nearest_rank,
 )
-from stepscope.analysis.results.columns import HOST
 from stepscope.analysis.results.null_columns import missing_columns
 from stepscope.analysis.results.statistics import SINGLE_SAMPLE
+from stepscope.analysis.results.tool_tables import tables_of
 from stepscope.derive.columns.arrays import ints
 from stepscope.derive.inference.request_waits import request_waits
 from stepscope.derive.inference.requests import requests
-from stepscope.trace.schema import NEVER, Column, TableSchema
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_MS, PS_PER_S
 
@@ -37,45 +36,11 @@ if TYPE_CHECKING:
     from stepscope.analysis.options.inference_profile import Options
     from stepscope.derive.profile_data import ProfileData
 
+REQUESTS: Final = tables_of("inference_profile")["requests"]
+
 #: What is asked of each host for the options as they are.
 NEEDS: Final = (requests,)
 
-REQUESTS: Final = TableSchema(
-    "requests",
-    "a request",
-    "by host and start",
-    (
-        Column(
-            "name", pl.String(), "", NEVER, "Name of the event that is the request."
-        ),
-        Column(
-            "start_ms",
-            pl.Float64(),
-            "ms",
-            NEVER,
-            "Start of the request, since the start of the profile.",
-        ),
-        Column("latency_ms", pl.Float64(), "ms", NEVER, "Duration of the event."),
-        Column(
-            "batch_size",
-            pl.Int64(),
-            "",
-            "not recorded",
-            "Number of items in the request's batch.",
-        ),
-        Column(
-            "request_id",
-            pl.String(),
-            "",
-            "not recorded",
-            "Id of the request, as recorded.",
-        ),
-        Column(
-            "thread", pl.String(), "", "threads have no names", "Thread that served it."
-        ),
-        HOST,
-    ),
-)
 _SLOW_PER_MILLE: Final = 950
 
 _NO_SIZE: Final = Unavailable(

@@ -7,25 +7,28 @@ from typing import TYPE_CHECKING, Annotated, Final
 import msgspec
 import polars as pl
 
-from stepscope.analysis.input_pipeline_analyzer.columns import (
-    DEVICE_ROWS,
-    INPUT_OPS,
-    WORKER_FUNCTIONS,
-)
 from stepscope.analysis.input_pipeline_analyzer.device_side import device_side
-from stepscope.analysis.input_pipeline_analyzer.host_side import HostSide, host_side
+from stepscope.analysis.input_pipeline_analyzer.host_side import (
+    INPUT_OPS,
+    HostSide,
+    host_side,
+)
 from stepscope.analysis.input_pipeline_analyzer.next_steps import (
     NextStep,
     next_steps,
     verdict_text,
 )
 from stepscope.analysis.input_pipeline_analyzer.steps import (
+    DEVICE_ROWS,
     BetweenSteps,
     ConsumerWait,
     InputStep,
     between_steps,
 )
-from stepscope.analysis.input_pipeline_analyzer.workers import worker_side
+from stepscope.analysis.input_pipeline_analyzer.workers import (
+    WORKER_FUNCTIONS,
+    worker_side,
+)
 from stepscope.analysis.results.statistics import Statistics
 from stepscope.analysis.steps.measured_hosts import (
     MeasuredRun,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import polars as pl
 
-from stepscope.analysis.input_pipeline_analyzer.columns import INPUT_OPS
 from stepscope.analysis.results.null_columns import share
+from stepscope.analysis.results.tool_tables import tables_of
 from stepscope.derive.input_pipeline.calls import pipeline_calls
 from stepscope.derive.input_pipeline.graph import pipeline_graph
 from stepscope.derive.input_pipeline.input_ops import (
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from stepscope.derive.input_pipeline.calls import PipelineCalls
     from stepscope.derive.input_pipeline.graph import PipelineGraph
     from stepscope.derive.profile_data import ProfileData
+
+INPUT_OPS: Final = tables_of("input_pipeline_analyzer")["input_ops"]
 
 _NO_TIME: Final = Unavailable(
     code="ZERO_DENOMINATOR",

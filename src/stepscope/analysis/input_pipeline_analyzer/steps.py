@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.input_pipeline_analyzer.columns import DEVICE_ROWS
+from stepscope.analysis.results.tool_tables import tables_of
 from stepscope.analysis.steps.measured_hosts import measured_rows
 from stepscope.analysis.steps.summary import Step, step_list
 from stepscope.derive.columns.arrays import ints
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from stepscope.analysis.steps.rows import HostSteps
     from stepscope.derive.profile_data import ProfileData
     from stepscope.derive.step_time.input_between_steps import InputBetweenSteps
+
+DEVICE_ROWS: Final = tables_of("input_pipeline_analyzer")["devices"]
 
 _NO_DEVICE: Final = "NO_DEVICE_PLANE"
 _NO_DEVICE_TO_HIDE: Final = Unavailable(

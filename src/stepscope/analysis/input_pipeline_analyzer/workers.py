@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import polars as pl
 
-from stepscope.analysis.input_pipeline_analyzer.columns import WORKER_FUNCTIONS
+from stepscope.analysis.results.tool_tables import tables_of
 from stepscope.derive.host.function_names import placed
 from stepscope.derive.input_pipeline.worker_functions import worker_functions
 from stepscope.unavailable import Missing, Unavailable
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from stepscope.derive.input_pipeline.worker_functions import WorkerFunctions
     from stepscope.derive.profile_data import ProfileData
+
+WORKER_FUNCTIONS: Final = tables_of("input_pipeline_analyzer")["worker_functions"]
 
 #: So much of the wait without a worker at work is most of it.
 _MOST: Final = 0.5

@@ -9,7 +9,6 @@ import polars as pl
 
 from stepscope.analysis.kernel_stats.measured import (
     LAUNCH_ROWS,
-    MEASURED_COLUMNS,
     NVIDIA_ROWS,
     launch_rows,
     measures_of,
@@ -19,22 +18,8 @@ from stepscope.analysis.kernel_stats.measured import (
 )
 from stepscope.analysis.ops.rows import without_steps
 from stepscope.analysis.ops.selection import select_ops
-from stepscope.analysis.results.columns import (
-    BLOCK_DIM,
-    DEVICES,
-    GRID_DIM,
-    HOSTS,
-    KERNEL_NAME,
-    KERNEL_TIMES,
-    OCCUPANCY,
-    OP_NAME,
-    PRECISION,
-    RANK,
-    REGISTERS,
-    SHARED_MEMORY,
-    TENSOR_CORES,
-)
 from stepscope.analysis.results.null_columns import missing_columns, other_slices, share
+from stepscope.analysis.results.tool_tables import tables_of
 from stepscope.derive.device.kernels import KERNEL_KEY, kernels, launch_dimensions
 from stepscope.derive.measured.join import measured_kernels
 from stepscope.derive.model.kernel_places import kernel_places
@@ -45,7 +30,6 @@ from stepscope.remedies import (
     COUNT_MATRIX_INSTRUCTIONS,
     OTHER_DEVICE_TRACER,
 )
-from stepscope.trace.schema import NEVER, Column, TableSchema
 from stepscope.tracer_remedies import RECORD_LINES
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_US
@@ -56,172 +40,17 @@ if TYPE_CHECKING:
     from stepscope.analysis.options.kernel_stats import Options
     from stepscope.derive.device.kernels import Kernels
     from stepscope.derive.profile_data import ProfileData
+    from stepscope.trace.schema import TableSchema
+
+_TABLES: Final = tables_of("kernel_stats")
+KERNEL_ROWS: Final = _TABLES["rows"]
+PAIR_ROWS: Final = _TABLES["by_pair"]
+NAME_ROWS: Final = _TABLES["by_kernel"]
+PIE_ROWS: Final = _TABLES["pie"]
 
 #: What is asked of each host for the options as they are.
 NEEDS: Final = (kernel_places, kernels, measured_kernels, windows)
 
-_PERCENT: Final = Column(
-    "device_time_percent",
-    pl.Float64(),
-    "percent",
-    "the kernels took no time",
-    "Share of the time of all kernels, shown or not.",
-)
-#: Kernels that ran, by total time.
-KERNEL_ROWS: Final = TableSchema(
-    "rows",
-    "a kernel with its op and launch shape",
-    "by total time",
-    (
-        RANK,
-        KERNEL_NAME,
-        OP_NAME,
-        REGISTERS,
-        SHARED_MEMORY,
-        BLOCK_DIM,
-        GRID_DIM,
-        *OCCUPANCY,
-        *TENSOR_CORES,
-        *KERNEL_TIMES,
-        Column(
-            "static_shared_memory_bytes",
-            pl.Int64(),
-            "bytes",
-            "launch details were not recorded",
-            "Shared memory of each block that the kernel declares.",
-        ),
-        Column(
-            "dynamic_shared_memory_bytes",
-            pl.Int64(),
-            "bytes",
-            "launch details were not recorded",
-            "Shared memory of each block that the launch asks for.",
-        ),
-        Column(
-            "occupancy_max_percent",
-            pl.Float64(),
-            "percent",
-            "launch details were not recorded, or the device's limits are not known",
-            "Theoretical occupancy on the device where it is highest.",
-        ),
-        Column(
-            "tensor_core_evidence",
-            pl.String(),
-            "",
-            "it is not known whether Tensor Cores are used",
-            "name, or name_unconfirmed for parts of names that no hardware counter "
-            "has checked yet.",
-        ),
-        PRECISION,
-        Column(
-            "precision_evidence",
-            pl.String(),
-            "",
-            "a collective or a copy",
-            "Source of the precision: name (of the kernel), hlo (element types of the "
-            "instruction), shape (recorded operand shapes) or default (none of them: "
-            "32).",
-        ),
-        _PERCENT,
-        Column(
-            "exposed_time_us",
-            pl.Float64(),
-            "us",
-            NEVER,
-            "The part during which nothing else ran on that device.",
-        ),
-        Column(
-            "per_step_us",
-            pl.Float64(),
-            "us",
-            "there are no steps",
-            "Time of the activities that belong to a step, over the number of steps.",
-        ),
-        HOSTS,
-        DEVICES,
-        Column(
-            "source",
-            pl.String(),
-            "",
-            "not recorded",
-            "Line of the program that launched the kernel: that of the instruction, or "
-            "the first one of the innermost function; mixed for several.",
-        ),
-        Column(
-            "module",
-            pl.String(),
-            "",
-            "not recorded",
-            "Innermost module of the model (nn.Module) around the launch; mixed for "
-            "several.",
-        ),
-        *MEASURED_COLUMNS,
-    ),
-)
-PAIR_ROWS: Final = TableSchema(
-    "by_pair",
-    "a kernel with its op",
-    "by total time",
-    (
-        RANK,
-        KERNEL_NAME,
-        OP_NAME,
-        *TENSOR_CORES,
-        *KERNEL_TIMES,
-        _PERCENT,
-        Column(
-            "launch_shapes",
-            pl.List(pl.String()),
-            "",
-            NEVER,
-            "Grids and blocks of the kernel, as far as they are known.",
-        ),
-    ),
-)
-NAME_ROWS: Final = TableSchema(
-    "by_kernel",
-    "a kernel, whatever its op and launch shape",
-    "by total time",
-    (
-        RANK,
-        KERNEL_NAME,
-        *TENSOR_CORES,
-        *KERNEL_TIMES,
-        _PERCENT,
-        Column(
-            "ops",
-            pl.List(pl.String()),
-            "",
-            NEVER,
-            "Ops that the kernel ran for, as far as they are known.",
-        ),
-        Column(
-            "launch_shapes",
-            pl.List(pl.String()),
-            "",
-            NEVER,
-            "Grids and blocks of the kernel, as far as they are known.",
-        ),
-    ),
-)
-PIE_ROWS: Final = TableSchema(
-    "pie",
-    "a slice of the time of all kernels",
-    "the largest first, other last",
-    (
-        Column(
-            "name", pl.String(), "", NEVER, "Name of the kernel; other for the rest."
-        ),
-        Column("total_us", pl.Float64(), "us", NEVER, "Total time of the kernel."),
-        Column(
-            "percent",
-            pl.Float64(),
-            "percent",
-            "the kernels took no time",
-            "Share of the time of all kernels, shown or not.",
-        ),
-    ),
-)
 _SLICES: Final = 10
 _MIXED: Final = "mixed"
 

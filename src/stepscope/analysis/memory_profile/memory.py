@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import polars as pl
 
-from stepscope.analysis.memory_profile.columns import (
+from stepscope.analysis.memory_profile.rows import (
     BREAKDOWN_ROWS,
     LINE_ROWS,
     STEP_ROWS,

@@ -8,7 +8,6 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.memory_profile.columns import SUMMARY_ROWS
 from stepscope.analysis.memory_profile.gaps import (
     doubts_of,
     growth_of,
@@ -30,6 +29,7 @@ from stepscope.analysis.memory_profile.rows import (
     step_rows,
     timeline_rows,
 )
+from stepscope.analysis.results.tool_tables import tables_of
 from stepscope.derive.memory.allocation_steps import allocation_steps
 from stepscope.derive.memory.replay import memory_replay
 from stepscope.errors import BadUsage
@@ -40,6 +40,8 @@ from stepscope.units import PS_PER_MS
 if TYPE_CHECKING:
     from stepscope.analysis.options.memory_profile import Options
     from stepscope.derive.profile_data import ProfileData
+
+SUMMARY_ROWS: Final = tables_of("memory_profile")["rows"]
 
 #: What is asked of each host for the options as they are.
 NEEDS: Final = (allocation_steps, memory_replay)

@@ -8,12 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.memory_profile.columns import (
-    BREAKDOWN_ROWS,
-    LINE_ROWS,
-    STEP_ROWS,
-    TIMELINE_ROWS,
-)
+from stepscope.analysis.results.tool_tables import tables_of
 from stepscope.derive.columns.arrays import ints
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.data_types import data_type_name
@@ -27,6 +22,12 @@ if TYPE_CHECKING:
 
     from stepscope.derive.memory.allocation_steps import AllocationSteps
     from stepscope.derive.memory.replay import MemoryReplay, OneMemory
+
+_TABLES: Final = tables_of("memory_profile")
+TIMELINE_ROWS: Final = _TABLES["memories.timeline"]
+BREAKDOWN_ROWS: Final = _TABLES["memories.breakdown"]
+LINE_ROWS: Final = _TABLES["memories.lines"]
+STEP_ROWS: Final = _TABLES["memories.steps"]
 
 #: What the events do not itemise (docs/tools/memory_profile.md#breakdown).
 BEFORE: Final = "allocated before the profile started"

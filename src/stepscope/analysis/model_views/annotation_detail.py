@@ -9,12 +9,7 @@ import numpy as np
 import polars as pl
 
 from stepscope._core.nesting import inherit
-from stepscope.analysis.model_views.annotation_columns import (
-    ANNOTATION_CALLS,
-    ANNOTATION_KERNELS,
-    ANNOTATION_OPS,
-    ANNOTATION_STEPS,
-)
+from stepscope.analysis.results.tool_tables import tables_of
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.host.op_events import host_op_events
 from stepscope.derive.model.annotation_calls import added_up
@@ -29,6 +24,12 @@ if TYPE_CHECKING:
 
     from stepscope.analysis.model_views.annotated import Annotated as AnnotatedHost
     from stepscope.derive.profile_data import ProfileData
+
+_TABLES: Final = tables_of("model_views")
+ANNOTATION_CALLS: Final = _TABLES["calls"]
+ANNOTATION_STEPS: Final = _TABLES["by_step"]
+ANNOTATION_OPS: Final = _TABLES["ops"]
+ANNOTATION_KERNELS: Final = _TABLES["kernels"]
 
 _NO_STEP: Final = Unavailable(
     code="NO_STEPS",

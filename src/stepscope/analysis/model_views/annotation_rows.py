@@ -8,10 +8,10 @@ import numpy as np
 import polars as pl
 
 from stepscope.analysis.model_views.annotated import sums
-from stepscope.analysis.model_views.annotation_columns import ANNOTATION_ROWS
 from stepscope.analysis.model_views.rows import listed, selected
 from stepscope.analysis.model_views.tree import METRICS, Nodes, Tree, summed
 from stepscope.analysis.results.null_columns import missing_columns
+from stepscope.analysis.results.tool_tables import tables_of
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_US
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from stepscope.analysis.model_views.annotated import Annotated
     from stepscope.analysis.model_views.settings import Settings
     from stepscope.unavailable import Missing
+
+ANNOTATION_ROWS: Final = tables_of("model_views")["annotation"]
 
 #: Name of a choice of columns → the columns of this view.
 _SELECTABLE: Final = {

@@ -7,10 +7,11 @@ from typing import Annotated
 import msgspec
 import polars as pl
 
-from stepscope.analysis.model_views.annotation_columns import ANNOTATION_ROWS
 from stepscope.analysis.model_views.annotation_detail import AnnotationDetail
-from stepscope.analysis.model_views.columns import SOURCE_ROWS, VIEW_ROWS
+from stepscope.analysis.model_views.annotation_rows import ANNOTATION_ROWS
+from stepscope.analysis.model_views.rows import VIEW_ROWS
 from stepscope.analysis.model_views.settings import Settings
+from stepscope.analysis.model_views.source_rows import SOURCE_ROWS
 from stepscope.unavailable import Missing
 
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.model_views.columns import SOURCE_ROWS
 from stepscope.analysis.model_views.tree import NO_SOURCE
 from stepscope.analysis.results.patterns import whole
+from stepscope.analysis.results.tool_tables import tables_of
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.model.source_lines import LINE_TIMES, line_times, source_lines
 from stepscope.derive.step_windows.windows import windows
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from stepscope.analysis.model_views.settings import Settings
     from stepscope.derive.model.source_lines import SourceLines
     from stepscope.derive.profile_data import ProfileData
+
+SOURCE_ROWS: Final = tables_of("model_views")["source"]
 
 _KEY: Final = ("file", "line", "function", "exact")
 _TIMES: Final = {

@@ -9,9 +9,9 @@ import msgspec
 import polars as pl
 
 from stepscope.analysis.model_views.annotated import annotated
-from stepscope.analysis.model_views.annotation_columns import ANNOTATION_ROWS
 from stepscope.analysis.model_views.annotation_detail import annotation_detail
 from stepscope.analysis.model_views.annotation_rows import (
+    ANNOTATION_ROWS,
     annotation_missing,
     annotation_rows,
     unannotated_ps,

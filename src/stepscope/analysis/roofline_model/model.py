@@ -10,9 +10,14 @@ import polars as pl
 from stepscope.analysis.ops.rates import NO_COSTS
 from stepscope.analysis.ops.rows import NO_OPS
 from stepscope.analysis.results.null_columns import missing_columns
-from stepscope.analysis.roofline_model.columns import KERNEL_ROWS, OP_ROWS, ROOF_ROWS
+from stepscope.analysis.results.tool_tables import tables_of
 from stepscope.analysis.roofline_model.points import MEASURED, points, unknown_percent
-from stepscope.analysis.roofline_model.roofs import NO_HOST_PEAKS, NO_PEAKS, roof_rows
+from stepscope.analysis.roofline_model.roofs import (
+    NO_HOST_PEAKS,
+    NO_PEAKS,
+    ROOF_ROWS,
+    roof_rows,
+)
 from stepscope.analysis.roofline_model.work import (
     kernel_work,
     measured_alone,
@@ -30,6 +35,10 @@ from stepscope.unavailable import Missing, Unavailable
 if TYPE_CHECKING:
     from stepscope.analysis.options.roofline_model import Options
     from stepscope.derive.profile_data import ProfileData
+
+_TABLES: Final = tables_of("roofline_model")
+OP_ROWS: Final = _TABLES["ops"]
+KERNEL_ROWS: Final = _TABLES["kernels"]
 
 #: What is asked of each host for the options as they are.
 NEEDS: Final = (

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 
 import polars as pl
 
-from stepscope.analysis.roofline_model.columns import ROOF_ROWS
+from stepscope.analysis.results.tool_tables import tables_of
 from stepscope.derive.device.peaks import device_peaks
 from stepscope.hardware import Unit, device_type, peak_flops, rates_of
 from stepscope.unavailable import Unavailable
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from stepscope.analysis.options.roofline_model import Options
     from stepscope.derive.profile_data import ProfileData
+
+ROOF_ROWS: Final = tables_of("roofline_model")["roofs"]
 
 GIGA: Final = 1e9
 _TERA: Final = 1e12

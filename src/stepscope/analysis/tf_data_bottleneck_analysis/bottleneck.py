@@ -7,12 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import msgspec
 import polars as pl
 
-from stepscope.analysis.tf_data_bottleneck_analysis.columns import (
-    BOTTLENECK_ROWS,
-    PIPELINE_ROWS,
-    STAGE_ROWS,
-    WAIT_ROWS,
-)
+from stepscope.analysis.results.tool_tables import tables_of
 from stepscope.analysis.tf_data_bottleneck_analysis.exposed_wait import (
     ExposedWait,
     exposed_wait,
@@ -56,6 +51,12 @@ if TYPE_CHECKING:
     from stepscope.derive.input_pipeline.graph import PipelineGraph
     from stepscope.derive.judging.input_verdict import InputVerdict
     from stepscope.derive.profile_data import ProfileData
+
+_TABLES: Final = tables_of("tf_data_bottleneck_analysis")
+BOTTLENECK_ROWS: Final = _TABLES["bottlenecks"]
+PIPELINE_ROWS: Final = _TABLES["pipelines"]
+STAGE_ROWS: Final = _TABLES["stages"]
+WAIT_ROWS: Final = _TABLES["waits"]
 
 #: What is asked of each host for the options as they are.
 NEEDS: Final = (*INPUT_VERDICT_NEEDS, pipeline_calls)

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.trace_viewer.columns import TRACE_SECTIONS, TRACE_TRACKS
+from stepscope.analysis.results.tool_tables import tables_of
 from stepscope.analysis.trace_viewer.processes import clock_offsets, host_traces
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.device.attribution import activity_ops
@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from stepscope.analysis.options.trace_viewer import Options
     from stepscope.analysis.trace_viewer.processes import HostTrace
     from stepscope.derive.profile_data import ProfileData
+
+_TABLES: Final = tables_of("trace_viewer")
+TRACE_TRACKS: Final = _TABLES["tracks"]
+TRACE_SECTIONS: Final = _TABLES["sections"]
 
 #: What is asked of each host for the options as they are.
 NEEDS: Final = (trace_timeline,)

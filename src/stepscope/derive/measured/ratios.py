@@ -6,13 +6,13 @@ from typing import Final
 
 import polars as pl
 
-from stepscope.trace.measured.kernel_metrics import KERNEL_METRICS
+from stepscope.trace.tables import KERNEL_METRICS
 
 #: Columns of `kernel_metrics` that have a mean.
 MEASURES: Final = tuple(
-    column.name
-    for column in KERNEL_METRICS.columns
-    if column.null == "not measured" and column.dtype != pl.String()
+    name
+    for name, dtype in KERNEL_METRICS.dtypes_from("duration_ps").items()
+    if dtype != pl.String()
 )
 #: Below this share of the peak neither computing nor memory is what limits a kernel
 #: (NVIDIA's own limit in the section Speed of Light).
