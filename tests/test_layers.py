@@ -87,7 +87,6 @@ ROOMS = {
         "memory_profile": "options results",
         "model_views": "ops options results",
         "ops": "",
-        "options": "",
         "overview_page": "ops options results steps",
         "pod_viewer": "options results steps",
         "results": "",

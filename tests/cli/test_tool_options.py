@@ -9,8 +9,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from stepscope.analysis.options.by_tool import OPTIONS
-from stepscope.analysis.results.field_sentences import field_sentences
+from stepscope.analysis.options import OPTIONS
+from stepscope.analysis.results.tool import field_sentences
 from stepscope.analysis.tools import TOOLS
 from stepscope.cli.commands.show import show
 from stepscope.cli.commands.tool_options import chosen_options

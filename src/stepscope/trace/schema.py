@@ -62,6 +62,10 @@ class TableSchema(Frozen, frozen=True, eq=True):
         """Return column name → polars type of a column and of all after it."""
         return dict(dropwhile(lambda item: item[0] != first, self.dtypes().items()))
 
+    def cast_columns(self) -> list[pl.Expr]:
+        """Return expressions that select the columns of a frame, in order and type."""
+        return [pl.col(column.name).cast(column.dtype) for column in self.columns]
+
     def categories(self, column: str) -> pl.Enum:
         """Return the type of a column that holds one of a few names."""
         dtype = self.dtypes()[column]

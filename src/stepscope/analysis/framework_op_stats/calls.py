@@ -48,7 +48,6 @@ def call_rows(
     """Return the calls by their time on devices, then on hosts; columns `CALL_ROWS`.
 
     Args:
-        profile: The run.
         works: One per host.
         shapes: Shapes of their calls.
         most: How many rows at most; all where it is None.
@@ -73,7 +72,7 @@ def call_rows(
                 for name in ("host", "host_self", "device", "waiting")
             ),
         )
-        .select(pl.col(name).cast(dtype) for name, dtype in CALL_ROWS.dtypes().items())
+        .select(CALL_ROWS.cast_columns())
     )
 
 

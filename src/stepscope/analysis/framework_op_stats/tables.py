@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.results.null_columns import share
+from stepscope.analysis.results.nulls import share
 from stepscope.analysis.results.tool_tables import tables_of
 from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.columns.dense_codes import extremes_by
@@ -48,7 +48,6 @@ def kernel_rows(
     """Return one row per kernel, op and launch shape, by total time.
 
     Args:
-        profile: The run.
         works: Hosts whose device activity is known.
         fills: Host → as `kernel_fill` returns.
     """
@@ -159,7 +158,7 @@ def _ranked(
             (pl.col("sum_ps") / pl.col("occurrences") / PS_PER_US).alias("avg_us"),
             (pl.col("most_ps") / PS_PER_US).alias("max_us"),
         )
-        .select(pl.col(name).cast(dtype) for name, dtype in schema.dtypes().items())
+        .select(schema.cast_columns())
     )
 
 
@@ -167,7 +166,6 @@ def launch_rows(profile: ProfileData, works: Sequence[OpWork]) -> pl.DataFrame:
     """Return one row per API call that put work on a device, by total time.
 
     Args:
-        profile: The run.
         works: Hosts whose launches are known.
     """
     calls, started = [], []
@@ -214,7 +212,5 @@ def launch_rows(profile: ProfileData, works: Sequence[OpWork]) -> pl.DataFrame:
         .with_columns(pl.col("activities", "idle_launches").fill_null(0))
         .sort("total_us", "name", descending=[True, False])
         .with_row_index("rank", offset=1)
-        .select(
-            pl.col(name).cast(dtype) for name, dtype in LAUNCH_ROWS.dtypes().items()
-        )
+        .select(LAUNCH_ROWS.cast_columns())
     )

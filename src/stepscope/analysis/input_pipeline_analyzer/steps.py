@@ -126,7 +126,6 @@ def input_steps(
 
     Args:
         run: The run that the host is of.
-        host: The host.
         excluded_flags: Windows with one of these flags are not counted.
         waits: Where its step threads wait for batches; None where no request for one
             was recorded.
@@ -207,7 +206,6 @@ def device_rows(
     """Return the share of each device's time that input takes, over the counted steps.
 
     Args:
-        host: The host.
         excluded_flags: Windows with one of these flags are not counted.
         wait_known: Whether an absence of waiting means that there was none.
     """
@@ -227,7 +225,7 @@ def device_rows(
             ),
         )
         .with_columns(host=pl.lit(host.host))
-        .select(pl.col(name).cast(kind) for name, kind in DEVICE_ROWS.dtypes().items())
+        .select(DEVICE_ROWS.cast_columns())
     )
 
 

@@ -18,7 +18,13 @@ from stepscope.analysis.kernel_stats.measured import (
 )
 from stepscope.analysis.ops.rows import without_steps
 from stepscope.analysis.ops.selection import select_ops
-from stepscope.analysis.results.null_columns import missing_columns, other_slices, share
+from stepscope.analysis.results.nulls import (
+    declared_reasons,
+    missing_columns,
+    other_slices,
+    share,
+    sum_of_known,
+)
 from stepscope.analysis.results.tool_tables import tables_of
 from stepscope.derive.device.kernels import KERNEL_KEY, kernels, launch_dimensions
 from stepscope.derive.measured.join import measured_kernels
@@ -37,7 +43,7 @@ from stepscope.units import PS_PER_US
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stepscope.analysis.options.kernel_stats import Options
+    from stepscope.analysis.options import KernelStatsOptions
     from stepscope.derive.device.kernels import Kernels
     from stepscope.derive.profile_data import ProfileData
     from stepscope.trace.schema import TableSchema
@@ -63,56 +69,30 @@ _ORDER: Final = (
     *("uses_tensor_core", "tensor_core_eligible", "op_name"),
 )
 
-_NO_DETAILS: Final = Unavailable(
-    code="NO_KERNEL_DETAILS",
-    reason="no kernel carries this launch detail.",
-    remedy=OTHER_DEVICE_TRACER,
+#: Column → code and remedy where no kernel has a value.
+_REASONS: Final = declared_reasons(
+    KERNEL_ROWS,
+    {
+        **dict.fromkeys(
+            (
+                *("registers", "shared_memory_bytes", "static_shared_memory_bytes"),
+                *("dynamic_shared_memory_bytes", "block_dim", "grid_dim"),
+                *("occupancy_percent", "occupancy_max_percent", "occupancy_limiter"),
+            ),
+            ("NO_KERNEL_DETAILS", OTHER_DEVICE_TRACER),
+        ),
+        "tensor_core_eligible": (
+            "NOT_RECORDED",
+            "Record with the framework's own profiler, which writes both.",
+        ),
+        "source": ("NOT_RECORDED", RECORD_LINES),
+        "module": (
+            "NOT_RECORDED",
+            "Record with PyTorch's profiler: `with_stack=True, with_modules=True`.",
+        ),
+        "uses_tensor_core": ("NOT_RECORDED", COUNT_MATRIX_INSTRUCTIONS),
+    },
 )
-_NO_OCCUPANCY: Final = Unavailable(
-    code="NO_KERNEL_DETAILS",
-    reason="occupancy was not recorded, and registers, shared memory, block or the "
-    "limits of the device are not known.",
-    remedy=OTHER_DEVICE_TRACER,
-)
-_REASONS: Final[dict[str, Unavailable]] = {
-    "registers": _NO_DETAILS,
-    "shared_memory_bytes": _NO_DETAILS,
-    "static_shared_memory_bytes": _NO_DETAILS,
-    "dynamic_shared_memory_bytes": _NO_DETAILS,
-    "block_dim": _NO_DETAILS,
-    "grid_dim": _NO_DETAILS,
-    "occupancy_percent": _NO_OCCUPANCY,
-    "occupancy_max_percent": _NO_OCCUPANCY,
-    "occupancy_limiter": Unavailable(
-        code="NO_KERNEL_DETAILS",
-        reason="registers, shared memory, block or the limits of the device are not "
-        "known.",
-        remedy=OTHER_DEVICE_TRACER,
-    ),
-    "tensor_core_eligible": Unavailable(
-        code="NOT_RECORDED",
-        reason="the op of a kernel, or the compute capability of its device, is not "
-        "known.",
-        remedy="Record with the framework's own profiler, which writes both.",
-    ),
-    "source": Unavailable(
-        code="NOT_RECORDED",
-        reason="neither lines of instructions nor functions around launches were "
-        "recorded.",
-        remedy=RECORD_LINES,
-    ),
-    "module": Unavailable(
-        code="NOT_RECORDED",
-        reason="no module of the model (nn.Module) was recorded around a launch.",
-        remedy="Record with PyTorch's profiler, `with_stack=True` and "
-        "`with_modules=True`.",
-    ),
-    "uses_tensor_core": Unavailable(
-        code="NOT_RECORDED",
-        reason="no kernel's name shows whether it uses Tensor Cores.",
-        remedy=COUNT_MATRIX_INSTRUCTIONS,
-    ),
-}
 
 
 class KernelStatsResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -148,7 +128,9 @@ class KernelStatsResult(msgspec.Struct, frozen=True, kw_only=True):
     inputs: dict[str, dict[str, int]]
 
 
-def analyse(profile: ProfileData, options: Options) -> KernelStatsResult | Unavailable:
+def analyse(
+    profile: ProfileData, options: KernelStatsOptions
+) -> KernelStatsResult | Unavailable:
     """Merge the kernels of all hosts.
 
     Definition: docs/tools/kernel_stats.md#what-is-a-row.
@@ -241,7 +223,7 @@ def _merged(everything: pl.DataFrame) -> pl.DataFrame:
         pl.col("min_ps").min(),
         pl.col("max_ps").max(),
         pl.col("exposed_ps").sum(),
-        _sum_of_known("step_ps"),
+        sum_of_known("step_ps"),
         pl.col("occupancy_percent").min(),
         pl.col("occupancy_percent").max().alias("occupancy_max_percent"),
         *(
@@ -255,12 +237,6 @@ def _merged(everything: pl.DataFrame) -> pl.DataFrame:
         pl.col("host").unique().sort().alias("hosts"),
         pl.col("device").unique().sort().alias("devices"),
     )
-
-
-def _sum_of_known(column: str) -> pl.Expr:
-    """Return the sum of what is known; null where nothing is."""
-    values = pl.col(column)
-    return pl.when(values.is_not_null().any()).then(values.sum()).alias(column)
 
 
 def _only_value(column: str) -> pl.Expr:
@@ -292,9 +268,7 @@ def _rows(merged: pl.DataFrame, *, whole: int, step_count: int | None) -> pl.Dat
             per_step.alias("per_step_us"),
             (pl.col("exposed_ps") / PS_PER_US).alias("exposed_time_us"),
         )
-        .select(
-            pl.col(name).cast(dtype) for name, dtype in KERNEL_ROWS.dtypes().items()
-        )
+        .select(KERNEL_ROWS.cast_columns())
     )
 
 

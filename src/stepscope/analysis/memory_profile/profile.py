@@ -8,20 +8,19 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.memory_profile.gaps import (
-    doubts_of,
-    growth_of,
-    missing_of,
-    missing_of_rows,
-)
 from stepscope.analysis.memory_profile.memory import (
     Facts,
     Memory,
     MemoryPeak,
+    doubts_of,
     facts_of,
+    growth_of,
+    missing_of,
+    missing_of_rows,
     passed_thresholds,
 )
 from stepscope.analysis.memory_profile.rows import (
+    SUMMARY_ROWS,
     MemoryView,
     breakdown_rows,
     line_rows,
@@ -29,7 +28,6 @@ from stepscope.analysis.memory_profile.rows import (
     step_rows,
     timeline_rows,
 )
-from stepscope.analysis.results.tool_tables import tables_of
 from stepscope.derive.memory.allocation_steps import allocation_steps
 from stepscope.derive.memory.replay import memory_replay
 from stepscope.errors import BadUsage
@@ -38,10 +36,8 @@ from stepscope.unavailable import Missing, Unavailable, present
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
-    from stepscope.analysis.options.memory_profile import Options
+    from stepscope.analysis.options import MemoryProfileOptions
     from stepscope.derive.profile_data import ProfileData
-
-SUMMARY_ROWS: Final = tables_of("memory_profile")["rows"]
 
 #: What is asked of each host for the options as they are.
 NEEDS: Final = (allocation_steps, memory_replay)
@@ -74,7 +70,7 @@ class MemoryProfileResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def analyse(
-    profile: ProfileData, options: Options
+    profile: ProfileData, options: MemoryProfileOptions
 ) -> MemoryProfileResult | Unavailable:
     """Look at every memory of every host.
 
@@ -151,7 +147,7 @@ def _fullness(view: MemoryView) -> tuple[int, str]:
     return -most, memory.name
 
 
-def _memory(view: MemoryView, facts: Facts, options: Options) -> Memory:
+def _memory(view: MemoryView, facts: Facts, options: MemoryProfileOptions) -> Memory:
     memory = view.memory
     peak = _peak(view)
     place, time_ms = memory.peak, None if peak is None else peak.time_ms

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from stepscope.derive.memory.replay import MemoryReplay, OneMemory
 
 _TABLES: Final = tables_of("memory_profile")
+SUMMARY_ROWS: Final = _TABLES["rows"]
 TIMELINE_ROWS: Final = _TABLES["memories.timeline"]
 BREAKDOWN_ROWS: Final = _TABLES["memories.breakdown"]
 LINE_ROWS: Final = _TABLES["memories.lines"]
@@ -159,9 +160,7 @@ def timeline_rows(view: MemoryView, places: NDArray[np.int64]) -> pl.DataFrame:
         view.steps.step.gather(rows).alias("step_id"),
         nullable("memory_in_use_bytes", memory.in_use_bytes[places], known),
     )
-    return frame.select(
-        pl.col(name).cast(kind) for name, kind in TIMELINE_ROWS.dtypes().items()
-    )
+    return frame.select(TIMELINE_ROWS.cast_columns())
 
 
 def shown_places(view: MemoryView, points: int | None) -> NDArray[np.int64]:
@@ -216,9 +215,7 @@ def breakdown_rows(view: MemoryView, place: int) -> pl.DataFrame:
             "occurrences",
             data_type_name(pl.col("dtype")).alias("data_type"),
         )
-        .select(
-            pl.col(name).cast(kind) for name, kind in BREAKDOWN_ROWS.dtypes().items()
-        )
+        .select(BREAKDOWN_ROWS.cast_columns())
     )
     heap, stack = view.use_after(place)
     rest = None if heap is None else heap - int(live["allocation_bytes"].sum())
@@ -271,7 +268,7 @@ def line_rows(view: MemoryView, place: int) -> pl.DataFrame:
     texts = [None if it is None else view.strings[it] for it in rows["stack"].to_list()]
     return rows.with_columns(
         share.alias("share_percent"), pl.Series("stack", texts, pl.String)
-    ).select(pl.col(name).cast(kind) for name, kind in LINE_ROWS.dtypes().items())
+    ).select(LINE_ROWS.cast_columns())
 
 
 def _blocks() -> pl.Expr:
@@ -329,9 +326,7 @@ def step_rows(view: MemoryView) -> pl.DataFrame:
         nullable("min_bytes", *least),
         nullable("max_bytes", *greatest),
     )
-    return frame.select(
-        pl.col(name).cast(kind) for name, kind in STEP_ROWS.dtypes().items()
-    )
+    return frame.select(STEP_ROWS.cast_columns())
 
 
 def _extreme(

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from stepscope._core.nesting import inherit
+from stepscope.analysis.results.nulls import sum_of_known
 from stepscope.analysis.results.tool_tables import tables_of
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.host.op_events import host_op_events
@@ -85,7 +86,6 @@ def annotation_detail(
     """Look closely at one annotation; and say what cannot be told of it.
 
     Args:
-        profile: The run.
         hosts: Hosts with annotations; one of them has it.
         name: Name of an annotation.
         most_calls: How many calls to list at most; all where it is None.
@@ -204,7 +204,7 @@ def _by_step(calls: pl.DataFrame) -> pl.DataFrame | None:
         .agg(
             pl.len().alias("occurrences"),
             pl.col("host_ps").sum(),
-            *(_sum_of_known(name) for name in ("device_ps", "launches")),
+            *(sum_of_known(name) for name in ("device_ps", "launches")),
         )
         .with_columns(**_in_us("host", "device"))
     )
@@ -271,11 +271,6 @@ def _kernels(
         .sort("total_us", "name", "kind", descending=[True, False, False])
     )
     return _declared(summed, ANNOTATION_KERNELS.dtypes())
-
-
-def _sum_of_known(name: str) -> pl.Expr:
-    known = pl.col(name).is_not_null().any()
-    return pl.when(known).then(pl.col(name).sum()).alias(name)
 
 
 def _in_us(*names: str) -> dict[str, pl.Expr]:

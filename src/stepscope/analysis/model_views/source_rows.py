@@ -75,7 +75,6 @@ def source_view(
     """List the lines of some hosts, in all of the recording or in some steps.
 
     Args:
-        profile: The run.
         chosen: Host → rows of its steps; None for all of the recording.
         settings: Thresholds of time, names and the order count.
     """
@@ -131,7 +130,11 @@ def _rows(
 ) -> pl.DataFrame:
     known = {"host": host, "device": device}
     times = [
-        (pl.col(ps) / PS_PER_US if known[_side(us)] else pl.lit(None, pl.Float64))
+        (
+            pl.col(ps) / PS_PER_US
+            if known["device" if "device" in us else "host"]
+            else pl.lit(None, pl.Float64)
+        )
         .cast(pl.Float64)
         .alias(us)
         for us, ps in _TIMES.items()
@@ -154,11 +157,7 @@ def _rows(
         "name",
         descending=[False, order != "name", True, False],
         nulls_last=True,
-    ).select(pl.col(name).cast(dtype) for name, dtype in SOURCE_ROWS.dtypes().items())
-
-
-def _side(column: str) -> str:
-    return "device" if "device" in column else "host"
+    ).select(SOURCE_ROWS.cast_columns())
 
 
 def _wanted(rows: pl.DataFrame, settings: Settings) -> pl.Expr:

@@ -46,7 +46,7 @@ from stepscope.units import PS_PER_US
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stepscope.analysis.options.tf_data_bottleneck_analysis import Options
+    from stepscope.analysis.options import TfDataBottleneckAnalysisOptions
     from stepscope.derive.input_pipeline.calls import PipelineCalls
     from stepscope.derive.input_pipeline.graph import PipelineGraph
     from stepscope.derive.judging.input_verdict import InputVerdict
@@ -268,7 +268,7 @@ class _Pipeline(Frozen, frozen=True, eq=True):
 
 
 def analyse(
-    profile: ProfileData, options: Options
+    profile: ProfileData, options: TfDataBottleneckAnalysisOptions
 ) -> TfDataBottleneckAnalysisResult | Unavailable:
     """Find the slowest stage of the slowest call.
 
@@ -447,7 +447,9 @@ def _suggestion(pipeline: _Pipeline, rank: int = 0) -> Suggestion | None:
     return advice
 
 
-def _chosen(ranked: Sequence[_Pipeline], options: Options) -> list[_Pipeline]:
+def _chosen(
+    ranked: Sequence[_Pipeline], options: TfDataBottleneckAnalysisOptions
+) -> list[_Pipeline]:
     """Return the pipelines whose graph is asked for."""
     named = [one for one in ranked if options.pipeline in {"", one.name}]
     if not named:
@@ -461,7 +463,9 @@ def _chosen(ranked: Sequence[_Pipeline], options: Options) -> list[_Pipeline]:
 
 
 def _graphs(
-    run: ProfileData, chosen: Sequence[_Pipeline], options: Options
+    run: ProfileData,
+    chosen: Sequence[_Pipeline],
+    options: TfDataBottleneckAnalysisOptions,
 ) -> tuple[tuple[Graph, ...], list[Missing]]:
     graphs, missing = [], []
     for one in chosen:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 import click
 from msgspec import inspect
 
-from stepscope.analysis.options.by_tool import OPTIONS
-from stepscope.analysis.results.field_sentences import field_sentences
+from stepscope.analysis.options import OPTIONS
+from stepscope.analysis.results.tool import field_sentences
 
 if TYPE_CHECKING:
     from collections.abc import Callable
