@@ -37,7 +37,7 @@ import sys
 import stepscope
 from stepscope.cli.light_start import light_start
 with light_start():
-    from stepscope.cli.progress import progress
+    from stepscope.cli.output import progress
     from stepscope.report import to_text
     from stepscope.report.compose import STAGES, compose
 with progress(STAGES) as shown:
@@ -54,7 +54,7 @@ registry.RULES = ()
 sys.modules[registry.__name__] = registry
 with light_start():
     from stepscope.advice.replayed import Together
-    from stepscope.cli.progress import progress
+    from stepscope.cli.output import progress
     from stepscope.report import compose, to_text
     from stepscope.report.document import Headline
 nothing = compose.Judgement(

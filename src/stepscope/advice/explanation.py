@@ -13,6 +13,7 @@ from stepscope.advice.finding import Finding
 from stepscope.advice.on_the_path import StepPath, step_path
 from stepscope.advice.registry import RULES
 from stepscope.advice.replayed import why_not_replayed
+from stepscope.analysis.results.walk import fields_of
 from stepscope.derive.step_windows.flags import LEFT_OUT
 from stepscope.derive.step_windows.windows import windows
 from stepscope.errors import BadUsage
@@ -206,15 +207,13 @@ def _parts(value: object, name: str, depth: int) -> Iterator[tuple[str, Number]]
 
 
 def _fields(value: object) -> dict[str, object] | None:
-    if isinstance(value, msgspec.Struct):
-        return {one: getattr(value, one) for one in value.__struct_fields__}
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
-        found: dict[str, object] = value._asdict()
-        return found
-    if isinstance(value, dict):
-        # A number is the place of something: it says nothing to a reader.
-        return {str(one): part for one, part in value.items() if isinstance(one, str)}
-    return None
+        value = value._asdict()
+    fields = fields_of(value)
+    if fields is None:
+        return None
+    # A number is the place of something: it says nothing to a reader.
+    return {name: part for name, part in fields.items() if isinstance(name, str)}
 
 
 def _series(values: Sequence[float], name: str) -> Iterator[tuple[str, Number]]:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stepscope.analysis.timeline.search import Direction, SoughtKernel
-from stepscope.serve.asked import JSON, Asked, Route
 from stepscope.serve.errors import Refused
-from stepscope.serve.parameters import FARTHEST
+from stepscope.serve.parameters import FARTHEST, JSON, Asked, Route
 from stepscope.serve.runs import timeline as answers
 from stepscope.serve.runs.store import Lane
 from stepscope.serve.runs.timeline import Area, Page, Sought, TileQuestion

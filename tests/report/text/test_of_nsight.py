@@ -23,7 +23,7 @@ from tests.support.traces.nsight import (
 
 import stepscope as ss
 from stepscope.advice.registry import RULES
-from stepscope.cli.progress import Progress
+from stepscope.cli.output import Progress
 from stepscope.report.compose import compose
 from stepscope.report.page import plain_text
 from stepscope.report.to_text import render

@@ -13,7 +13,7 @@ from tests.support.traces import blueprint
 
 import stepscope as ss
 from stepscope.advice.finding import Finding
-from stepscope.cli.progress import Progress
+from stepscope.cli.output import Progress
 from stepscope.report.compose import compose
 from stepscope.report.page import plain_text
 from stepscope.report.text.unseen import unseen

@@ -38,9 +38,8 @@ from stepscope.derive.device.kernels import kernels
 from stepscope.derive.device.timeline import device_timeline
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.step_windows.windows import windows
-from stepscope.remedies import OTHER_DEVICE_TRACER
+from stepscope.remedies import Remedy
 from stepscope.trace.tables import DEVICES
-from stepscope.tracer_remedies import RECORD_OP_CALLS
 from stepscope.unavailable import Missing, Unavailable, present
 
 if TYPE_CHECKING:
@@ -59,7 +58,7 @@ _NO_SHAPES: Final = Unavailable(
 _NO_HOST_EVENT: Final = Unavailable(
     code="NOT_RECORDED",
     reason="No event on a host thread is a call of the op.",
-    remedy=RECORD_OP_CALLS,
+    remedy=Remedy.RECORD_OP_CALLS,
 )
 _OF_KERNELS: Final = declared_reasons(
     KERNEL_ROWS,
@@ -68,12 +67,12 @@ _OF_KERNELS: Final = declared_reasons(
             *("grid_dim", "block_dim", "blocks", "multiprocessors", "registers"),
             *("shared_memory_bytes", "occupancy_percent", "occupancy_limiter"),
         ),
-        ("NO_KERNEL_DETAILS", OTHER_DEVICE_TRACER),
+        ("NO_KERNEL_DETAILS", Remedy.OTHER_DEVICE_TRACER),
     ),
 )
 _OF_COPIES: Final = declared_reasons(
     COPY_ROWS,
-    dict.fromkeys(("bytes", "gib_per_s"), ("NOT_RECORDED", OTHER_DEVICE_TRACER)),
+    dict.fromkeys(("bytes", "gib_per_s"), ("NOT_RECORDED", Remedy.OTHER_DEVICE_TRACER)),
 )
 _NO_STEP: Final = Unavailable(
     code="NO_STEPS",

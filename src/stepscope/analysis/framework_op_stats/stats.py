@@ -36,9 +36,8 @@ from stepscope.analysis.results.nulls import (
 )
 from stepscope.derive.ops.costs import host_op_costs, op_costs
 from stepscope.derive.ops.database import device_ops, host_ops
-from stepscope.remedies import COMPILE_FOR_LINES, COUNT_MATRIX_INSTRUCTIONS
+from stepscope.remedies import Remedy
 from stepscope.thresholds import THRESHOLDS
-from stepscope.tracer_remedies import RECORD_OP_MODES
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_US
 
@@ -55,15 +54,15 @@ _IDLE: Final = "IDLE"
 _REASONS: Final = declared_reasons(
     OP_ROWS,
     {
-        "eager": ("NOT_RECORDED", RECORD_OP_MODES),
-        "source": ("NO_HLO", COMPILE_FOR_LINES),
-        "module": ("NO_HLO", COMPILE_FOR_LINES),
+        "eager": ("NOT_RECORDED", Remedy.RECORD_OP_MODES),
+        "source": ("NO_HLO", Remedy.COMPILE_FOR_LINES),
+        "module": ("NO_HLO", Remedy.COMPILE_FOR_LINES),
     },
 )
 _NO_UNITS: Final = Unavailable(
     code="NOT_RECORDED",
     reason="the names of the kernels do not show whether they use Tensor Cores.",
-    remedy=COUNT_MATRIX_INSTRUCTIONS,
+    remedy=Remedy.COUNT_MATRIX_INSTRUCTIONS,
 )
 
 

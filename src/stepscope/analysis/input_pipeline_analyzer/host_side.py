@@ -19,6 +19,7 @@ from stepscope.derive.input_pipeline.input_ops import (
     input_ops,
 )
 from stepscope.derive.input_pipeline.worker_functions import worker_functions
+from stepscope.remedies import Remedy
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_MS, PS_PER_US
 
@@ -151,7 +152,7 @@ def _ours(
 _NO_BOTTLENECK: Final = Unavailable(
     code="NO_TFDATA_EVENTS",
     reason="No stage of the input pipeline can be its bottleneck.",
-    remedy="Record for longer than one call of the pipeline lasts.",
+    remedy=Remedy.RECORD_WHOLE_CALL,
 )
 
 

@@ -8,7 +8,7 @@ import polars as pl
 
 from stepscope.analysis.results.tool_tables import tables_of
 from stepscope.derive.device.kernels import kernels, launch_dimensions
-from stepscope.derive.measured.join import measured_kernels
+from stepscope.derive.measured import measured_kernels
 from stepscope.trace.tables import NOT_MEASURED
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_US

@@ -27,16 +27,11 @@ from stepscope.analysis.results.nulls import (
 )
 from stepscope.analysis.results.tool_tables import tables_of
 from stepscope.derive.device.kernels import KERNEL_KEY, kernels, launch_dimensions
-from stepscope.derive.measured.join import measured_kernels
+from stepscope.derive.measured import measured_kernels
 from stepscope.derive.model.kernel_places import kernel_places
 from stepscope.derive.step_windows.windows import windows
 from stepscope.derive.steps.chosen import steps
-from stepscope.remedies import (
-    ALLOW_DEVICE_TRACER,
-    COUNT_MATRIX_INSTRUCTIONS,
-    OTHER_DEVICE_TRACER,
-)
-from stepscope.tracer_remedies import RECORD_LINES
+from stepscope.remedies import Remedy
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_US
 
@@ -79,18 +74,18 @@ _REASONS: Final = declared_reasons(
                 *("dynamic_shared_memory_bytes", "block_dim", "grid_dim"),
                 *("occupancy_percent", "occupancy_max_percent", "occupancy_limiter"),
             ),
-            ("NO_KERNEL_DETAILS", OTHER_DEVICE_TRACER),
+            ("NO_KERNEL_DETAILS", Remedy.OTHER_DEVICE_TRACER),
         ),
         "tensor_core_eligible": (
             "NOT_RECORDED",
             "Record with the framework's own profiler, which writes both.",
         ),
-        "source": ("NOT_RECORDED", RECORD_LINES),
+        "source": ("NOT_RECORDED", Remedy.RECORD_LINES),
         "module": (
             "NOT_RECORDED",
             "Record with PyTorch's profiler: `with_stack=True, with_modules=True`.",
         ),
-        "uses_tensor_core": ("NOT_RECORDED", COUNT_MATRIX_INSTRUCTIONS),
+        "uses_tensor_core": ("NOT_RECORDED", Remedy.COUNT_MATRIX_INSTRUCTIONS),
     },
 )
 
@@ -182,7 +177,7 @@ def analyse(
 _NO_KERNELS: Final = Unavailable(
     code="NO_DEVICE_EVENTS",
     reason="a device is listed, but none of its kernels was recorded.",
-    remedy=ALLOW_DEVICE_TRACER,
+    remedy=Remedy.ALLOW_DEVICE_TRACER,
 )
 
 

@@ -18,7 +18,7 @@ from stepscope.analysis.memory_profile.rows import (
 from stepscope.analysis.results.nulls import declared_reasons, missing_columns
 from stepscope.analysis.results.statistics import Statistics, statistics_of
 from stepscope.frozen import Frozen
-from stepscope.remedies import WRITE_MEMORY
+from stepscope.remedies import Remedy
 from stepscope.thresholds import THRESHOLDS
 from stepscope.trace.quality import QualityNote
 from stepscope.unavailable import Missing, Unavailable
@@ -224,7 +224,7 @@ _RECORD_MORE: Final = (
 #: What else to do about a column without values.
 _REMEDIES: Final = {
     "capacity_bytes": "Look it up where the program ran (`nvidia-smi`, `free -h`).",
-    **dict.fromkeys(("tensor_bytes", "source", "stack"), WRITE_MEMORY),
+    **dict.fromkeys(("tensor_bytes", "source", "stack"), Remedy.WRITE_MEMORY),
 }
 _OLDER_UNCOUNTED: Final = Unavailable(
     code="NOT_RECORDED",

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stepscope.derive.memory.allocation_steps import AllocationSteps
-    from stepscope.derive.memory.replay import MemoryReplay, OneMemory
+    from stepscope.derive.memory.replay import AllocationSteps, MemoryReplay, OneMemory
 
 _TABLES: Final = tables_of("memory_profile")
 SUMMARY_ROWS: Final = _TABLES["rows"]

@@ -11,7 +11,7 @@ from stepscope.analysis.ops.rows import device_side, host_side
 from stepscope.analysis.roofline_model.roofs import MEASURED, SHAPES, unit_peaks
 from stepscope.derive.device.kernels import kernels
 from stepscope.derive.device.peaks import device_peaks
-from stepscope.derive.measured.join import measured_kernels
+from stepscope.derive.measured import measured_kernels
 from stepscope.derive.ops.kernel_costs import kernel_costs
 from stepscope.hardware import unit_of
 from stepscope.unavailable import Unavailable, present

@@ -17,6 +17,7 @@ from stepscope.derive.step_time.owners import BUSY_OWNERS, CATEGORIES, OWNERS
 from stepscope.derive.step_windows.windows import typical, windows
 from stepscope.derive.steps.chosen import steps
 from stepscope.frozen import Frozen
+from stepscope.remedies import Remedy
 from stepscope.trace.reading.nullable import nullable
 from stepscope.unavailable import Unavailable
 
@@ -45,8 +46,7 @@ UNASKED: Final = Unavailable(
     code="NO_TFDATA_EVENTS",
     reason="No event shows the program asking for its next batch, so waiting for "
     "input cannot be distinguished from other time without a known cause.",
-    remedy="Read the input through an instrumented pipeline, or put an annotation "
-    "named `load_batch` around the code that fetches it.",
+    remedy=Remedy.NAME_FETCH,
 )
 #: Time that may hold the making of batches where no request for one was recorded.
 UNTOLD: Final = ("between_ps", "unexplained_ps")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from stepscope.remedies import CAUSES_OF_SILENT_DEVICES, REMEDIES
+from stepscope.remedies import CAUSES_OF_SILENT_DEVICES, Remedy
 from stepscope.report.page import Piece, cut_middle, line, wrapped
 from stepscope.report.words.hardware import device_name
 from stepscope.report.words.names import sentence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _MOST_HOSTS = 4
 #: The cause that only a framework's own tracer can have.
-_OF_FRAMEWORKS = "cupti_missing"
+_OF_FRAMEWORKS = Remedy.FIND_CUPTI
 
 
 def header(document: Document, width: int) -> list[Line]:
@@ -133,10 +133,9 @@ def silent_device(document: Document, width: int) -> list[Line]:
     ]
     own = _own_remedy(document)
     lines += [] if own is None else wrapped(f"• {own}", width, indent=2)
-    for cause in CAUSES_OF_SILENT_DEVICES:
-        if own is not None and cause == _OF_FRAMEWORKS:
+    for remedy in CAUSES_OF_SILENT_DEVICES:
+        if own is not None and remedy == _OF_FRAMEWORKS:
             continue
-        remedy = REMEDIES[cause]
-        lines += wrapped(f"• {remedy.sentence}", width, indent=2)
+        lines += wrapped(f"• {remedy}", width, indent=2)
         lines += [line("      ", Piece(command, "code")) for command in remedy.commands]
     return lines

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from stepscope.advice.words import OWNERS_OF
-from stepscope.nsight_remedies import NSIGHT
-from stepscope.remedies import REMEDIES
+from stepscope.remedies import NSIGHT, Remedy
 from stepscope.report.page import Piece, bar, cut, line, sparkline, table, wrapped
 from stepscope.report.words.names import (
     CATEGORY_NAMES,
@@ -337,7 +336,7 @@ def _no_steps(
     document: Document, overview: OverviewPageResult, width: int
 ) -> list[Line]:
     why = next((one for one in overview.missing if one.code == "NO_STEPS"), None)
-    remedy = REMEDIES["NO_STEPS"]
+    remedy = Remedy.MARK_EACH_STEP
     reason = "" if why is None else f" {why.reason}"
     if why is not None and document.recorder == NSIGHT:
         return [
@@ -346,7 +345,7 @@ def _no_steps(
         ]
     return [
         *wrapped(f"None.{reason}", width, indent=2),
-        *wrapped(remedy.sentence, width, indent=2),
+        *wrapped(remedy, width, indent=2),
         *(
             line("      ", Piece(command, "code"))
             for command in remedy.commands
