@@ -57,7 +57,7 @@ class Argument(NamedTuple):
     """
 
     metavar: str
-    type: click.ParamType | None = None
+    type: click.ParamType[Any] | None = None
     required: bool = True
 
 
@@ -77,7 +77,7 @@ class Option(NamedTuple):
     help: str
     metavar: str | None = None
     flags: tuple[str, ...] = ()
-    type: click.ParamType | None = None
+    type: click.ParamType[Any] | None = None
     default: str | None = None
     envvar: str | None = None
     flag_value: str | None = None
@@ -125,7 +125,7 @@ def _option_of(
     )
 
 
-def _type_of(kind: object) -> click.ParamType | type:
+def _type_of(kind: object) -> click.ParamType[Any] | type:
     """Return the type of one value."""
     if isinstance(kind, UnionType) or get_origin(kind) is Union:
         (kind,) = (one for one in get_args(kind) if one is not NoneType)
