@@ -71,8 +71,8 @@ MAY_IMPORT = {
 #: each for itself: its ground lies below its rooms, its face above them.
 ROOMS = {
     "advice": {
-        "judging": "finding item signals verdict",
-        "rules": "finding item judging rule signals verdict words",
+        "judging": "catalogue finding item signals verdict",
+        "rules": "catalogue finding item judging rule signals verdict words",
         "signals": "finding",
     },
     "analysis": {
@@ -129,27 +129,21 @@ ROOMS = {
         "columns": "",
         "costs": "",
         "device": "columns host intervals names",
-        "engine": "",
         "host": "columns intervals names",
         "inference": "columns device host intervals names step_time steps",
         "input_pipeline": ("account columns device host intervals names step_windows"),
         "intervals": "columns",
         "judging": ("account columns device profile_data step_time step_windows steps"),
-        "measured": "columns device",
         "memory": "columns step_windows steps",
         "model": "columns device host intervals names ops step_windows steps",
         "names": "",
         "ops": "columns costs device host intervals names step_windows steps",
-        "phases": (
-            "account columns device host intervals names step_time step_windows"
-        ),
-        "repetition": "columns names",
         "replay": "account columns device intervals step_time step_windows",
         "step_time": "columns device host intervals names step_windows steps",
-        "step_windows": "columns device host intervals names repetition steps",
-        "steps": "columns device intervals names repetition",
+        "step_windows": "columns device host intervals names sequences steps",
+        "steps": "columns device intervals names sequences",
         "timeline": (
-            "columns device engine host intervals memory names step_windows steps"
+            "columns device host intervals memory names schedule step_windows steps"
         ),
     },
     "formats": {

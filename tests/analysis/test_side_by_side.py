@@ -7,6 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.support.programs.declared import declared
 
 import stepscope
 from stepscope.advice.engine import signals_of
@@ -16,7 +17,6 @@ from stepscope.analysis.tools import answers as together
 from stepscope.cli.output import progress
 from stepscope.derive import profile_data
 from stepscope.derive.derivations import DERIVATIONS, derivation
-from stepscope.derive.engine.derivation import declared
 from stepscope.derive.host.tracers import tracers
 from stepscope.derive.profile_data import ProfileData
 from stepscope.report import to_json

@@ -19,8 +19,13 @@ from stepscope.advice.finding import (
     Severity,
     Status,
 )
-from stepscope.derive.judging.bootstrap import is_hit, mean_interval_ms
-from stepscope.derive.judging.effect_status import pattern_kind, percent_of, status_of
+from stepscope.derive.judging.effect_status import (
+    is_hit,
+    mean_interval_ms,
+    pattern_kind,
+    percent_of,
+    status_of,
+)
 from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
@@ -28,7 +33,7 @@ from stepscope.units import PS_PER_MS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stepscope.derive.judging.step_series import StepSeries
+    from stepscope.derive.judging.effect_status import StepSeries
     from stepscope.thresholds import Threshold, Thresholds
 
 _US_PER_MS: Final = 1000

@@ -125,7 +125,7 @@ def _kernels_of(asked: NcuRequest) -> tuple[str, ...]:
             "--op needs a recording in which the op's kernels are seen: add --beside "
             "PATH, or name the kernels with --kernel REGEX"
         )
-    from stepscope.derive.measured.name_forms import (  # noqa: PLC0415 - where it is asked for
+    from stepscope.derive.measured import (  # noqa: PLC0415 - where it is asked for
         name_forms,
     )
     from stepscope.session import open_profile  # noqa: PLC0415 - where it is asked for

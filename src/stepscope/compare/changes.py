@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 import msgspec
 
 from stepscope.compare.measured import KernelTime
-from stepscope.derive.judging.bootstrap import difference_interval
+from stepscope.derive.judging.effect_status import difference_interval
 from stepscope.derive.step_time.owners import CATEGORIES, OWNERS, owners_of
 from stepscope.units import PS_PER_MS
 

@@ -15,7 +15,7 @@ from stepscope.derive.step_windows.windows import windows
 from stepscope.derive.steps.chosen import steps
 from stepscope.frozen import Frozen
 from stepscope.remedies import Remedy
-from stepscope.unavailable import Unavailable, present
+from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from stepscope.derive.ops.database import DeviceOps, HostOps
@@ -165,11 +165,7 @@ def launch_latency_ps(profile: ProfileData) -> tuple[int, int]:
     for host in profile.hosts:
         matched = profile.derived(host, correlation)
         if not isinstance(matched, Unavailable):
-            activity, launches = (
-                present(profile.table(host, name))
-                for name in ("device_activity", "launches")
-            )
-            waits.append(idle_waits_ps(activity, launches, matched))
+            waits.append(idle_waits_ps(matched))
     return typical_ps(np.concatenate(waits))
 
 

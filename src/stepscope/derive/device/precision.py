@@ -59,7 +59,7 @@ def untold_widths(share: float) -> Unavailable | None:
 class PrecisionEvidence(IntEnum):
     """The evidence that decided the width.
 
-    Definition: docs/definitions/device-work.md#width-of-a-kernel.
+    Definition: docs/definitions/device-work.md#precision-of-a-kernel.
     """
 
     NOT_COMPUTE = 0
@@ -123,7 +123,7 @@ def precision(
     A kernel of unknown width is taken to compute with 32 bits, and its evidence is the
     default one.
 
-    Definition: docs/definitions/device-work.md#width-of-a-kernel.
+    Definition: docs/definitions/device-work.md#precision-of-a-kernel.
     """
     rows = activity_classes.rows
     told = _told(rows, event_types["name"], strings, hlo_ops, _capability(devices))

@@ -162,7 +162,7 @@ def frames_beside(
 
     They say nothing of what a step does, but what runs while it waits.
 
-    Definition: docs/definitions/host-time.md#threads-beside-the-steps.
+    Definition: docs/definitions/host-time.md#threads-that-drive-no-step.
     """
     return _collected(
         tracks,

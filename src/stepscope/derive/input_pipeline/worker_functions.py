@@ -134,10 +134,7 @@ def worker_functions(
     windows: Windows | Unavailable,
     account: Account | Unavailable,
 ) -> WorkerFunctions | Unavailable:
-    """Add up what looks at worker processes found within the measured steps.
-
-    Definition: docs/definitions/host-time.md#worker-processes.
-    """
+    """Add up what looks at worker processes found within the measured steps."""
     if isinstance(worker_frames, Unavailable):
         return _why_not(event_types, quality, environment)
     if isinstance(windows, Unavailable):

@@ -39,12 +39,10 @@ class OneDevice(Frozen, frozen=True):
     """One device that has activity.
 
     Attributes:
-        device: Its ordinal.
         orders: Each of `BUSY_OWNERS` → where any such activity ran; they may overlap.
         unknown: Those of `BUSY_OWNERS` that this kind of device does not record, and
             widths of compute that no kernel is known to have while many have none.
         charged: Each of `BUSY_OWNERS` → where none before it ran; they are disjoint.
-        busy: The union of all activity.
     """
 
     device: int
@@ -78,13 +76,7 @@ def device_sets(
     precision: Precision,
     devices: pl.DataFrame | Unavailable,
 ) -> DeviceSets | Unavailable:
-    """Unite the activity of each device by what it was.
-
-    Args:
-        device_activity: The table.
-        precision: What each kernel computes with.
-        devices: The table, for what kind of device each is.
-    """
+    """Unite the activity of each device by what it was."""
     if not device_activity.height:
         return NO_DEVICE_EVENTS
     start_ps, dur_ps = (

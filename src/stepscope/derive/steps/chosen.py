@@ -16,9 +16,9 @@ from stepscope.derive.steps.candidates import (
     Candidate,
     FoundSteps,
 )
-from stepscope.derive.steps.engine_iterations import engine_iterations
-from stepscope.derive.steps.markers import find_markers
+from stepscope.derive.steps.markers import engine_iterations, find_markers
 from stepscope.derive.steps.stored import (
+    steps_of_stored_calls,
     steps_of_stored_line,
     stored_steps,
 )
@@ -92,13 +92,9 @@ def step_candidates(
     type_stats: pl.DataFrame,
     host_values: dict[str, StatRows] | Unavailable,
     device_activity: pl.DataFrame | Unavailable,
-    launches: pl.DataFrame | Unavailable,
     correlation: Correlation | Unavailable,
 ) -> StepCandidates:
-    """Try every source of steps.
-
-    Definition: docs/how-steps-are-found.md.
-    """
+    """Try every source of steps."""
     stored = stored_steps(trace, tracks, events, stats=stats)
     found = list(
         find_markers(
@@ -130,14 +126,9 @@ def step_candidates(
             event_kinds=event_kinds,
             host_values=host_values,
             device_activity=device_activity,
-            launches=launches,
             correlation=correlation,
         )
         if not any(it.candidate.accepted for it in found):
-            from stepscope.derive.steps.stored_calls import (  # noqa: PLC0415
-                steps_of_stored_calls,
-            )
-
             calls = steps_of_stored_calls(
                 trace,
                 tracks,

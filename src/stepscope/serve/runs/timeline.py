@@ -19,7 +19,7 @@ from stepscope.analysis.timeline import tiles as drawing
 from stepscope.analysis.timeline import totals as adding
 from stepscope.analysis.trace_viewer.events import all_spans
 from stepscope.analysis.trace_viewer.processes import host_traces
-from stepscope.report.plain import plain
+from stepscope.report.plain import plain, plain_fields
 from stepscope.report.to_trace_json import write_spans
 from stepscope.report.trace_frames import counter_frame, flow_frame, slice_frame
 from stepscope.serve import frames
@@ -343,8 +343,7 @@ def _host(opened: Opened, host: str | None) -> tuple[ProfileWithTools, str]:
 def _struct(found: msgspec.Struct | Unavailable) -> bytes:
     if isinstance(found, Unavailable):
         return _absent(found)
-    fields = {name: plain(getattr(found, name)) for name in found.__struct_fields__}
-    return _json({"schema": SCHEMA, **fields, "unavailable": None})
+    return _json({"schema": SCHEMA, **plain_fields(found), "unavailable": None})
 
 
 def _frame(found: TraceFrame | Unavailable) -> bytes:
