@@ -37,7 +37,7 @@ import sys
 import stepscope
 from stepscope.cli.light_start import light_start
 with light_start():
-    from stepscope.cli.progress import progress
+    from stepscope.cli.output import progress
     from stepscope.report.compose import STAGES, compose
     from stepscope.report.outline import as_text
     from stepscope.report.outline.whole import report_outline
@@ -55,7 +55,7 @@ registry.RULES = ()
 sys.modules[registry.__name__] = registry
 with light_start():
     from stepscope.advice.replayed import Together
-    from stepscope.cli.progress import progress
+    from stepscope.cli.output import progress
     from stepscope.report import compose
     from stepscope.report.outline import as_text
     from stepscope.report.outline.whole import report_outline

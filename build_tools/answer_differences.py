@@ -274,8 +274,8 @@ def compare_checkouts(
             if packed[0] == packed[1]:
                 equal += 1
                 continue
-            old_answer, new_answer = map(msgspec.json.decode, packed)
-            differences = find_differences(old_answer, new_answer, fields)
+            decoded = [msgspec.json.decode(one) for one in packed]
+            differences = find_differences(decoded[0], decoded[1], fields)
             equal += not differences
             for it in sorted(differences):
                 shown = map(shorten, differing_part(it.old, it.new))

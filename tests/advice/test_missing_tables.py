@@ -11,7 +11,7 @@ from tests.support.results.statements import read
 
 from stepscope.advice.engine import signals_of
 from stepscope.advice.registry import RULES
-from stepscope.cli.progress import Progress
+from stepscope.cli.output import Progress
 from stepscope.report import to_json
 from stepscope.report.compose import compose
 from stepscope.report.outline import as_text

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from stepscope.advice.headline import by_cost
-from stepscope.cli.progress import Progress
+from stepscope.cli.output import Progress
 from stepscope.report import to_json
 from stepscope.report.compose import compose
 from stepscope.report.outline import as_text

@@ -18,11 +18,11 @@ from stepscope.advice.registry import RULES
 from stepscope.advice.rule import Rule
 from stepscope.advice.verdict import Verdict, judge, pattern_of, promise_of
 from stepscope.advice.words import Words
-from stepscope.derive.judging.bootstrap import (
+from stepscope.derive.judging.effect_status import (
+    StepSeries,
     mean_interval_ms,
     ratio_interval,
 )
-from stepscope.derive.judging.step_series import StepSeries
 from stepscope.thresholds import THRESHOLDS, Threshold
 
 MS = 1_000_000_000

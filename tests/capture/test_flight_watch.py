@@ -11,8 +11,14 @@ import pytest
 
 from stepscope.capture.collectors.sampled_frames import Frame
 from stepscope.capture.flight.hearing import Bell
-from stepscope.capture.flight.notebook import Notebook, Span, own_times
-from stepscope.capture.flight.sentences import of_exception, of_hang, of_slow_step
+from stepscope.capture.flight.notebook import (
+    Notebook,
+    Span,
+    of_exception,
+    of_hang,
+    of_slow_step,
+    own_times,
+)
 from stepscope.capture.flight.watch import Slow, Step, StepWatch
 from stepscope.capture.ground.encoding import Rows
 from stepscope.capture.ground.functions import FunctionNames

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from stepscope.capture.launching.harmless import say
 from stepscope.cli import report as reporting
 from stepscope.cli import run as running
-from stepscope.cli.terminal import text_width
+from stepscope.cli.output import text_width
 from stepscope.errors import StepscopeError
 from stepscope.report.outline import as_text
 from stepscope.report.outline.whole import FIRST_SECTIONS, report_outline

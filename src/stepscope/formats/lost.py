@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stepscope.remedies import COPY_AGAIN
+from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
 
 
@@ -19,5 +19,5 @@ def or_lost(absent: Unavailable, damaged_at: int | None) -> Unavailable:
         code="CORRUPT",
         reason=f"The file is damaged at byte {damaged_at:,}, and what can be read of "
         "it does not hold this.",
-        remedy=COPY_AGAIN,
+        remedy=Remedy.COPY_AGAIN,
     )

@@ -19,7 +19,7 @@ from stepscope.analysis.tools import answers
 from stepscope.derive.frameworks import seen
 from stepscope.derive.model.annotation_calls import annotation_calls
 from stepscope.frozen import Frozen
-from stepscope.nsight_remedies import NSIGHT
+from stepscope.remedies import NSIGHT
 from stepscope.report.document import REPORTED, Document, Headline
 from stepscope.report.envelope import describe, doubts
 from stepscope.report.words.headline import (

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from stepscope.analysis.timeline.instances import SoughtKernel
 from stepscope.analysis.timeline.search import Direction
-from stepscope.serve.asked import JSON, Asked, Route
 from stepscope.serve.errors import Refused
-from stepscope.serve.parameters import FARTHEST
+from stepscope.serve.parameters import FARTHEST, JSON, Asked, Route
 from stepscope.serve.runs import timeline as answers
 from stepscope.serve.runs.store import Lane
 from stepscope.serve.runs.timeline import Area, Page, Sought, TileQuestion

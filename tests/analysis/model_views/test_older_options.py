@@ -9,7 +9,7 @@ import stepscope as ss
 from stepscope.analysis.model_views.settings import PRESETS, settings_of
 from stepscope.analysis.options.model_views import Options
 from stepscope.errors import BadUsage
-from stepscope.profiler.asked import KNOWN, asked
+from stepscope.profiler.views import KNOWN, asked
 
 #: Keys of `tf.compat.v1.profiler.ProfileOptionBuilder` in TensorFlow 2.21, and of
 #: `_build_options` there.

@@ -23,7 +23,7 @@ from tests.support.traces.nsight import (
 
 import stepscope as ss
 from stepscope.advice.registry import RULES
-from stepscope.cli.progress import Progress
+from stepscope.cli.output import Progress
 from stepscope.report.compose import compose
 from stepscope.report.outline import as_text
 from stepscope.report.outline.whole import report_outline

@@ -13,7 +13,7 @@ from tests.support.traces import blueprint
 
 import stepscope as ss
 from stepscope.advice.finding import Finding
-from stepscope.cli.progress import Progress
+from stepscope.cli.output import Progress
 from stepscope.report.compose import compose
 from stepscope.report.outline import as_text
 from stepscope.report.outline.findings import unseen

@@ -10,7 +10,7 @@ from tests.support.results.pages import STEP, host_loop, page
 from tests.support.traces import blueprint
 from tests.support.traces.nsight import NVTX, global_id, read_file, span, write
 
-from stepscope.cli.progress import Progress
+from stepscope.cli.output import Progress
 from stepscope.report.compose import compose
 from stepscope.report.outline import as_text
 from stepscope.report.outline.whole import report_outline

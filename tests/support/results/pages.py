@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from stepscope.analysis.profile import ProfileWithTools
-from stepscope.cli.progress import Progress
+from stepscope.cli.output import Progress
 from stepscope.report.compose import compose
 from stepscope.report.outline import as_text
 from stepscope.report.outline.whole import report_outline

@@ -10,7 +10,7 @@ from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.several.communication import communication_signals
 from stepscope.advice.signals.several.workers import ONE_WORKER, worker_signals
 from stepscope.advice.verdict import judge
-from stepscope.derive.judging.step_series import StepSeries
+from stepscope.derive.judging.effect_status import StepSeries
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.replaying.change import Carried
 from stepscope.advice.signals.several.communication import communication_signals
 from stepscope.advice.signals.several.exchanges import exchange_signals
-from stepscope.tracer_remedies import RECORD_SHAPES
+from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -80,14 +80,14 @@ def without_sizes(found: ExchangeSignals) -> Unavailable:
         code="NO_SHAPES",
         reason="The sizes of the all-reduces were not recorded. Nothing hides them for "
         f"{share:.1f} % of the time: about as much is to be gained from them at most.",
-        remedy=RECORD_SHAPES,
+        remedy=Remedy.RECORD_SHAPES,
     )
 
 
 _IN_NO_STEP: Final = Unavailable(
     code="NO_STEPS",
     reason="The all-reduces that were recorded lie in no step.",
-    remedy="Mark the training steps.",
+    remedy=Remedy.MARK_STEPS,
 )
 _NO_DEVICE: Final = Unavailable(
     code="NO_DEVICE_PLANE",

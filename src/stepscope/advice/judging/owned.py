@@ -15,8 +15,9 @@ from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.shares import account_signals
 from stepscope.advice.verdict import judge
 from stepscope.derive.account.topics import TOPICS
-from stepscope.derive.judging.step_series import NO_JUDGED_STEPS
+from stepscope.derive.judging.effect_status import NO_JUDGED_STEPS
 from stepscope.frozen import Frozen
+from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.shares import StepShares
     from stepscope.advice.signals.signal import Signal, Signals
     from stepscope.advice.verdict import Verdict
+    from stepscope.derive.judging.effect_status import StepSeries
     from stepscope.derive.judging.recorded_devices import DeviceSignals
-    from stepscope.derive.judging.step_series import StepSeries
     from stepscope.thresholds import Threshold, Thresholds
 
 #: The signals that these functions ask for.
@@ -199,5 +200,5 @@ _NO_DEVICE: Final = Unavailable(
 _UNSEEN: Final = Unavailable(
     code="NO_DEVICE_EVENTS",
     reason="Whether a device waits was not recorded.",
-    remedy="Record again with the device tracer on.",
+    remedy=Remedy.RECORD_DEVICE_AGAIN,
 )

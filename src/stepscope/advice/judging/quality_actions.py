@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from stepscope.advice.finding import Action
-from stepscope.tracer_remedies import ANNOTATE_UNKNOWN_TIME, LONGER_FOR_LOOKS
+from stepscope.remedies import Remedy
 
 ACTIONS: Final = (
     Action(
@@ -128,7 +128,7 @@ ACTIONS: Final = (
     Action(
         cause="annotate",
         framework="any",
-        text=ANNOTATE_UNKNOWN_TIME,
+        text=Remedy.ANNOTATE_UNKNOWN_TIME,
         recorder="framework",
     ),
     Action(
@@ -142,7 +142,7 @@ ACTIONS: Final = (
     Action(
         cause="short",
         framework="any",
-        text=LONGER_FOR_LOOKS,
+        text=Remedy.LONGER_FOR_LOOKS,
     ),
     Action(
         cause="devices",

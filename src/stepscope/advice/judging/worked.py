@@ -15,7 +15,7 @@ from stepscope.advice.signals.replaying.change import Faster
 from stepscope.advice.signals.shares import account_signals
 from stepscope.derive.step_time.owners import IDLE_OWNERS
 from stepscope.frozen import Frozen
-from stepscope.tracer_remedies import LOOK_AT_OWN_OPS, RECORD_KERNEL_OPS
+from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
@@ -243,7 +243,7 @@ def _unknown(
         reason=f"Of {unknown:.0f} % of the kernels' time it is unknown whether it is "
         f"what this check looks for ({share:.0f} % is known to be), and the verdict "
         f"changes at {warn.value:g} %.",
-        remedy=LOOK_AT_OWN_OPS if ops_known else RECORD_KERNEL_OPS,
+        remedy=Remedy.LOOK_AT_OWN_OPS if ops_known else Remedy.RECORD_KERNEL_OPS,
     )
 
 

@@ -31,6 +31,7 @@ from stepscope.derive.columns.dense_codes import combined, totals_by
 from stepscope.derive.host.op_events import host_op_events
 from stepscope.derive.input_pipeline.input_ops import INPUT_OP_ROWS
 from stepscope.derive.names.event_kinds import OpCategory
+from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ _INFEED: Final = r"^InfeedEnqueue"
 _NO_OPS: Final = Unavailable(
     code="NO_TFDATA_EVENTS",
     reason="No event of an input pipeline was recorded.",
-    remedy="Record at host level 2 a program that reads through such a pipeline.",
+    remedy=Remedy.RECORD_PIPELINE_AT_HOST_LEVEL,
 )
 
 

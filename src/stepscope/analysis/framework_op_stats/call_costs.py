@@ -12,8 +12,7 @@ from stepscope.derive.costs.families import calls_only
 from stepscope.derive.device.attribution import activity_ops
 from stepscope.derive.device.executions import device_executions
 from stepscope.derive.host.op_events import host_op_events
-from stepscope.derive.ops.execution_costs import execution_costs
-from stepscope.derive.ops.run_costs import run_costs
+from stepscope.derive.ops.execution_costs import execution_costs, run_costs
 from stepscope.trace.reading.nullable import nullable
 from stepscope.unavailable import Unavailable, present
 

@@ -38,9 +38,8 @@ from stepscope.derive.device.kernels import kernels
 from stepscope.derive.device.timeline import device_timeline
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.step_windows.windows import windows
-from stepscope.remedies import OTHER_DEVICE_TRACER
+from stepscope.remedies import Remedy
 from stepscope.trace.devices import DEVICES
-from stepscope.tracer_remedies import RECORD_OP_CALLS
 from stepscope.unavailable import Missing, Unavailable, present
 
 if TYPE_CHECKING:
@@ -59,17 +58,17 @@ _NO_SHAPES: Final = Unavailable(
 _NO_HOST_EVENT: Final = Unavailable(
     code="NOT_RECORDED",
     reason="No event on a host thread is a call of the op.",
-    remedy=RECORD_OP_CALLS,
+    remedy=Remedy.RECORD_OP_CALLS,
 )
 _NO_BYTES: Final = Unavailable(
     code="NOT_RECORDED",
     reason="the sizes of these copies were not recorded.",
-    remedy=OTHER_DEVICE_TRACER,
+    remedy=Remedy.OTHER_DEVICE_TRACER,
 )
 _NO_LAUNCH_SHAPE: Final = Unavailable(
     code="NO_KERNEL_DETAILS",
     reason="no kernel carries this launch detail, or the device is not known.",
-    remedy=OTHER_DEVICE_TRACER,
+    remedy=Remedy.OTHER_DEVICE_TRACER,
 )
 _LAUNCH_SHAPE: Final = (
     *("grid_dim", "block_dim", "blocks", "multiprocessors", "registers"),

@@ -31,9 +31,8 @@ from stepscope.analysis.ops.selection import select_ops
 from stepscope.analysis.results.null_columns import missing_columns, other_slices, share
 from stepscope.derive.ops.costs import host_op_costs, op_costs
 from stepscope.derive.ops.database import device_ops, host_ops
-from stepscope.remedies import COMPILE_FOR_LINES, COUNT_MATRIX_INSTRUCTIONS
+from stepscope.remedies import Remedy
 from stepscope.thresholds import THRESHOLDS
-from stepscope.tracer_remedies import RECORD_OP_MODES
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_US
 
@@ -50,18 +49,18 @@ _IDLE: Final = "IDLE"
 _NO_EAGER: Final = Unavailable(
     code="NOT_RECORDED",
     reason="no execution shows whether it ran eagerly or as part of a function.",
-    remedy=RECORD_OP_MODES,
+    remedy=Remedy.RECORD_OP_MODES,
 )
 _NO_PROGRAM: Final = Unavailable(
     code="NO_HLO",
     reason="modules, source lines and what an instruction came from are part of "
     "the HLO of compiled programs, and the profile holds none.",
-    remedy=COMPILE_FOR_LINES,
+    remedy=Remedy.COMPILE_FOR_LINES,
 )
 _NO_UNITS: Final = Unavailable(
     code="NOT_RECORDED",
     reason="the names of the kernels do not show whether they use Tensor Cores.",
-    remedy=COUNT_MATRIX_INSTRUCTIONS,
+    remedy=Remedy.COUNT_MATRIX_INSTRUCTIONS,
 )
 
 

@@ -25,7 +25,7 @@ from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.device.precision import precision
 from stepscope.derive.step_time.device_sets import owner_places
 from stepscope.derive.step_time.owners import BUSY_OWNERS
-from stepscope.tracer_remedies import RECORD_UNKNOWN_TIME
+from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -267,5 +267,5 @@ def _confidence(stretch: Stretch, dark: float) -> Literal["high", "medium", "low
 
 def _remedy(profile: ProfileData) -> str:
     """Return what to record to see more, beside the tracers that ran already."""
-    why = Unavailable(code="NOT_RECORDED", reason="", remedy=RECORD_UNKNOWN_TIME)
+    why = Unavailable(code="NOT_RECORDED", reason="", remedy=Remedy.RECORD_UNKNOWN_TIME)
     return remedied(profile, why).remedy

@@ -22,6 +22,7 @@ from stepscope.analysis.steps.rows import reasons_of
 from stepscope.analysis.steps.summary import input_share, judged_input, summary_of
 from stepscope.derive.judging.input_verdict import UNKNOWN, InputVerdict
 from stepscope.derive.step_time.host_classes import host_classes
+from stepscope.remedies import Remedy
 from stepscope.unavailable import Missing, Unavailable
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ _NOT_OURS: Final = Unavailable(
 _UNSAID: Final = Unavailable(
     code="NOT_RECORDED",
     reason="What was recorded does not show it.",
-    remedy="Record again with the host tracer at level 2 and the device tracer on.",
+    remedy=Remedy.RECORD_HOST_AND_DEVICE,
 )
 
 

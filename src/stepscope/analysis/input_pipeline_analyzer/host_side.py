@@ -17,6 +17,7 @@ from stepscope.derive.input_pipeline.input_ops import (
     WAITING_FOR_WORKERS,
     input_ops,
 )
+from stepscope.remedies import Remedy
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_MS, PS_PER_US
 
@@ -144,7 +145,7 @@ def _ours(
 _NO_BOTTLENECK: Final = Unavailable(
     code="NO_TFDATA_EVENTS",
     reason="No stage of the input pipeline can be its bottleneck.",
-    remedy="Record for longer than one call of the pipeline lasts.",
+    remedy=Remedy.RECORD_WHOLE_CALL,
 )
 
 

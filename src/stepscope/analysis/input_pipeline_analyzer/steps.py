@@ -14,6 +14,7 @@ from stepscope.analysis.steps.summary import Step, step_list
 from stepscope.derive.columns.arrays import ints
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.step_time.input_between_steps import input_between_steps
+from stepscope.remedies import Remedy
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_MS
@@ -32,7 +33,7 @@ _NO_DEVICE_TO_HIDE: Final = Unavailable(
     code="NO_DEVICE_PLANE",
     reason="Waiting is hidden where a device works meanwhile, and no device could be "
     "looked at.",
-    remedy="On a machine with a device, record with the device tracer on.",
+    remedy=Remedy.RECORD_DEVICE_WHERE_ONE_IS,
 )
 
 
@@ -303,6 +304,5 @@ def between_steps(
 _NO_MARKERS: Final = Unavailable(
     code="NO_STEPS",
     reason="No marks of steps were recorded, so nothing lies between markers.",
-    remedy="Mark each step, with the dataset iterator inside the marker, and record "
-    "for longer than one step.",
+    remedy=Remedy.MARK_STEPS_WITH_ITERATOR,
 )

@@ -8,7 +8,7 @@ import polars as pl
 
 from stepscope.analysis.results.columns import BLOCK_DIM, GRID_DIM, OP_NAME, RANK
 from stepscope.derive.device.kernels import kernels, launch_dimensions
-from stepscope.derive.measured.join import measured_kernels
+from stepscope.derive.measured import measured_kernels
 from stepscope.trace.measured.kernel_metrics import NOT_MEASURED
 from stepscope.trace.schema import NEVER, Column, TableSchema
 from stepscope.unavailable import Unavailable

@@ -36,17 +36,12 @@ from stepscope.analysis.results.columns import (
 )
 from stepscope.analysis.results.null_columns import missing_columns, other_slices, share
 from stepscope.derive.device.kernels import KERNEL_KEY, kernels, launch_dimensions
-from stepscope.derive.measured.join import measured_kernels
+from stepscope.derive.measured import measured_kernels
 from stepscope.derive.model.kernel_places import kernel_places
 from stepscope.derive.step_windows.windows import windows
 from stepscope.derive.steps.chosen import steps
-from stepscope.remedies import (
-    ALLOW_DEVICE_TRACER,
-    COUNT_MATRIX_INSTRUCTIONS,
-    OTHER_DEVICE_TRACER,
-)
+from stepscope.remedies import Remedy
 from stepscope.trace.schema import NEVER, Column, TableSchema
-from stepscope.tracer_remedies import RECORD_LINES
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_US
 
@@ -237,13 +232,13 @@ _ORDER: Final = (
 _NO_DETAILS: Final = Unavailable(
     code="NO_KERNEL_DETAILS",
     reason="no kernel carries this launch detail.",
-    remedy=OTHER_DEVICE_TRACER,
+    remedy=Remedy.OTHER_DEVICE_TRACER,
 )
 _NO_OCCUPANCY: Final = Unavailable(
     code="NO_KERNEL_DETAILS",
     reason="occupancy was not recorded, and registers, shared memory, block or the "
     "limits of the device are not known.",
-    remedy=OTHER_DEVICE_TRACER,
+    remedy=Remedy.OTHER_DEVICE_TRACER,
 )
 _REASONS: Final[dict[str, Unavailable]] = {
     "registers": _NO_DETAILS,
@@ -258,7 +253,7 @@ _REASONS: Final[dict[str, Unavailable]] = {
         code="NO_KERNEL_DETAILS",
         reason="registers, shared memory, block or the limits of the device are not "
         "known.",
-        remedy=OTHER_DEVICE_TRACER,
+        remedy=Remedy.OTHER_DEVICE_TRACER,
     ),
     "tensor_core_eligible": Unavailable(
         code="NOT_RECORDED",
@@ -270,7 +265,7 @@ _REASONS: Final[dict[str, Unavailable]] = {
         code="NOT_RECORDED",
         reason="neither lines of instructions nor functions around launches were "
         "recorded.",
-        remedy=RECORD_LINES,
+        remedy=Remedy.RECORD_LINES,
     ),
     "module": Unavailable(
         code="NOT_RECORDED",
@@ -281,7 +276,7 @@ _REASONS: Final[dict[str, Unavailable]] = {
     "uses_tensor_core": Unavailable(
         code="NOT_RECORDED",
         reason="no kernel's name shows whether it uses Tensor Cores.",
-        remedy=COUNT_MATRIX_INSTRUCTIONS,
+        remedy=Remedy.COUNT_MATRIX_INSTRUCTIONS,
     ),
 }
 
@@ -371,7 +366,7 @@ def analyse(profile: ProfileData, options: Options) -> KernelStatsResult | Unava
 _NO_KERNELS: Final = Unavailable(
     code="NO_DEVICE_EVENTS",
     reason="a device is listed, but none of its kernels was recorded.",
-    remedy=ALLOW_DEVICE_TRACER,
+    remedy=Remedy.ALLOW_DEVICE_TRACER,
 )
 
 

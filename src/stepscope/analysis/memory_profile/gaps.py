@@ -9,7 +9,7 @@ import polars as pl
 from stepscope.analysis.memory_profile.rows import LOST
 from stepscope.analysis.results.null_columns import missing_columns
 from stepscope.analysis.results.statistics import Statistics, statistics_of
-from stepscope.remedies import WRITE_MEMORY
+from stepscope.remedies import Remedy
 from stepscope.trace.quality import QualityNote
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import bytes_text
@@ -50,7 +50,7 @@ _NOT_RECORDED: Final = {
     )
 }
 _IN_SNAPSHOTS: Final = {
-    field: Unavailable(code="NOT_RECORDED", reason=reason, remedy=WRITE_MEMORY)
+    field: Unavailable(code="NOT_RECORDED", reason=reason, remedy=Remedy.WRITE_MEMORY)
     for field, reason in {
         "tensor_bytes": "No event tells freed blocks that wait for a stream from the "
         "rest of the heap.",

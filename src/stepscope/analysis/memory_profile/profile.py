@@ -30,8 +30,7 @@ from stepscope.analysis.memory_profile.rows import (
     step_rows,
     timeline_rows,
 )
-from stepscope.derive.memory.allocation_steps import allocation_steps
-from stepscope.derive.memory.replay import memory_replay
+from stepscope.derive.memory.replay import allocation_steps, memory_replay
 from stepscope.errors import BadUsage
 from stepscope.trace.quality import QualityNote
 from stepscope.unavailable import Missing, Unavailable, present

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stepscope.derive.memory.allocation_steps import AllocationSteps
-    from stepscope.derive.memory.replay import MemoryReplay, OneMemory
+    from stepscope.derive.memory.replay import AllocationSteps, MemoryReplay, OneMemory
 
 #: What the events do not itemise (docs/tools/memory_profile.md#breakdown).
 BEFORE: Final = "allocated before the profile started"

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import polars as pl
 
-from stepscope.derive.collectives.totals import collectives
+from stepscope.derive.collectives.calls import collectives
+from stepscope.remedies import Remedy
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import GIB, PS_PER_S, PS_PER_US
 
@@ -142,8 +143,7 @@ _NO_SIZES: Final = Unavailable(
     code="NOT_RECORDED",
     reason="Neither the arguments of the communication library nor the operands of its "
     "ops were recorded, so the size of these collectives is not known.",
-    remedy="Record shapes (`record_shapes=True`) with PyTorch 2.2 or later, or the HLO "
-    "of compiled programs.",
+    remedy=Remedy.RECORD_SHAPES_OF_COLLECTIVES,
 )
 _NO_GROUPS: Final = Unavailable(
     code="NOT_RECORDED",

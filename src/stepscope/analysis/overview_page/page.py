@@ -43,15 +43,15 @@ from stepscope.analysis.steps.summary import (
     summary_of,
 )
 from stepscope.derive.account.parts import account_parts
-from stepscope.derive.collectives.totals import collectives
+from stepscope.derive.collectives.calls import collectives
 from stepscope.derive.host.function_calls import function_calls
 from stepscope.derive.judging.input_verdict import INPUT_VERDICT_NEEDS
 from stepscope.derive.ops.costs import op_costs
 from stepscope.derive.ops.placement import op_placement
-from stepscope.derive.phases.rules import PHASES
-from stepscope.derive.phases.totals import phases
+from stepscope.derive.phases import PHASES, phases
 from stepscope.derive.step_time.host_classes import host_classes
 from stepscope.derive.steps.chosen import step_candidates
+from stepscope.remedies import Remedy
 from stepscope.trace.quality import QualityNote
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_MS
@@ -376,7 +376,7 @@ _NOT_NAMED: Final = Unavailable(
     code="NOT_RECORDED",
     reason="Not all time has a name, and a name is a function with a line only where "
     "functions were recorded.",
-    remedy="Record with samples of functions, as stepscope does by default.",
+    remedy=Remedy.RECORD_SAMPLES,
 )
 _NOT_DIVIDED: Final = Unavailable(
     code="NOT_RECORDED",

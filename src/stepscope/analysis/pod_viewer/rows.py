@@ -14,7 +14,7 @@ from stepscope.derive.collectives.waits import waiting_spans
 from stepscope.derive.columns.arrays import ints
 from stepscope.derive.step_time.device_sets import device_sets
 from stepscope.derive.step_time.owners import BUSY_OWNERS
-from stepscope.derive.step_windows.first_compute import first_compute
+from stepscope.derive.step_windows.device_spans import first_compute
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

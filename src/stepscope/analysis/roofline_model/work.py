@@ -12,7 +12,7 @@ from stepscope.analysis.roofline_model.points import MEASURED, SHAPES
 from stepscope.analysis.roofline_model.roofs import unit_peaks
 from stepscope.derive.device.kernels import kernels
 from stepscope.derive.device.peaks import device_peaks
-from stepscope.derive.measured.join import measured_kernels
+from stepscope.derive.measured import measured_kernels
 from stepscope.derive.ops.kernel_costs import kernel_costs
 from stepscope.hardware import unit_of
 from stepscope.unavailable import Unavailable, present

@@ -9,6 +9,7 @@ import polars as pl
 from stepscope.derive.input_pipeline.input_ops import input_ops
 from stepscope.derive.step_time.host_classes import host_classes
 from stepscope.derive.step_windows.windows import typical
+from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -18,8 +19,7 @@ UNASKED: Final = Unavailable(
     code="NO_TFDATA_EVENTS",
     reason="No event shows the program asking for its next batch, so waiting for "
     "input cannot be distinguished from other time without a known cause.",
-    remedy="Read the input through an instrumented pipeline, or put an annotation "
-    "named `load_batch` around the code that fetches it.",
+    remedy=Remedy.NAME_FETCH,
 )
 #: Time that may hold the making of batches where no request for one was recorded.
 UNTOLD: Final = ("between_ps", "unexplained_ps")

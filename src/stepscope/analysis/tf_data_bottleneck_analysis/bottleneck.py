@@ -38,13 +38,9 @@ from stepscope.derive.judging.input_verdict import (
 )
 from stepscope.errors import BadUsage
 from stepscope.frozen import Frozen
+from stepscope.remedies import Remedy
 from stepscope.thresholds import THRESHOLDS
 from stepscope.trace.quality import QualityNote
-from stepscope.tracer_remedies import (
-    RECORD_STAGE_PARAMETERS,
-    RECORD_UNKNOWN_TIME,
-    RECORD_WHOLE_PIPELINE,
-)
 from stepscope.unavailable import Missing, Unavailable, present
 from stepscope.units import PS_PER_US
 
@@ -108,17 +104,17 @@ _ONLY_DEVICES: Final = Unavailable(
 _ONLY_TRANSPARENT: Final = Unavailable(
     code="NOT_RECORDED",
     reason="no transformation was recorded within the slowest call of this pipeline.",
-    remedy=RECORD_WHOLE_PIPELINE,
+    remedy=Remedy.RECORD_WHOLE_PIPELINE,
 )
 _UNDECIDED: Final = Unavailable(
     code="NOT_RECORDED",
     reason="time of unknown cause may be waiting for input.",
-    remedy=RECORD_UNKNOWN_TIME,
+    remedy=Remedy.RECORD_UNKNOWN_TIME,
 )
 _NO_PARAMETERS: Final = Unavailable(
     code="NOT_RECORDED",
     reason="the stages do not report their parallelism and buffers.",
-    remedy=RECORD_STAGE_PARAMETERS,
+    remedy=Remedy.RECORD_STAGE_PARAMETERS,
 )
 
 

@@ -14,8 +14,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.columns.arrays import codes
-from stepscope.derive.columns.dense_codes import combined, totals_by
-from stepscope.derive.columns.distinct_runs import distinct_runs
+from stepscope.derive.columns.dense_codes import combined, distinct_runs, totals_by
 from stepscope.derive.names.op_names import read_annotations
 from stepscope.frozen import Frozen
 from stepscope.trace.allocations import ALLOCATION_KINDS

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.errors import BadInput
-from stepscope.remedies import COPY_AGAIN
+from stepscope.remedies import Remedy
 from stepscope.rundir import shown_name
 from stepscope.trace.allocations import ALLOCATIONS
 from stepscope.trace.environment import environment_frame
@@ -74,7 +74,7 @@ def memory_trace(
         frame = pl.DataFrame(rows, schema=ALLOCATIONS.dtypes())
     except (OverflowError, pl.exceptions.ComputeError):
         raise BadInput.at(
-            path, "counts more bytes than 64 bits can hold", COPY_AGAIN
+            path, "counts more bytes than 64 bits can hold", Remedy.COPY_AGAIN
         ) from None
     given = {
         "file": shown_name(path),

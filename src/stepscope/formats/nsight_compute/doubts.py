@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepscope.remedies import COPY_AGAIN
+from stepscope.remedies import Remedy
 from stepscope.trace.quality import QualityNote, notes_frame
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def _damage(file: TableFile) -> Iterator[QualityNote]:
             scope="file",
             message="The packing of the table is damaged: only the launches before the "
             "damage are shown.",
-            remedy=COPY_AGAIN,
+            remedy=Remedy.COPY_AGAIN,
         )
 
 
@@ -50,7 +50,7 @@ def _refused(measured: Measured) -> Iterator[QualityNote]:
             count=count,
             scope=reason,
             message=f"{count:,} rows of the table {reason} are left out.",
-            remedy=COPY_AGAIN,
+            remedy=Remedy.COPY_AGAIN,
         )
     if measured.impossible:
         yield QualityNote(

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from stepscope.advice.words import OWNERS_OF
-from stepscope.nsight_remedies import NSIGHT
-from stepscope.remedies import REMEDIES
+from stepscope.remedies import NSIGHT, Remedy
 from stepscope.report.outline.parts import (
     Bar,
     Bars,
@@ -336,8 +335,8 @@ def _no_steps(document: Document, overview: OverviewPageResult) -> Iterator[Part
     if why is not None and document.recorder == NSIGHT:
         yield Paragraph(why.remedy)
         return
-    remedy = REMEDIES["NO_STEPS"]
-    yield Paragraph(remedy.sentence)
+    remedy = Remedy.MARK_EACH_STEP
+    yield Paragraph(remedy)
     for command in remedy.commands:
         if _is_for(command, document.frameworks):
             yield Code(command)

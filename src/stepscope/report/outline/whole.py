@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from stepscope.remedies import CAUSES_OF_SILENT_DEVICES, REMEDIES
+from stepscope.remedies import CAUSES_OF_SILENT_DEVICES, Remedy
 from stepscope.report.outline.findings import findings, unseen
 from stepscope.report.outline.parts import (
     Break,
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 _MOST_HOSTS: Final = 4
 #: The cause that only a framework's own tracer can have.
-_OF_FRAMEWORKS: Final = "cupti_missing"
+_OF_FRAMEWORKS: Final = Remedy.FIND_CUPTI
 #: Shares from here on are written as 100 %.
 _ALL: Final = 99.95
 #: What is known for less of the time than this says nothing of a run as a whole.
@@ -134,10 +134,10 @@ def _silent_device(document: Document) -> Iterator[Part]:
     own = _own_remedy(document)
     if own is not None:
         yield Bullets((own,))
-    for cause in CAUSES_OF_SILENT_DEVICES:
-        if own is None or cause != _OF_FRAMEWORKS:
-            yield Bullets((REMEDIES[cause].sentence,))
-            yield from map(Code, REMEDIES[cause].commands)
+    for remedy in CAUSES_OF_SILENT_DEVICES:
+        if own is None or remedy != _OF_FRAMEWORKS:
+            yield Bullets((remedy,))
+            yield from map(Code, remedy.commands)
 
 
 def _own_remedy(document: Document) -> str | None:

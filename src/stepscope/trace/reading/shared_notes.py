@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepscope.remedies import COPY_AGAIN
+from stepscope.remedies import Remedy
 from stepscope.trace.quality import QualityNote
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ def damaged_file(count: int, message: str) -> QualityNote:
         count=count,
         scope="file",
         message=f"{message} What lies before and between the damage is shown.",
-        remedy=COPY_AGAIN,
+        remedy=Remedy.COPY_AGAIN,
     )
 
 

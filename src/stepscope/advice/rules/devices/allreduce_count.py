@@ -22,7 +22,7 @@ from stepscope.advice.rule import Rule
 from stepscope.advice.signals.record import record_grade
 from stepscope.advice.verdict import judge
 from stepscope.advice.words import WAITING, Words
-from stepscope.derive.judging.step_series import StepSeries
+from stepscope.derive.judging.effect_status import StepSeries
 from stepscope.units import MIB
 
 if TYPE_CHECKING:

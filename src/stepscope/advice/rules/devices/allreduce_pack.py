@@ -25,7 +25,7 @@ from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.replaying.change import Faster
 from stepscope.advice.verdict import judge
 from stepscope.advice.words import WAITING, Words
-from stepscope.derive.judging.step_series import StepSeries
+from stepscope.derive.judging.effect_status import StepSeries
 from stepscope.unavailable import Unavailable
 from stepscope.units import MIB
 

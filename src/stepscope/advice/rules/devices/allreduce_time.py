@@ -20,7 +20,7 @@ from stepscope.advice.judging.exchanged import (
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.record import record_grade
 from stepscope.advice.words import Words
-from stepscope.tracer_remedies import RECORD_SHAPES
+from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS, PS_PER_US
 
@@ -170,7 +170,7 @@ _NO_RATE: Final = Unavailable(
     code="NO_SHAPES",
     reason="What the all-reduces would need is unknown: their sizes or groups, or the "
     "rate of the link, were not recorded.",
-    remedy=RECORD_SHAPES,
+    remedy=Remedy.RECORD_SHAPES,
 )
 _ONE_MEMBER: Final = Unavailable(
     code="NO_SAMPLES",

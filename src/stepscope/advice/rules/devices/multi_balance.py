@@ -26,6 +26,7 @@ from stepscope.advice.rule import Rule
 from stepscope.advice.signals.replaying.change import Levelled
 from stepscope.advice.signals.shares import account_signals
 from stepscope.advice.words import WAITING, Words
+from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
@@ -199,7 +200,7 @@ def changes(signals: Signals, _: Thresholds) -> tuple[Change, ...]:
 _UNKNOWN: Final = Unavailable(
     code="NO_DEVICE_EVENTS",
     reason="The device work of some workers was not recorded.",
-    remedy="Record all workers with the device tracer on.",
+    remedy=Remedy.RECORD_DEVICE_OF_WORKERS,
 )
 _PIPELINE: Final = Unavailable(
     code="NO_SAMPLES",

@@ -16,7 +16,7 @@ from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.running.memory import memory_signals
 from stepscope.advice.words import Words
 from stepscope.frozen import Frozen
-from stepscope.tracer_remedies import RECORD_ALLOCATIONS
+from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -233,13 +233,13 @@ _FIXED: Final = ("launching", "between", "exchanging")
 _UNKNOWN: Final = Unavailable(
     code="NO_ALLOCATOR_EVENTS",
     reason="Of no memory of a device size, peak and the use between steps are known.",
-    remedy=RECORD_ALLOCATIONS,
+    remedy=Remedy.RECORD_ALLOCATIONS,
 )
 _STILL: Final = Unavailable(
     code="NO_ALLOCATOR_EVENTS",
     reason="The use of memory does not change within steps, so what a batch takes of "
     "it is not known.",
-    remedy=RECORD_ALLOCATIONS,
+    remedy=Remedy.RECORD_ALLOCATIONS,
 )
 
 

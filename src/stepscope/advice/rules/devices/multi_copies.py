@@ -20,7 +20,8 @@ from stepscope.advice.signals.several.communication import communication_signals
 from stepscope.advice.signals.several.copies import moved_data
 from stepscope.advice.verdict import judge
 from stepscope.advice.words import WAITING, Words
-from stepscope.derive.judging.step_series import StepSeries
+from stepscope.derive.judging.effect_status import StepSeries
+from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
 from stepscope.units import MIB
 
@@ -203,6 +204,6 @@ _NO_STEPS: Final = Unavailable(
 _UNKNOWN_STEPS: Final = Unavailable(
     code="NO_STEPS",
     reason="Without steps it is unknown which copies feed the devices for one of them.",
-    remedy="Mark the training steps.",
+    remedy=Remedy.MARK_STEPS,
 )
 RULE: Final = Rule(_ITEM, evaluate, (*OWNED_READS, communication_signals, moved_data))

@@ -18,7 +18,7 @@ from stepscope.advice.signals.computing.roofs import op_roofs
 from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.replaying.change import Faster
 from stepscope.advice.words import Words
-from stepscope.tracer_remedies import RECORD_SHAPES
+from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
@@ -131,7 +131,7 @@ _UNKNOWN_WORK: Final = Unavailable(
     code="NO_SHAPES",
     reason="How much the ops that take most of the time compute and move is not "
     "known, or not what the device allows.",
-    remedy=RECORD_SHAPES,
+    remedy=Remedy.RECORD_SHAPES,
 )
 
 

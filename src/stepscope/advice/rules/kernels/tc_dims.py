@@ -21,7 +21,7 @@ from stepscope.advice.judging.worked import (
 )
 from stepscope.advice.rule import Rule
 from stepscope.advice.words import Words
-from stepscope.tracer_remedies import RECORD_SHAPES
+from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -120,6 +120,6 @@ def _worked(work: KernelWork, _: Thresholds) -> Worked:
 _NO_SIZES: Final = Unavailable(
     code="NO_SHAPES",
     reason="Products run beside the matrix units, and their sizes were not recorded.",
-    remedy=RECORD_SHAPES,
+    remedy=Remedy.RECORD_SHAPES,
 )
 RULE: Final = Rule(_ITEM, evaluate, WORKED_READS, faster(_worked))

@@ -23,8 +23,8 @@ from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.shares import account_signals
 from stepscope.advice.verdict import judge
 from stepscope.advice.words import Words
-from stepscope.derive.judging.step_series import StepSeries
-from stepscope.tracer_remedies import RECORD_OPS
+from stepscope.derive.judging.effect_status import StepSeries
+from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -248,12 +248,12 @@ _TORCH: Final = Unavailable(
 _NO_OPS: Final = Unavailable(
     code="NOT_RECORDED",
     reason="No op was recorded of which it is known how it ran.",
-    remedy=RECORD_OPS,
+    remedy=Remedy.RECORD_OPS,
 )
 _NO_STEPS: Final = Unavailable(
     code="NO_STEPS",
     reason="Without steps it is unknown how many ops belong to one.",
-    remedy="Mark the training steps.",
+    remedy=Remedy.MARK_STEPS,
 )
 
 

@@ -24,8 +24,9 @@ from stepscope.advice.signals.running.traits import fitting, program_traits
 from stepscope.advice.signals.shares import account_signals
 from stepscope.advice.verdict import judge
 from stepscope.advice.words import Words
-from stepscope.derive.judging.step_series import StepSeries
+from stepscope.derive.judging.effect_status import StepSeries
 from stepscope.frozen import Frozen
+from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_US
 
@@ -437,7 +438,7 @@ _COMPUTE: Final = ("compute_16", "compute_tf32", "compute_32", "compute_64")
 _NO_STEPS: Final = Unavailable(
     code="NO_STEPS",
     reason="Without steps it is unknown how many kernels belong to one.",
-    remedy="Mark the training steps.",
+    remedy=Remedy.MARK_STEPS,
 )
 _NO_OPS: Final = Unavailable(
     code="NOT_RECORDED",

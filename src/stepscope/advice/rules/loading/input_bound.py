@@ -53,7 +53,7 @@ from stepscope.advice.signals.shares import account_signals
 from stepscope.advice.verdict import judge
 from stepscope.advice.words import WAITING, Words
 from stepscope.patterns import Pattern
-from stepscope.tracer_remedies import RECORD_FETCHES
+from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_US
 
@@ -512,7 +512,7 @@ def _fetches_unseen(verdict: Verdict) -> Unavailable:
         reason="No fetch of a batch was recorded, and what the step threads did in "
         f"{verdict.resolution_percent:.0f} % of the step is unknown: it may be the "
         "making of batches.",
-        remedy=RECORD_FETCHES,
+        remedy=Remedy.RECORD_FETCHES,
     )
 
 

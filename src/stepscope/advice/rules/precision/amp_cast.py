@@ -21,7 +21,7 @@ from stepscope.advice.judging.worked import (
 from stepscope.advice.rule import Rule
 from stepscope.advice.words import Words
 from stepscope.frozen import Frozen
-from stepscope.tracer_remedies import RECORD_KERNEL_OPS
+from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -154,6 +154,6 @@ def _worked(work: KernelWork, thresholds: Thresholds) -> Worked:
 _NO_OPS: Final = Unavailable(
     code="NO_KERNEL_DETAILS",
     reason="No kernel carries an op, so that conversions cannot be told from copies.",
-    remedy=RECORD_KERNEL_OPS,
+    remedy=Remedy.RECORD_KERNEL_OPS,
 )
 RULE: Final = Rule(_ITEM, evaluate, WORKED_READS, faster(_worked))

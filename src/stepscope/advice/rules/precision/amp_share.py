@@ -22,7 +22,7 @@ from stepscope.advice.signals.replaying.change import Faster
 from stepscope.advice.signals.running.traits import program_traits
 from stepscope.advice.words import Words
 from stepscope.derive.judging.recorded_devices import HOST_ONLY
-from stepscope.tracer_remedies import LOOK_AT_OWN_OPS, RECORD_KERNEL_OPS
+from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS, PS_PER_US
 
@@ -193,7 +193,7 @@ def _unseen(found: PrecisionSignals, thresholds: Thresholds) -> Unavailable | No
             code="NO_KERNEL_DETAILS",
             reason=f"Whether {undecided:.0f} % of the kernel time could use 16-bit "
             f"units is unknown: {why}.",
-            remedy=LOOK_AT_OWN_OPS if ops_known else RECORD_KERNEL_OPS,
+            remedy=Remedy.LOOK_AT_OWN_OPS if ops_known else Remedy.RECORD_KERNEL_OPS,
         )
     return None
 

@@ -17,7 +17,7 @@ from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.running.processors import processor_signals
 from stepscope.advice.verdict import judge
 from stepscope.advice.words import WAITING, Words
-from stepscope.derive.judging.step_series import StepSeries
+from stepscope.derive.judging.effect_status import StepSeries
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

@@ -18,6 +18,7 @@ from stepscope.advice.signals.shares import account_signals
 from stepscope.advice.signals.trust.step_marks import step_signals
 from stepscope.advice.words import Words
 from stepscope.frozen import Frozen
+from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS, PS_PER_NS, PS_PER_US
 
@@ -250,7 +251,7 @@ _FIRST: Final = 3
 _NO_STEPS: Final = Unavailable(
     code="NO_STEPS",
     reason="Without steps it is unknown which of them warm up.",
-    remedy="Mark the training steps.",
+    remedy=Remedy.MARK_STEPS,
 )
 
 

@@ -17,7 +17,7 @@ from stepscope.advice.signals.running.function_runs import function_runs
 from stepscope.advice.verdict import judge
 from stepscope.advice.words import WAITING, Words
 from stepscope.derive.host.function_frames import FEW_LOOKS
-from stepscope.tracer_remedies import RECORD_CALLS, RECORD_FRAMES
+from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS, PS_PER_S
 
@@ -131,7 +131,7 @@ def _unnamed(verdict: Verdict) -> Unavailable:
         code="NOT_RECORDED",
         reason=f"{verdict.resolution_percent:.1f} % of the time lies between steps, "
         "and nothing names what the program did in it.",
-        remedy=RECORD_CALLS,
+        remedy=Remedy.RECORD_CALLS,
     )
 
 
@@ -153,7 +153,7 @@ def _blurred(signals: Signals, shares: StepShares) -> Unavailable | None:
         reason=f"In all, {time_ps / PS_PER_MS:.1f} ms lie between the steps, and looks "
         f"at functions came every {1000 / runs.frames.hz:.0f} ms: what ran there is "
         "not known.",
-        remedy=RECORD_FRAMES,
+        remedy=Remedy.RECORD_FRAMES,
     )
 
 

@@ -15,7 +15,7 @@ from stepscope.advice.judging.owned import OWNED_READS, Owned, owned_finding, sh
 from stepscope.advice.rule import Rule
 from stepscope.advice.verdict import judge
 from stepscope.advice.words import WAITING, Words
-from stepscope.tracer_remedies import RECORD_CALLS
+from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ def _unnamed(verdict: Verdict) -> Unavailable:
         code="NOT_RECORDED",
         reason=f"{verdict.resolution_percent:.1f} % of the time lies between steps, "
         "and nothing names what the program did in it: it may have written files.",
-        remedy=RECORD_CALLS,
+        remedy=Remedy.RECORD_CALLS,
     )
 
 

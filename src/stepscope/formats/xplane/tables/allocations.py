@@ -10,9 +10,9 @@ import polars as pl
 from stepscope.formats.lost import or_lost
 from stepscope.formats.torch_allocations import allocation_rows
 from stepscope.formats.xplane.decoded.plane_stats import integer
+from stepscope.remedies import Remedy
 from stepscope.trace.allocations import ALLOCATIONS
 from stepscope.trace.reading.nullable import nullable
-from stepscope.tracer_remedies import RECORD_ALLOCATIONS
 from stepscope.unavailable import Unavailable
 from stepscope.xspace.vocabulary import PROGRAM_ORDINAL
 
@@ -61,7 +61,7 @@ _TORCH_NUMBERS: Final = {
 _NONE_RECORDED: Final = Unavailable(
     code="NO_ALLOCATOR_EVENTS",
     reason="The profile holds no MemoryAllocation or MemoryDeallocation event.",
-    remedy=RECORD_ALLOCATIONS,
+    remedy=Remedy.RECORD_ALLOCATIONS,
 )
 
 

@@ -8,9 +8,9 @@ import numpy as np
 import polars as pl
 
 from stepscope.formats.lost import or_lost
+from stepscope.remedies import Remedy
 from stepscope.trace.iterators import is_loader_call
 from stepscope.trace.reading.nullable import nullable
-from stepscope.tracer_remedies import RECORD_PIPELINE
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ _BEGINNING: Final = "Iterator::"
 _NONE_RECORDED: Final = Unavailable(
     code="NO_TFDATA_EVENTS",
     reason="The profile holds no Iterator event and no call of a DataLoader.",
-    remedy=RECORD_PIPELINE,
+    remedy=Remedy.RECORD_PIPELINE,
 )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.formats.lost import or_lost
-from stepscope.tracer_remedies import RECORD_LAUNCHES
+from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _NO_DEVICE: Final = Unavailable(
 _NO_CALLS: Final = Unavailable(
     code="NOT_RECORDED",
     reason="No host event carries a correlation id, so launch calls are unknown.",
-    remedy=RECORD_LAUNCHES,
+    remedy=Remedy.RECORD_LAUNCHES,
 )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.formats.lost import or_lost
-from stepscope.remedies import DESCRIBE_MODEL
+from stepscope.remedies import Remedy
 from stepscope.trace.parameters import PARAMETERS
 from stepscope.trace.reading.nullable import nullable
 from stepscope.unavailable import Unavailable
@@ -21,7 +21,7 @@ _TEXTS: Final = (ParameterStat.SCOPE, ParameterStat.SHAPE, ParameterStat.DTYPE)
 _NOT_DESCRIBED: Final = Unavailable(
     code="NOT_RECORDED",
     reason="The recording does not describe the variables of the model.",
-    remedy=DESCRIBE_MODEL,
+    remedy=Remedy.DESCRIBE_MODEL,
 )
 
 

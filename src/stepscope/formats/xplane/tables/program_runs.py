@@ -4,7 +4,7 @@ Where a device runs whole programs, as a TPU does, no call of the host belongs t
 op. Each run of a program has an id, which the call carries that queues it; all ops of
 the run come from that call.
 
-Definition: docs/formats/xplane.md#runs-of-programs.
+Definition: docs/formats/xplane.md#executions-of-programs.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ import polars as pl
 
 from stepscope.formats.lost import or_lost
 from stepscope.frozen import Frozen
-from stepscope.remedies import RECORD_HLO
+from stepscope.remedies import Remedy
 from stepscope.trace.hlo_ops import HLO_OPS
 from stepscope.trace.stats import PLACE_BYTES, PLACE_TEXT
 from stepscope.unavailable import Unavailable
@@ -27,7 +27,7 @@ _PROTO_KEYS: Final = ("Hlo Proto", "HLO Proto")
 _NO_HLO: Final = Unavailable(
     code="NO_HLO",
     reason="The profile holds no HLO module.",
-    remedy=RECORD_HLO,
+    remedy=Remedy.RECORD_HLO,
 )
 
 
