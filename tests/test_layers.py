@@ -71,8 +71,8 @@ MAY_IMPORT = {
 #: each for itself: its ground lies below its rooms, its face above them.
 ROOMS = {
     "advice": {
-        "judging": "finding item signals verdict",
-        "rules": "finding item judging rule signals verdict words",
+        "judging": "catalogue finding item signals verdict",
+        "rules": "catalogue finding item judging rule signals verdict words",
         "signals": "finding",
     },
     "analysis": {

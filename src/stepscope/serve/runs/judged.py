@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from stepscope.report.words.checks import Valuable
 
 #: Rule → tools that show the numbers it rests on.
-_PAGES: Final = {rule.item.id: rule.item.pages for rule in RULES}
+_PAGES: Final = {rule.item.id: rule.item.tools for rule in RULES}
 
 
 def told_findings(profile: ProfileWithTools) -> dict[str, Plain]:
