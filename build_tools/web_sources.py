@@ -31,7 +31,6 @@ from stepscope.analysis.tools import TOOLS
 from stepscope.compare.comparison import Comparison
 from stepscope.report.document import Headline
 from stepscope.report.envelope import Envelope
-from stepscope.report.words.colours import CATEGORIES, MEMORY, TOKENS
 from stepscope.report.words.names import (
     CATEGORY_NAMES,
     CLOCK_WORDS,
@@ -44,6 +43,10 @@ from stepscope.report.words.names import (
 from stepscope.serve.runs.cutting import Cut
 from stepscope.trace.schema import Column, TableSchema
 from stepscope.unavailable import Unavailable
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from page_colours import CATEGORIES, MEMORY, TOKENS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

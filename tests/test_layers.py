@@ -166,9 +166,9 @@ ROOMS = {
         "access": "addresses captures client destinations messages transport",
     },
     "report": {
-        "outline": "document page words",
-        "text": "document envelope page to_table words",
-        "words": "document envelope page",
+        "outline": "document envelope page words",
+        "text": "outline page to_table words",
+        "words": "page",
     },
     "serve": {
         "runs": "errors frames",

@@ -22,9 +22,11 @@ from stepscope.frozen import Frozen
 from stepscope.remedies import NSIGHT
 from stepscope.report.document import REPORTED, Document, Headline
 from stepscope.report.envelope import describe, doubts
-from stepscope.report.words.headline import first_sentence
-from stepscope.report.words.measured import measured_sentence
-from stepscope.report.words.memory import peak_sentence
+from stepscope.report.words.headline import (
+    first_sentence,
+    measured_sentence,
+    peak_sentence,
+)
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 

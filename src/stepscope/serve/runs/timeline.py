@@ -19,8 +19,12 @@ from stepscope.analysis.timeline import totals as adding
 from stepscope.analysis.trace_viewer.events import all_spans
 from stepscope.analysis.trace_viewer.processes import host_traces
 from stepscope.report.plain import plain, plain_fields
-from stepscope.report.to_trace_json import write_spans
-from stepscope.report.trace_frames import counter_frame, flow_frame, slice_frame
+from stepscope.report.to_trace_json import (
+    counter_frame,
+    flow_frame,
+    slice_frame,
+    write_spans,
+)
 from stepscope.serve import frames
 from stepscope.serve.errors import Refused
 from stepscope.unavailable import Unavailable
@@ -30,7 +34,7 @@ if TYPE_CHECKING:
     from stepscope.analysis.timeline.catalogue import TrackCatalogue
     from stepscope.analysis.timeline.search import Direction, Side, SoughtKernel
     from stepscope.report.plain import Plain
-    from stepscope.report.trace_frames import TraceFrame
+    from stepscope.report.to_trace_json import TraceFrame
     from stepscope.serve.runs.opened import Opened
 
 SCHEMA: Final = 1

@@ -1,4 +1,4 @@
-"""Where the time went as bars, the steps themselves, and the hosts side by side."""
+"""Sections on time: where it went as bars, the steps, and the hosts side by side."""
 
 from __future__ import annotations
 
@@ -9,7 +9,16 @@ import msgspec
 
 from stepscope.advice.words import OWNERS_OF
 from stepscope.remedies import NSIGHT, Remedy
-from stepscope.report.page import Piece, bar, cut, line, sparkline, table, wrapped
+from stepscope.report.outline.parts import (
+    Bar,
+    Bars,
+    Code,
+    Excerpt,
+    Paragraph,
+    Series,
+    Table,
+)
+from stepscope.report.page import cut
 from stepscope.report.words.names import (
     CATEGORY_NAMES,
     MODULE,
@@ -23,22 +32,20 @@ from stepscope.report.words.names import (
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from stepscope.analysis.overview_page import OverviewPageResult
     from stepscope.analysis.overview_page.account import AccountEntry, AccountPart
     from stepscope.analysis.overview_page.page import HostSummary, StepDetection
     from stepscope.analysis.steps.summary import Step, StepSummary
     from stepscope.report.document import Document
-    from stepscope.report.page import Line, Role
+    from stepscope.report.outline.parts import Part
+    from stepscope.report.page import Role
     from stepscope.unavailable import Missing
 
     #: The numbers of a run, or of one of its hosts.
     Summary = OverviewPageResult | StepSummary
 
-_NAME_WIDTH: Final = 24
-_NUMBERS_WIDTH: Final = 22
-_NOTE_WIDTH: Final = 32
 #: Parts of a category are shown from this share of the step on.
 _TOLD_PERCENT: Final = 1.0
 #: Named parts of a category are shown from this share of the step on.
@@ -49,6 +56,8 @@ _SMALLEST_WRITTEN_PERCENT: Final = 0.1
 _MOST_PARTS: Final = 3
 #: Where there are more step numbers than this, only their count is shown.
 _MOST_NUMBERS: Final = 8
+#: Fewer steps are not drawn.
+_LEAST_DRAWN: Final = 3
 #: Largest number of hosts that are drawn one by one.
 _MOST_HOSTS: Final = 3
 #: Flags that every recording has and that only the tool's own page shows.
@@ -66,40 +75,41 @@ _OF_DEVICES: Final = _ONLY_OF_DEVICES | {
 }
 
 
-def where_time_went(document: Document, width: int) -> list[Line]:
+def where_time_went(document: Document) -> Iterator[Part]:
     """Draw a bar for each category; name those that were not measured, with why.
 
     Hosts that do not run in lock step have no common mean: each is shown by itself.
     """
     overview = document.overview
     if isinstance(overview, Unavailable):
-        return wrapped(f"{overview.reason} {overview.remedy}", width, indent=2)
+        yield Paragraph(f"{overview.reason} {overview.remedy}")
+        return
     if overview.breakdown_ms:
-        found = overview.step_detection
-        lines = [_basis(overview, found)]
-        lines += _bars(overview, width, account=_only_device(overview.account))
-        lines += _not_looked_at(document, overview, width)
-        return [*lines, *_unexplained(document, overview, width)]
-    lines = []
+        yield _basis(overview, overview.step_detection)
+        of = "time of a step" if overview.window == "steps" else "recorded time"
+        yield from _bars(overview, of, account=_only_device(overview.account))
+        yield from _not_looked_at(document, overview)
+        yield from _unexplained(document, overview)
+        return
     for host in overview.by_host[:_MOST_HOSTS]:
-        lines += [line(Piece(f"  {host.host}", "title"))]
-        lines += [_basis(host.summary, host.step_detection)]
-        lines += _bars(host.summary, width)
+        yield Paragraph(host.host, role="title")
+        yield _basis(host.summary, host.step_detection)
+        yield from _bars(host.summary, "time of a step")
     left = len(overview.by_host) - _MOST_HOSTS
     if left > 0:
-        lines.append(line(Piece(f"  {left} more hosts, see below", "dim")))
-    return [*lines, *_not_looked_at(document, overview, width)]
+        yield Paragraph(f"{left} more hosts, see below", role="dim")
+    yield from _not_looked_at(document, overview)
 
 
-def _basis(summary: Summary, found: StepDetection) -> Line:
+def _basis(summary: Summary, found: StepDetection) -> Paragraph:
     mean = summary.step_time_ms.mean
     if found.source is None:
-        text = "  No steps: the shares are of the whole recording"
-        return line(Piece(f"{text}{f', {ms(mean)}' if mean else ''}.", "dim"))
+        text = "No steps: the shares are of the whole recording"
+        return Paragraph(f"{text}{f', {ms(mean)}' if mean else ''}.", role="dim")
     count = summary.step_count
     what = "1 step of" if count == 1 else f"mean of {count} steps,"
-    text = f"  {what} {ms(mean) if mean else 'unknown length'}"
-    return line(Piece("; ".join([text, *_basis_notes(summary, found)]), "dim"))
+    text = f"{what} {ms(mean) if mean else 'unknown length'}"
+    return Paragraph("; ".join([text, *_basis_notes(summary, found)]), role="dim")
 
 
 def _basis_notes(summary: Summary, found: StepDetection) -> list[str]:
@@ -129,11 +139,11 @@ def _only_device(account: Sequence[AccountEntry]) -> Sequence[AccountEntry]:
 
 
 def _bars(
-    summary: Summary, width: int, *, account: Sequence[AccountEntry] = ()
-) -> list[Line]:
-    room = max(width - _NAME_WIDTH - _NUMBERS_WIDTH - 4, 10)
-    lines: list[Line] = []
+    summary: Summary, of: str, *, account: Sequence[AccountEntry] = ()
+) -> Iterator[Part]:
+    bars = []
     nothing = []
+    whole = sum(summary.breakdown_ms.values())
     for name, title in CATEGORY_NAMES.items():
         time = summary.breakdown_ms.get(name)
         share = summary.breakdown_percent.get(name)
@@ -142,37 +152,33 @@ def _bars(
         if not time:
             nothing.append(title)
             continue
-        drawn = bar(share / 100, room)
-        lines.append(
-            line(
-                f"  {title:<{_NAME_WIDTH}}{ms(time):>11}{percent(share):>9}  ",
-                Piece(drawn, "bar"),
-            )
+        below = (
+            *_details(summary, name, time),
+            *_named(name, account, whole),
+            *(_before_copies(summary) if name == "other" else ()),
         )
-        lines += _details(summary, name, time, width)
-        lines += _named(name, account, sum(summary.breakdown_ms.values()), width)
-        lines += _before_copies(summary, width) if name == "other" else []
+        bars.append(Bar(title, ms(time), share, below))
+    if bars:
+        yield Bars(tuple(bars), of)
     if nothing:
-        text = f"Looked at, and none: {'; '.join(nothing)}."
-        lines += wrapped(text, width, indent=2, role="dim")
-    return lines
+        yield Paragraph(f"Looked at, and none: {'; '.join(nothing)}.", role="dim")
 
 
-def _before_copies(summary: Summary, width: int) -> list[Line]:
+def _before_copies(summary: Summary) -> Iterator[Paragraph]:
     """Say how much of the rest is judged as input though no category says so."""
     silent = (summary.input_percent or 0.0) - (
         summary.breakdown_percent.get("input") or 0.0
     )
-    if silent < _SMALLEST_WRITTEN_PERCENT:
-        return []
-    text = (
-        f"{percent(silent)} precedes the copy of a batch, and nothing recorded says "
-        "what it is spent on: the checks count it as input."
-    )
-    return wrapped(text, width, indent=4, role="dim")
+    if silent >= _SMALLEST_WRITTEN_PERCENT:
+        yield Paragraph(
+            f"{percent(silent)} precedes the copy of a batch, and nothing recorded "
+            "says what it is spent on: the checks count it as input.",
+            role="dim",
+            indent=4,
+        )
 
 
-def _details(summary: Summary, category: str, time: float, width: int) -> list[Line]:
+def _details(summary: Summary, category: str, time: float) -> Iterator[Paragraph]:
     parts = {
         name: summary.breakdown_detail_ms.get(part)
         for part, name in OWNERS_OF[category].items()
@@ -180,24 +186,22 @@ def _details(summary: Summary, category: str, time: float, width: int) -> list[L
     told = {name: part for name, part in parts.items() if part}
     whole = sum(summary.breakdown_ms.values())
     if not whole or not time or 100 * time / whole < _TOLD_PERCENT:
-        return []
+        return
     words = [
         f"{name} {percent(100 * part / whole)}"
         for name, part in sorted(told.items(), key=lambda one: -one[1])
         if 100 * part / whole >= _SMALLEST_WRITTEN_PERCENT
     ]
     # The only part says nothing that the category does not say, unless it is "other".
-    if not words or (len(words) == 1 and category != "other"):
-        return []
-    return wrapped(f"of it {listed(words)}", width, indent=4, role="dim")
+    if len(words) > 1 or (words and category == "other"):
+        yield Paragraph(f"of it {listed(words)}", role="dim", indent=4)
 
 
 def _named(
-    category: str, account: Sequence[AccountEntry], whole: float, width: int
-) -> list[Line]:
-    """Write the largest named parts of a category, with their place in the program."""
+    category: str, account: Sequence[AccountEntry], whole: float
+) -> Iterator[Excerpt]:
     if not whole:
-        return []
+        return
     # What has one name inside of steps and between them is one part of the program.
     took: dict[tuple[str, Role], float] = defaultdict(float)
     for entry in account:
@@ -208,15 +212,10 @@ def _named(
     largest = sorted(took.items(), key=lambda one: -one[1])[:_MOST_PARTS]
     # What a function calls has names of its own.
     own: dict[Role, str] = {"code": " of its own"}
-    return [
-        line(
-            "      ",
-            Piece(cut(words, width - _NAME_WIDTH), role),
-            Piece(f"  {percent(100 * time / whole)}{own.get(role, '')}", "dim"),
-        )
-        for (words, role), time in largest
-        if 100 * time / whole >= _NAMED_PERCENT
-    ]
+    for (words, role), time in largest:
+        share = 100 * time / whole
+        if share >= _NAMED_PERCENT:
+            yield Excerpt(words, f"{percent(share)}{own.get(role, '')}", role)
 
 
 def _part_words(part: AccountPart) -> str:
@@ -234,8 +233,8 @@ def _place(path: str, line: int | None) -> str:
 
 
 def _not_looked_at(
-    document: Document, overview: OverviewPageResult, width: int
-) -> list[Line]:
+    document: Document, overview: OverviewPageResult
+) -> Iterator[Paragraph]:
     """Name the categories that are left out, grouped by reason."""
     why: dict[Missing, list[str]] = {}
     absent = {one.field: one for one in overview.missing}
@@ -244,15 +243,13 @@ def _not_looked_at(
         if name not in overview.breakdown_ms and missing is not None:
             key = msgspec.structs.replace(missing, field="")
             why.setdefault(key, []).append(name)
-    lines = []
     for missing, names in why.items():
         text = f"Not looked at: {_titles(names)}. {missing.reason}"
         text += _at_most(document, names)
         # What a program without a framework does on a device no tracer shows.
         if missing.code in _NO_DEVICE and not document.is_plain:
             text += f" {missing.remedy}"
-        lines += wrapped(text, width, indent=2, role="dim")
-    return lines
+        yield Paragraph(text, role="dim")
 
 
 def _at_most(document: Document, categories: Sequence[str]) -> str:
@@ -273,8 +270,8 @@ def _titles(categories: Sequence[str]) -> str:
 
 
 def _unexplained(
-    document: Document, overview: OverviewPageResult, width: int
-) -> list[Line]:
+    document: Document, overview: OverviewPageResult
+) -> Iterator[Paragraph]:
     """Say how time that nobody explains gets a name, where no finding says it."""
     told = any(
         action.cause in _NAMING
@@ -285,7 +282,7 @@ def _unexplained(
     whole = sum(overview.breakdown_ms.values())
     unknown = overview.breakdown_detail_ms.get("unexplained") or 0.0
     if told or 100 * unknown < _NAMED_PERCENT * whole or not whole:
-        return []
+        return
     functions = any(
         part.file is not None
         for entry in overview.account
@@ -294,7 +291,7 @@ def _unexplained(
     remedy = _ANNOTATE if functions else _RECORD_FUNCTIONS
     if document.recorder == NSIGHT:
         remedy = _NAME_RANGES
-    return wrapped(f"To name what is unexplained: {remedy}", width, indent=2)
+    yield Paragraph(f"To name what is unexplained: {remedy}")
 
 
 #: Causes whose actions are to name the unexplained.
@@ -310,48 +307,39 @@ _RECORD_FUNCTIONS: Final = (
 )
 
 
-def steps(document: Document, width: int) -> list[Line]:
+def steps(document: Document) -> Iterator[Part]:
     """Write how many steps there are, how long they take, and which are special."""
     overview = document.overview
     if isinstance(overview, Unavailable):
-        return []
+        return
     found = overview.step_detection
     if found.source is None:
-        return _no_steps(document, overview, width)
+        yield from _no_steps(document, overview)
+        return
     source = SOURCE_WORDS.get(found.source, found.source)
-    lines = wrapped(
-        f"{len(overview.steps)}, {source} (confidence {found.confidence:.2f})",
-        width,
-        indent=2,
+    yield Paragraph(
+        f"{len(overview.steps)}, {source} (confidence {found.confidence:.2f})"
     )
-    lines += _statistics(overview)
+    yield from _statistics(overview)
+    several = len(document.profile.hosts) > 1
     for host in document.profile.hosts:
-        mine = [step for step in overview.steps if step.host == host]
-        label = f"{host}: " if len(document.profile.hosts) > 1 else ""
-        lines += _spark(mine, label, width)
-    return [*lines, *_flagged(overview.steps, width)]
+        mine = tuple(one.duration_ms for one in overview.steps if one.host == host)
+        if len(mine) >= _LEAST_DRAWN:
+            yield Series(f"{host}: " if several else "", mine)
+    yield from _flagged(overview.steps)
 
 
-def _no_steps(
-    document: Document, overview: OverviewPageResult, width: int
-) -> list[Line]:
+def _no_steps(document: Document, overview: OverviewPageResult) -> Iterator[Part]:
     why = next((one for one in overview.missing if one.code == "NO_STEPS"), None)
-    remedy = Remedy.MARK_EACH_STEP
-    reason = "" if why is None else f" {why.reason}"
+    yield Paragraph("None." if why is None else f"None. {why.reason}")
     if why is not None and document.recorder == NSIGHT:
-        return [
-            *wrapped(f"None.{reason}", width, indent=2),
-            *wrapped(why.remedy, width, indent=2),
-        ]
-    return [
-        *wrapped(f"None.{reason}", width, indent=2),
-        *wrapped(remedy, width, indent=2),
-        *(
-            line("      ", Piece(command, "code"))
-            for command in remedy.commands
-            if _is_for(command, document.frameworks)
-        ),
-    ]
+        yield Paragraph(why.remedy)
+        return
+    remedy = Remedy.MARK_EACH_STEP
+    yield Paragraph(remedy)
+    for command in remedy.commands:
+        if _is_for(command, document.frameworks):
+            yield Code(command)
 
 
 #: How the remedy's commands say whose they are.
@@ -367,7 +355,7 @@ def _is_for(command: str, frameworks: Collection[str]) -> bool:
     return not frameworks or not any(mark in command for mark in of_others)
 
 
-def _statistics(overview: OverviewPageResult) -> list[Line]:
+def _statistics(overview: OverviewPageResult) -> Iterator[Paragraph]:
     wall = overview.step_time_ms
     numbers = [
         ("mean", wall.mean),
@@ -381,35 +369,21 @@ def _statistics(overview: OverviewPageResult) -> list[Line]:
     text = " · ".join(
         f"{name} {ms(value)}" for name, value in numbers if value is not None
     )
-    lines = [line(f"  {text}")] if text else []
+    if text:
+        yield Paragraph(text)
     batches = sorted({step.batches for step in overview.steps if step.batches})
     if overview.batch_time_ms is not None and batches[-1] > 1:
         few, many = batches[0], batches[-1]
         each = f"{many}" if few == many else f"{few} to {many}"
-        text = f"  a step is {each} batches: {ms(overview.batch_time_ms)} a batch"
-        lines.append(line(Piece(text, "dim")))
+        time = ms(overview.batch_time_ms)
+        yield Paragraph(f"a step is {each} batches: {time} a batch", role="dim")
     device = overview.device_step_time_ms
     if device is not None and device.mean is not None:
-        lines.append(
-            line(
-                Piece(f"  device, first to last kernel: mean {ms(device.mean)}", "dim")
-            )
-        )
-    return lines
+        mean = ms(device.mean)
+        yield Paragraph(f"device, first to last kernel: mean {mean}", role="dim")
 
 
-def _spark(found: Sequence[Step], label: str, width: int) -> list[Line]:
-    if len(found) < 3:
-        return []
-    room = width - 4 - len(label)
-    if len(found) > room:
-        room -= _NOTE_WIDTH
-    drawn, per_mark = sparkline([step.duration_ms for step in found], room)
-    note = "" if per_mark == 1 else f"  each mark the longest of {per_mark}"
-    return [line(f"  {label}", Piece(drawn, "bar"), Piece(note, "dim"))]
-
-
-def _flagged(found: Sequence[Step], width: int) -> list[Line]:
+def _flagged(found: Sequence[Step]) -> Iterator[Paragraph]:
     by_flag: dict[str, list[str]] = defaultdict(list)
     for step in found:
         for flag in step.flags:
@@ -419,7 +393,8 @@ def _flagged(found: Sequence[Step], width: int) -> list[Line]:
         f"{flag.replace('_', ' ')}: {_numbers(numbers)}"
         for flag, numbers in by_flag.items()
     ]
-    return wrapped(" · ".join(words), width, indent=2, role="dim") if words else []
+    if words:
+        yield Paragraph(" · ".join(words), role="dim")
 
 
 def _numbers(of_hosts: Sequence[str]) -> str:
@@ -429,16 +404,16 @@ def _numbers(of_hosts: Sequence[str]) -> str:
     return f"{'step' if len(numbers) == 1 else 'steps'} {', '.join(numbers)}"
 
 
-def hosts(document: Document, width: int) -> list[Line]:
+def hosts(document: Document) -> Iterator[Table]:
     """Write one line per host, where there are several."""
     overview = document.overview
     names = document.profile.hosts
     if len(names) < 2 or isinstance(overview, Unavailable):
-        return []
+        return
     measured = {host.host: host for host in overview.by_host}
-    body = [_host_row(name, measured.get(name)) for name in names]
+    rows = tuple(_host_row(name, measured.get(name)) for name in names)
     header = ("host", "steps", "mean step", "input", "largest")
-    return table(header, body, align=("<", ">", ">", ">", "<"), width=width, stretch=0)
+    yield Table(header, rows, left=frozenset({0, 4}))
 
 
 def _host_row(name: str, host: HostSummary | None) -> tuple[str, ...]:

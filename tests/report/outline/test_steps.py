@@ -10,7 +10,8 @@ from tests.support.results.pages import page
 from tests.support.results.statements import accounted, read
 from tests.support.traces import blueprint
 
-from stepscope.report import to_text
+from stepscope.report.outline import as_text
+from stepscope.report.outline.whole import report_outline
 from stepscope.report.page import plain_text
 from stepscope.report.words.names import time_heading
 from stepscope.unavailable import Unavailable
@@ -37,7 +38,11 @@ class Told(NamedTuple):
 @pytest.fixture(scope="module")
 def told(recorded_run: str, shared_profile: Callable[[str], Path]) -> Told:
     profile, document = read(shared_profile(recorded_run))
-    return Told(profile, document, plain_text(to_text.render(document, width=400)))
+    return Told(
+        profile,
+        document,
+        plain_text(as_text.render(report_outline(document), width=400)),
+    )
 
 
 def test_much_unexplained_time_has_a_way_to_record_it(told: Told) -> None:

@@ -15,8 +15,9 @@ import stepscope as ss
 from stepscope.advice.finding import Finding
 from stepscope.cli.output import Progress
 from stepscope.report.compose import compose
+from stepscope.report.outline import as_text
+from stepscope.report.outline.findings import unseen
 from stepscope.report.page import plain_text
-from stepscope.report.text.unseen import unseen
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -29,7 +30,8 @@ OF_DEVICES = re.compile(r"(?i)device|kernel|nsight compute|cupti|matrix")
 
 def points_of(document: Document) -> tuple[list[str], str]:
     """The points of the section, and what it says of those that it leaves out."""
-    text = " ".join(plain_text(unseen(document, 100)).split())
+    lines = as_text.render(tuple(unseen(document)), width=100)
+    text = " ".join(plain_text(lines).split())
     points, _, rest = text.partition("Left out here: ")
     return [one.strip() for one in points.split("•")[1:]], rest
 

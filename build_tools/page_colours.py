@@ -9,19 +9,17 @@ Definition: docs/page.md#charts-and-tables.
 
 from __future__ import annotations
 
-from typing import Final
-
-from stepscope.frozen import Frozen
+from typing import Final, NamedTuple
 
 
-class Ink(Frozen, frozen=True, eq=True):
+class Ink(NamedTuple):
     """A colour and the colour of text on it."""
 
     fill: str
     text: str
 
 
-class Token(Frozen, frozen=True, eq=True):
+class Token(NamedTuple):
     """A colour of the page in both themes."""
 
     name: str
@@ -29,7 +27,7 @@ class Token(Frozen, frozen=True, eq=True):
     dark: Ink
 
 
-class Category(Frozen, frozen=True, eq=True):
+class Category(NamedTuple):
     """A step-time category as it is drawn.
 
     Attributes:

@@ -7,8 +7,9 @@ from typing import Any
 
 import polars as pl
 
+from stepscope.report.outline import as_text
+from stepscope.report.outline.tools import top_ops
 from stepscope.report.page import plain_text
-from stepscope.report.text.tops import top_ops
 
 
 def shown(*named: tuple[str, str | None]) -> list[str]:
@@ -24,7 +25,8 @@ def shown(*named: tuple[str, str | None]) -> list[str]:
         }
     )
     document: Any = SimpleNamespace(ops=SimpleNamespace(rows=rows), is_plain=False)
-    return plain_text(top_ops(document, 80)).splitlines()
+    lines = as_text.render(tuple(top_ops(document)), width=80)
+    return plain_text(lines).splitlines()[:-1]
 
 
 def test_types_that_repeat_the_names_leave_the_room_to_the_names() -> None:

@@ -9,8 +9,9 @@ from tests.support.traces import blueprint
 from tests.support.traces.pipelines import steps_with_call
 from tests.support.traces.waiting import for_workers
 
+from stepscope.report.outline import as_text
+from stepscope.report.outline.tools import input_pipeline
 from stepscope.report.page import plain_text
-from stepscope.report.text.input import input_pipeline
 
 SLOW = blueprint.trace(steps_with_call(call=400, work=600))
 MORE = "  more: stepscope show input_pipeline_analyzer PATH"
@@ -77,7 +78,7 @@ def test_work_that_nobody_looked_at_is_named_and_not_zero(share: float | None) -
         result, host_breakdown_us=spent, host_breakdown_percent=shares
     )
     document = msgspec.structs.replace(document, input_pipeline=changed)
-    text = plain_text(input_pipeline(document, 100))
+    text = plain_text(as_text.render(tuple(input_pipeline(document)), width=100))
     if share is None:
         assert "work on input, threads" not in text
     else:

@@ -1,4 +1,4 @@
-"""What could not be seen and might change the diagnosis, by what would show it."""
+"""Sections on findings: the checklist, and what could not be seen."""
 
 from __future__ import annotations
 
@@ -6,19 +6,53 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
 from stepscope.report.envelope import doubts_of
-from stepscope.report.page import line, wrapped
-from stepscope.report.text.memory import dashes
+from stepscope.report.outline.parts import (
+    Bullets,
+    Check,
+    Code,
+    Item,
+    Items,
+    Labelled,
+    Paragraph,
+)
+from stepscope.report.outline.tools import memory_gaps
+from stepscope.report.words.checks import stage_line
+from stepscope.report.words.findings import (
+    UNCALIBRATED,
+    by_urgency,
+    evidence_words,
+    fitting_actions,
+    gain,
+    headline,
+    names,
+    reasons,
+    standing,
+)
 from stepscope.report.words.names import listed, sentence
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-    from stepscope.advice.finding import Finding
+    from stepscope.advice.finding import Action, Finding, Status
     from stepscope.report.document import Document
     from stepscope.report.envelope import Doubt
-    from stepscope.report.page import Line, Role
+    from stepscope.report.outline.parts import Part
+    from stepscope.report.page import Role
     from stepscope.unavailable import Unavailable
 
+_MARKS: Final[dict[str, tuple[str, Role]]] = {
+    "critical": ("✗ critical", "bad"),
+    "warn": ("✗ warning", "warn"),
+    "info": ("• note", "dim"),
+}
+_NOTE: Final[tuple[str, Role]] = ("•", "dim")
+#: Gravest status of a stage → its mark.
+_STAGE_MARKS: Final[dict[Status, tuple[str, Role]]] = {
+    "fail": ("✗", "bad"),
+    "cannot_tell": ("?", "warn"),
+    "pass": ("✓", "good"),
+    "not_applicable": ("–", "dim"),
+}
 #: Largest number of points; what is beyond them is counted.
 _MOST: Final = 5
 #: Reasons and names that one point gives; the JSON has all.
@@ -42,7 +76,62 @@ _SEVERAL: Final = 8
 _OF_KERNELS: Final = "kernel."
 
 
-def unseen(document: Document, width: int) -> list[Line]:
+def findings(document: Document) -> Iterator[Part]:
+    """Write the checklist: a line for each stage, and below it what fails there."""
+    items = []
+    for stage in document.checklist:
+        mine = [one for one in document.findings if one.id in stage.findings]
+        only_notes = stage.notes and not stage.fails
+        mark, role = _NOTE if only_notes else _STAGE_MARKS[next(iter(stage.counts))]
+        below = (
+            part
+            for finding in by_urgency(mine)
+            if finding.status == "fail"
+            for part in _failing(finding, document)
+        )
+        items.append(Item(mark, role, stage_line(stage, mine), tuple(below)))
+    yield Items(tuple(items))
+    yield Paragraph(
+        "How a check came to its verdict: stepscope report PATH --explain RULE",
+        role="dim",
+    )
+
+
+def _failing(
+    finding: Finding, document: Document
+) -> Iterator[Check | Paragraph | Labelled | Code]:
+    yield Check(*_MARKS[finding.severity], finding.id, finding.title)
+    yield Paragraph(headline(finding), indent=4)
+    told = {
+        "from": reasons(finding),
+        "names": names(finding),
+        "gain": gain(finding),
+        "basis": standing(finding),
+    }
+    if finding.severity == "info":
+        # A note is no more than its sentence and its gain; the rest is in --explain.
+        basis = None if finding.calibrated else UNCALIBRATED
+        told = {"gain": gain(finding), "basis": basis}
+    yield from (Labelled(label, text) for label, text in told.items() if text)
+    if finding.severity == "info":
+        return
+    for at, evidence in enumerate(finding.evidence):
+        yield Labelled("see", evidence_words(evidence), again=at > 0, shortened=True)
+    for at, action in enumerate(fitting_actions(finding, document.frameworks)):
+        yield from _action(action, again=at > 0)
+    if finding.refute:
+        yield Labelled("doubt", finding.refute)
+
+
+def _action(action: Action, *, again: bool) -> Iterator[Labelled | Code]:
+    who = "" if action.framework == "any" else f" ({action.framework})"
+    yield Labelled("do", f"{action.text}{who}", again=again)
+    for text in (action.code, action.env):
+        if text is not None:
+            yield Code(text, indent=13)
+
+
+def unseen(document: Document) -> Iterator[Part]:
     """Write what might change the diagnosis, one remedy a point; count the rest."""
     doubts = (*document.quality, *doubts_of(document.overview))
     # Errors lead the page.
@@ -51,26 +140,27 @@ def unseen(document: Document, width: int) -> list[Line]:
     by_remedy = _by_remedy(document, unsure)
     # Doubts leave room for one remedy.
     doubted = grave[: _MOST - (1 if by_remedy else 0)]
-    points: list[tuple[str, Role]] = [
-        (_doubt(same, document), "warn") for same in doubted
-    ]
-    shown = by_remedy[: _MOST - len(points)]
-    points += [(_point(reasons, remedy), "plain") for remedy, reasons in shown]
+    shown = by_remedy[: _MOST - len(doubted)]
+    if doubted:
+        points = tuple(_doubt(same, document) for same in doubted)
+        yield Bullets(points, role="warn")
+    if shown:
+        yield Bullets(tuple(_point(reasons, remedy) for remedy, reasons in shown))
     told = {name for _, names in shown for those in names.values() for name in those}
-    said = {one.reason for one in dashes(document)}
+    said = {one.reason for one in memory_gaps(document)}
     said |= {
         one.unavailable.reason
         for one in unsure
         if one.id in told and one.unavailable is not None
     }
-    lines = [one for text, role in points for one in _bulleted(text, width, role)]
     remarks = len(doubts) - sum(map(len, doubted))
     left = _counted(
         checks=sum(one.id not in told for one in unsure),
         reasons=len(_reasons(document) - said),
         remarks=remarks - sum(one.severity == "error" for one in doubts),
     )
-    return lines + (wrapped(left, width, indent=2, role="dim") if left else [])
+    if left:
+        yield Paragraph(left, role="dim")
 
 
 def _by_message(doubts: Sequence[Doubt]) -> list[list[Doubt]]:
@@ -150,7 +240,6 @@ def _point(reasons: dict[str, list[str]], remedy: str) -> str:
 
 
 def _reasons(document: Document) -> set[str]:
-    """Return why values of the tools are null."""
     return {
         one.reason
         for result in document.tools.values()
@@ -159,7 +248,6 @@ def _reasons(document: Document) -> set[str]:
 
 
 def _counted(*, checks: int, reasons: int, remarks: int) -> str | None:
-    """Write how much is left out, and where it is."""
     told = [
         f"{number} {what}{'' if number == 1 else 's'} {which}"
         for number, what, which in (
@@ -175,8 +263,3 @@ def _counted(*, checks: int, reasons: int, remarks: int) -> str | None:
         f"Left out here: {listed(told)}. --format json has them; stepscope doctor PATH "
         "says what was recorded, table by table."
     )
-
-
-def _bulleted(text: str, width: int, role: Role) -> list[Line]:
-    first, *rest = wrapped(text, width, indent=4, role=role)
-    return [line("  • ", first[1]), *rest]

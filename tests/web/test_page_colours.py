@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 from itertools import combinations
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
 from stepscope.derive.step_time.owners import CATEGORIES as MEASURED
-from stepscope.report.words.colours import CATEGORIES, MEMORY, TOKENS
 from stepscope.report.words.names import CATEGORY_NAMES
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "build_tools"))
+
+from page_colours import CATEGORIES, MEMORY, TOKENS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -25,8 +25,9 @@ import stepscope as ss
 from stepscope.advice.registry import RULES
 from stepscope.cli.output import Progress
 from stepscope.report.compose import compose
+from stepscope.report.outline import as_text
+from stepscope.report.outline.whole import report_outline
 from stepscope.report.page import plain_text
-from stepscope.report.to_text import render
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -122,7 +123,9 @@ def composed(path: Path) -> Document:
 
 
 def text_of(document: Document) -> str:
-    return " ".join(plain_text(render(document, width=100)).split())
+    return " ".join(
+        plain_text(as_text.render(report_outline(document), width=100)).split()
+    )
 
 
 def finding_of(document: Document, rule: str) -> Finding:
