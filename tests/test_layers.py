@@ -53,7 +53,7 @@ MAY_IMPORT = {
     "report.compose": BASE | {"trace", "derive", "analysis", "advice", "report"},
     # What a finding consists of is declared where it is derived.
     **dict.fromkeys(
-        ("report.words.findings", "report.words.gaps", "report.words.parts"),
+        ("report.outline.gaps", "report.words.findings", "report.words.names"),
         BASE | {"derive", "analysis", "advice", "compare"},
     ),
     # Where the two halves meet: files are opened, and become a profile with its tools.
@@ -92,7 +92,6 @@ ROOMS = {
         "memory_profile": "options results",
         "model_views": "ops options results",
         "ops": "",
-        "options": "",
         "overview_page": "ops options results steps",
         "pod_viewer": "options results steps",
         "results": "",
@@ -182,15 +181,14 @@ ROOMS = {
         "access": "addresses captures client destinations messages transport",
     },
     "report": {
-        "outline": "document page words",
-        "text": "document envelope page to_table words",
-        "words": "document envelope page",
+        "outline": "document envelope page words",
+        "text": "outline page to_table words",
+        "words": "page",
     },
     "serve": {
         "runs": "errors frames",
     },
     "trace": {
-        "measured": "schema",
         "reading": "quality",
     },
     "xspace": {

@@ -13,11 +13,11 @@ from stepscope.frozen import Frozen
 from stepscope.report.words.names import (
     listed,
     ms,
+    part_words,
     percent,
     range_ms,
     us,
 )
-from stepscope.report.words.parts import part_words
 from stepscope.units import PS_PER_MS, duration_text
 
 if TYPE_CHECKING:
@@ -246,7 +246,6 @@ def _subject(part: Part) -> str:
 
 
 def _bare(part: Part) -> Part:
-    """Return a part without what most of it is."""
     return part if part.lines else msgspec.structs.replace(part, detail=None)
 
 
