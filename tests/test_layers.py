@@ -175,19 +175,20 @@ ROOMS = {
     "formats": {
         "kineto.columns": "kineto.json",
         "kineto.json": "",
-        "kineto.decoded": "kineto.columns kineto.json",
+        "kineto.decoded": "assemble kineto.columns kineto.json",
         "kineto.tables": (
-            "idle_devices kineto.columns kineto.decoded kineto.json lost "
+            "assemble kineto.columns kineto.decoded kineto.json launch_shapes "
             "torch_allocations"
         ),
-        "nsight_compute": "vendor_tool",
-        "memory": "",
+        "nsight_compute": "assemble launch_shapes vendor_tool",
+        "memory": "assemble",
         "nsight_systems.database": "",
-        "nsight_systems.decoded": "nsight_systems.database",
-        "nsight_systems.tables": "idle_devices nsight_systems.database "
-        "nsight_systems.decoded",
+        "nsight_systems.decoded": "assemble nsight_systems.database",
+        "nsight_systems.tables": (
+            "assemble launch_shapes nsight_systems.database nsight_systems.decoded"
+        ),
         "xplane.decoded": "",
-        "xplane.tables": "hlo idle_devices lost torch_allocations xplane.decoded",
+        "xplane.tables": "assemble hlo launch_shapes torch_allocations xplane.decoded",
     },
     "remote": {
         "access": "addresses captures client destinations messages transport",
@@ -205,7 +206,7 @@ ROOMS = {
         "reading": "quality",
     },
     "xspace": {
-        "merging": "fields reading writing",
+        "merging": "fields reading wire writing",
         "reading": "fields",
         "writing": "fields",
     },

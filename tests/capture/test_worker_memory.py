@@ -14,7 +14,7 @@ from stepscope.capture.collectors.workers import checked, layout, memory, worker
 from stepscope.capture.collectors.workers.layout import Layout, layout_here
 from stepscope.capture.collectors.workers.line_table import lines_of
 from stepscope.capture.collectors.workers.memory import Memory
-from stepscope.xspace.unseen_workers import UNSEEN
+from stepscope.xspace.vocabulary import UNSEEN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

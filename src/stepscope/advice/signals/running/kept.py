@@ -12,7 +12,7 @@ from stepscope.derive.columns.arrays import ints
 from stepscope.derive.step_windows.windows import windows
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
-from stepscope.xspace.kept import KEPT_KINDS, KeptCounter
+from stepscope.xspace.vocabulary import KEPT_KINDS, KeptCounter
 
 if TYPE_CHECKING:
     import numpy as np

@@ -11,7 +11,7 @@ import numpy as np
 from stepscope._core import remote_stacks
 from stepscope.capture.collectors.workers.line_table import lines_of
 from stepscope.capture.collectors.workers.memory import Memory
-from stepscope.xspace.unseen_workers import UNSEEN, Unseen
+from stepscope.xspace.vocabulary import UNSEEN, Unseen
 
 if TYPE_CHECKING:
     from types import CodeType, FrameType

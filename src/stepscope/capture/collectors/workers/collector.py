@@ -35,8 +35,7 @@ from stepscope.capture.collectors.workers.memory import place_of_runtime
 from stepscope.capture.collectors.workers.worker import MOST_FRAMES, Workers, attached
 from stepscope.capture.ground.spool import Fragment
 from stepscope.xspace.samples_line import SamplesLine
-from stepscope.xspace.unseen_workers import UNSEEN, Unseen
-from stepscope.xspace.vocabulary import HOST_PLANE
+from stepscope.xspace.vocabulary import HOST_PLANE, UNSEEN, Unseen
 from stepscope.xspace.writing.write import XSpaceBuilder
 
 if TYPE_CHECKING:

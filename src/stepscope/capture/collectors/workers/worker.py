@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from stepscope.capture.collectors.workers.line_table import lines_of
 from stepscope.capture.collectors.workers.memory import Memory, place_of_runtime
 from stepscope.capture.ground.functions import function_name
-from stepscope.xspace.unseen_workers import UNSEEN, Unseen
+from stepscope.xspace.vocabulary import UNSEEN, Unseen
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
