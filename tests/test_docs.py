@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from stepscope.advice.registry import RULES
+from stepscope.analysis.results.tool_tables import tables_of
 from stepscope.analysis.tools import TOOLS
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.trace.tables import TABLES
@@ -84,17 +85,16 @@ def test_the_list_of_rules_is_generated_from_the_registry() -> None:
     assert all(f"`{rule.item.id}`" in written for rule in RULES)
 
 
-def test_each_rules_page_says_what_to_do_by_the_rules_own_actions() -> None:
-    tool = build_tool("rule_actions")
-    for rule in RULES:
-        page = tool.page_of(rule).read_text(encoding="utf-8")
-        written = tool.with_actions(page, rule)
-        assert page == written, "run python build_tools/rule_actions.py"
-        assert page.count("## What to do\n") == 1
+def test_each_rules_page_is_made_from_its_declared_texts() -> None:
+    written = build_tool("rule_pages").pages()
+    pages = {
+        path.name: path.read_text(encoding="utf-8")
+        for path in (ROOT / "docs" / "advice").glob("*.md")
+    }
+    assert pages == written, "run python build_tools/rule_pages.py"
+    assert {page.count("## What to do\n") for page in written.values()} == {1}
     # What a rule advises by cause is on its page too.
-    (rule,) = (one for one in RULES if one.item.id == "input.bound")
-    assert not rule.item.actions
-    assert "prefetch_factor" in tool.render(rule)
+    assert "prefetch_factor" in written["input_bound.md"]
 
 
 def test_transcripts_are_what_commands_print_today() -> None:
@@ -110,12 +110,17 @@ RESULT_TABLES = build_tool("web_sources").result_tables()
 
 
 @pytest.mark.parametrize("tool", RESULT_TABLES)
-def test_the_columns_in_a_tools_page_are_generated_from_their_declarations(
+def test_the_columns_of_a_tool_are_generated_from_their_declarations(
     tool: str,
 ) -> None:
-    page = (ROOT / "docs" / "tools" / f"{tool}.md").read_text(encoding="utf-8")
-    written = build_tool("table_docs").with_columns(page, RESULT_TABLES[tool])
+    page = (ROOT / "docs" / "columns" / f"{tool}.md").read_text(encoding="utf-8")
+    written = build_tool("table_docs").columns_page(tool, RESULT_TABLES[tool])
     assert page == written, "run python build_tools/table_docs.py"
+
+
+@pytest.mark.parametrize("tool", RESULT_TABLES)
+def test_a_tools_file_declares_the_tables_of_its_result(tool: str) -> None:
+    assert list(tables_of(tool).values()) == RESULT_TABLES[tool]
 
 
 def test_every_column_says_what_it_is() -> None:
@@ -136,3 +141,54 @@ def test_every_code_of_missing_data_is_in_the_glossary() -> None:
 def test_every_name_of_a_value_says_what_it_is_and_who_writes_it() -> None:
     assert {key.value for key in StatKey if not key.about.endswith(".")} == set()
     assert {key.value for key in StatKey if not key.writers} == set()
+
+
+#: What a page has between such marks is made by a program.
+GENERATED = re.compile(r"<!-- ([\w ]+):begin -->.*?<!-- \1:end -->", re.DOTALL)
+#: Folders that are reference: made by a program, or a page for each rule.
+REFERENCE = frozenset({"advice", "columns"})
+#: Folder or page → who reads it; any other is for users.
+READERS = {
+    **dict.fromkeys(("definitions", "formats"), "who asks how a number is made"),
+    **dict.fromkeys(
+        ("where-a-steps-time-goes", "how-steps-are-found", "replay"),
+        "who asks how a number is made",
+    ),
+    **dict.fromkeys(("decisions", "architecture", "benchmarks"), "developers"),
+}
+#: Words that people write and read: these may only fall.
+MOST_WORDS = {
+    "users": 29_000,
+    "who asks how a number is made": 16_800,
+    "developers": 7_750,
+}
+DECISION_LINES = 30
+RELEASE_LINES = 120
+
+
+def written_words(page: Path) -> int:
+    return len(GENERATED.sub("", page.read_text(encoding="utf-8")).split())
+
+
+def test_the_docs_stay_short_enough_to_be_read() -> None:
+    words = dict.fromkeys(MOST_WORDS, 0)
+    for page in (ROOT / "docs").rglob("*.md"):
+        folder = page.parent.name
+        if folder not in REFERENCE and page.name != "tables.md":
+            reader = READERS.get(folder) or READERS.get(page.stem) or "users"
+            words[reader] += written_words(page)
+    assert {who for who, most in MOST_WORDS.items() if words[who] > most} == set()
+
+
+def test_a_decision_and_a_release_are_short() -> None:
+    lines = {
+        page.name: len(page.read_text(encoding="utf-8").splitlines())
+        for page in (ROOT / "docs" / "decisions").glob("*.md")
+    }
+    assert {name for name, count in lines.items() if count > DECISION_LINES} == set()
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").split("\n## ")
+    assert [
+        len(one.splitlines())
+        for one in changes
+        if len(one.splitlines()) > RELEASE_LINES
+    ] == []

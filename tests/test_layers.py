@@ -26,9 +26,7 @@ BASE = {
     "rundir",
     "remedies",
     "thresholds",
-    "nsight_remedies",
     "nvidia",
-    "tracer_remedies",
     "unavailable",
     "xspace",
     "_core",
@@ -73,8 +71,8 @@ MAY_IMPORT = {
 #: each for itself: its ground lies below its rooms, its face above them.
 ROOMS = {
     "advice": {
-        "judging": "finding item signals verdict",
-        "rules": "finding item judging rule signals verdict words",
+        "judging": "catalogue finding item signals verdict",
+        "rules": "catalogue finding item judging rule signals verdict words",
         "signals": "finding",
     },
     "analysis": {
@@ -87,7 +85,6 @@ ROOMS = {
         "memory_profile": "options results",
         "model_views": "ops options results",
         "ops": "",
-        "options": "",
         "overview_page": "ops options results steps",
         "pod_viewer": "options results steps",
         "results": "",
@@ -98,23 +95,13 @@ ROOMS = {
         "trace_viewer": "options results",
     },
     "capture": {
-        "collectors.jax": (
-            "collectors.contract collectors.giving_way collectors.left_over "
-            "collectors.levels ground temporary"
-        ),
-        "collectors.looking": "collectors.sampled_frames ground",
         "collectors.memory": "collectors.contract collectors.process ground",
-        "collectors.tensorflow": (
-            "collectors.contract collectors.giving_way collectors.left_over "
-            "collectors.levels ground grpc_import temporary"
-        ),
         "collectors.torch": (
             "collectors.contract collectors.giving_way collectors.left_over "
             "collectors.levels ground temporary"
         ),
         "collectors.workers": (
-            "collectors.contract collectors.looking collectors.process "
-            "collectors.sampled_frames ground"
+            "collectors.contract collectors.process collectors.sampled_frames ground"
         ),
         "flight": (
             "collectors.compilations collectors.contract collectors.host "
@@ -126,20 +113,12 @@ ROOMS = {
         "launching.step_sources": (
             "ground launching.counting launching.harmless launching.window"
         ),
-        "launching.stepping": "ground",
         "recording": (
-            "collectors.broken collectors.contract collectors.levels "
-            "collectors.registry ground"
+            "collectors.contract collectors.levels collectors.registry ground"
         ),
     },
     "cli": {
-        "commands": (
-            "capture demo doctor explaining forms light_start nsight report run serve "
-            "show"
-        ),
         "demo_programs": "",
-        "explaining": "forms output progress report terminal",
-        "nsight": "report",
     },
     "derive": {
         "account": (
@@ -149,27 +128,21 @@ ROOMS = {
         "columns": "",
         "costs": "",
         "device": "columns host intervals names",
-        "engine": "",
         "host": "columns intervals names",
         "inference": "columns device host intervals names step_time steps",
         "input_pipeline": ("account columns device host intervals names step_windows"),
         "intervals": "columns",
         "judging": ("account columns device profile_data step_time step_windows steps"),
-        "measured": "columns device",
         "memory": "columns step_windows steps",
         "model": "columns device host intervals names ops step_windows steps",
         "names": "",
         "ops": "columns costs device host intervals names step_windows steps",
-        "phases": (
-            "account columns device host intervals names step_time step_windows"
-        ),
-        "repetition": "columns names",
         "replay": "account columns device intervals step_time step_windows",
         "step_time": "columns device host intervals names step_windows steps",
-        "step_windows": "columns device host intervals names repetition steps",
-        "steps": "columns device intervals names repetition",
+        "step_windows": "columns device host intervals names sequences steps",
+        "steps": "columns device intervals names sequences",
         "timeline": (
-            "columns device engine host intervals memory names step_windows steps"
+            "columns device host intervals memory names schedule step_windows steps"
         ),
     },
     "formats": {
@@ -194,15 +167,14 @@ ROOMS = {
         "access": "addresses captures client destinations messages transport",
     },
     "report": {
-        "outline": "document page words",
-        "text": "document envelope page to_table words",
-        "words": "document envelope page",
+        "outline": "document envelope page words",
+        "text": "outline page to_table words",
+        "words": "page",
     },
     "serve": {
         "runs": "errors frames",
     },
     "trace": {
-        "measured": "schema",
         "reading": "quality",
     },
     "xspace": {

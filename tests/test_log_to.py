@@ -14,7 +14,7 @@ from stepscope.errors import BadInput, BadUsage
 from stepscope.tracking import log_to as module
 
 if TYPE_CHECKING:
-    from stepscope.tracking.logged import Logged
+    from stepscope.tracking.log_to import Logged
 
 DATA = Path(__file__).parent / "data"
 

@@ -9,36 +9,30 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 import pytest
 from tests.support.traces import blueprint, nsight
 
 import stepscope
-from stepscope import remedies, tracer_remedies
+from stepscope import remedies
 from stepscope.analysis.results.remedied import remedied
 from stepscope.analysis.tools import TOOLS
 from stepscope.cli.main import main
 from stepscope.derive.frameworks import seen
 from stepscope.derive.host.tracers import tracers
+from stepscope.remedies import Remedy, Tracers, fit_remedy
 from stepscope.session import open_profile
-from stepscope.tracer_remedies import (
-    Tracers,
-    asks_for_tracers,
-    remedy_beside,
-    remedy_for,
-)
-from stepscope.unavailable import Unavailable
+from stepscope.unavailable import Missing, Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from stepscope.derive.profile_data import ProfileData
 
 SOURCE = Path(stepscope.__file__).parent
-DECLARED = [
-    getattr(tracer_remedies, name)
-    for name in vars(tracer_remedies)
-    if name.startswith("RECORD_") and name not in {"RECORD_HLO", "RECORD_OP_MEMORY"}
-]
+TABLE = remedies._TABLE.remedies
+#: Those that ask for tracers.
+DECLARED = [one for one in Remedy if TABLE[one.name].tracers]
 #: Words of a remedy that asks for a tracer or for another version.
 ASKS = re.compile(
     r"(?i)tracer level|python tracer|_tracer_level|newer (?:version|release)"
@@ -50,33 +44,151 @@ BESIDE_THE_LEVEL = {
     "Record fewer steps or a lower tracer level.",
 }
 ALL_ON = Tracers(host=3, device=1, python=1)
+FRAMEWORKS = ("TensorFlow", "JAX", "PyTorch", "Python")
+
+
+def words_for(
+    remedy: Remedy, tracers: Tracers, frameworks: Collection[str] = ()
+) -> str:
+    return fit_remedy(remedy, tracers, frameworks).words
+
+
+# ------------------------------------------------------------------- the table
+
+
+def test_the_table_has_words_for_each_id_and_no_others() -> None:
+    assert TABLE.keys() == {one.name for one in Remedy}
+    assert {name for row in TABLE.values() for name in row.frameworks} == {*FRAMEWORKS}
+    for row in TABLE.values():
+        assert ("{tracers}" in row.words) == bool(row.tracers)
+        assert bool(row.tracers) == (row.in_force is not None)
+        assert row.kineto is None or row.tracers
+
+
+def test_each_remedy_is_used() -> None:
+    used = {
+        name
+        for path in SOURCE.rglob("*.py")
+        for name in re.findall(r"\bRemedy\.([A-Z][A-Z_]+)", path.read_text("utf-8"))
+    }
+    declared = {
+        name
+        for path in SOURCE.rglob("*.toml")
+        for name in re.findall(
+            r'(?m)^(?:remedy|text) = "([A-Z_]+)"$', path.read_text("utf-8")
+        )
+    }
+    assert used | declared == TABLE.keys()
+
+
+def rewritten(words: str) -> str:
+    """Another sentence; what stands for an id, or for tracers, is no part of it."""
+    if words in TABLE or words == "in_force":
+        return words
+    return words.upper().replace("{TRACERS}", "{tracers}")
+
+
+@pytest.fixture
+def other_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rewrite every sentence of the table."""
+    table = msgspec.to_builtins(remedies._TABLE)
+    for row in table["tracers"].values():
+        row |= {key: rewritten(row[key]) for key in ("words", "kineto", "nsight")}
+    for row in table["remedies"].values():
+        for key in ("words", "in_force", "kineto", "nsight"):
+            if row[key] is not None:
+                row[key] = rewritten(row[key])
+        for name, words in row["frameworks"].items():
+            row["frameworks"][name] = (
+                rewritten(words)
+                if isinstance(words, str)
+                else {key: one and rewritten(one) for key, one in words.items()}
+            )
+    other = msgspec.convert(table, remedies._RemedyTable)
+    monkeypatch.setattr(remedies, "_TABLE", other)
+
+
+ALL_RECORDINGS = [
+    Tracers(host=host, device=one, python=one, recorder=recorder)
+    for recorder in (None, "kineto", "nsight")
+    for host in (None, 1, 2, 3)
+    for one in (None, 0, 1)
+]
+
+
+def all_fitting() -> list[remedies.FittingRemedy]:
+    return [
+        fit_remedy(remedy, recording, frameworks)
+        for remedy in Remedy
+        for recording in ALL_RECORDINGS
+        for frameworks in [(), FRAMEWORKS, *((name,) for name in FRAMEWORKS)]
+    ]
+
+
+DECIDED = all_fitting()
+
+
+@pytest.mark.usefixtures("other_words")
+def test_what_is_asked_for_does_not_depend_on_how_it_is_said() -> None:
+    for before, after in zip(DECIDED, all_fitting(), strict=True):
+        assert after.words != before.words
+        assert after.words.upper() == before.words.upper()
+        assert after.asks_nothing == before.asks_nothing
+
+
+def remedies_of_tools(path: Path) -> list[str]:
+    profile = open_profile(path)
+    reasons: list[Unavailable | Missing] = []
+    for tool in TOOLS:
+        answer = profile.tool(tool.name)
+        if isinstance(answer, Unavailable):
+            reasons.append(answer)
+        else:
+            reasons += getattr(answer, "missing", ())
+    return [why.remedy for why in reasons]
+
+
+@pytest.mark.parametrize("recorder", ["kineto", "nsight"])
+def test_tools_give_the_same_remedies_in_other_words(
+    repository: Path, tmp_path: Path, recorder: str, request: pytest.FixtureRequest
+) -> None:
+    kernels = [nsight.kernel("gemm", at + 9, at + 30, at) for at in (1, 50)]
+    path = (
+        nsight.write(tmp_path / "a.sqlite", {nsight.KERNEL: kernels})
+        if recorder == "nsight"
+        else repository / "tests" / "data" / "torch_cpu"
+    )
+    before = remedies_of_tools(path)
+    request.getfixturevalue("other_words")
+    after = remedies_of_tools(path)
+    assert before != after
+    assert [one.upper() for one in before] == [one.upper() for one in after]
 
 
 # ------------------------------------------------------------ what was in force
 
 
 @pytest.mark.parametrize("remedy", DECLARED)
-def test_with_every_tracer_in_force_none_is_asked_for(remedy: str) -> None:
-    assert asks_for_tracers(remedy)
-    otherwise = remedy_beside(remedy, ALL_ON)
+def test_with_every_tracer_in_force_none_is_asked_for(remedy: Remedy) -> None:
+    otherwise = words_for(remedy, ALL_ON)
     assert otherwise != remedy
     assert not ASKS.search(otherwise)
     assert otherwise.endswith((".", ")."))
 
 
 @pytest.mark.parametrize("remedy", DECLARED)
-def test_where_nothing_is_known_all_are_asked_for(remedy: str) -> None:
-    assert remedy_beside(remedy, Tracers()) == remedy
+def test_where_nothing_is_known_all_are_asked_for(remedy: Remedy) -> None:
+    assert words_for(remedy, Tracers()) == remedy
     assert "{" not in remedy
 
 
 @pytest.mark.parametrize("recorder", ["kineto", "nsight"])
 @pytest.mark.parametrize("remedy", DECLARED)
 def test_other_recorders_are_asked_for_their_own_options(
-    remedy: str, recorder: str
+    remedy: Remedy, recorder: str
 ) -> None:
     """They know no levels, and no tracers of TensorFlow's."""
-    asked = remedy_beside(remedy, Tracers(recorder=recorder))
+    asked = words_for(remedy, Tracers(recorder=recorder))
     assert not re.search(r"tracer|level", asked)
     assert not ASKS.search(asked)
     assert asked.endswith((".", ")."))
@@ -84,23 +196,21 @@ def test_other_recorders_are_asked_for_their_own_options(
 
 def test_a_trace_of_pytorch_is_not_asked_for_what_it_holds() -> None:
     """Ops and kernels show that both activities were recorded; stacks were not."""
-    asked = remedy_beside(
-        tracer_remedies.RECORD_UNKNOWN_TIME,
+    asked = words_for(
+        Remedy.RECORD_UNKNOWN_TIME,
         Tracers(host=2, device=1, recorder="kineto"),
     )
     assert asked == "Record again with `with_stack=True`."
 
 
 def test_only_what_was_lacking_is_asked_for() -> None:
-    asked = remedy_beside(
-        tracer_remedies.RECORD_UNKNOWN_TIME, Tracers(host=2, device=1, python=0)
-    )
+    asked = words_for(Remedy.RECORD_UNKNOWN_TIME, Tracers(host=2, device=1, python=0))
     assert asked == "Record again with the Python tracer."
 
 
 def test_other_remedies_stay_as_they_are() -> None:
-    assert remedy_beside(remedies.COPY_AGAIN, ALL_ON) == remedies.COPY_AGAIN
-    assert remedy_beside(remedies.COPY_AGAIN, NSIGHT) == remedies.COPY_AGAIN
+    assert words_for(Remedy.COPY_AGAIN, ALL_ON) == Remedy.COPY_AGAIN
+    assert words_for(Remedy.COPY_AGAIN, NSIGHT) == Remedy.COPY_AGAIN
 
 
 # ---------------------------------------------------- recordings of Nsight Systems
@@ -115,26 +225,21 @@ OF_FRAMEWORKS = re.compile(
 
 
 @pytest.mark.parametrize("remedy", DECLARED)
-def test_of_nsight_systems_no_tracer_is_asked_for(remedy: str) -> None:
-    assert not OF_FRAMEWORKS.search(remedy_beside(remedy, NSIGHT))
+def test_of_nsight_systems_no_tracer_is_asked_for(remedy: Remedy) -> None:
+    assert not OF_FRAMEWORKS.search(words_for(remedy, NSIGHT))
 
 
 def test_its_own_sentence_stands_although_device_and_functions_were_recorded() -> None:
     """What was on does not tell that the ranges of a framework were."""
     recorded = Tracers(host=2, device=1, python=1, recorder="nsight")
-    said = remedy_beside(tracer_remedies.RECORD_KERNEL_OPS, recorded)
+    said = words_for(Remedy.RECORD_KERNEL_OPS, recorded)
     assert "emit_nvtx" in said
-    said = remedy_beside(tracer_remedies.RECORD_LINES, recorded)
+    said = words_for(Remedy.RECORD_LINES, recorded)
     assert "jit" not in said
 
 
 def test_the_rest_of_a_remedy_stays() -> None:
-    said = remedy_beside(
-        "Nothing to do where that is meant; otherwise record with the device tracer "
-        "on.",
-        NSIGHT,
-    )
-    assert said == (
+    assert words_for(Remedy.RECORD_DEVICE_UNLESS_MEANT, NSIGHT) == (
         "Nothing to do where that is meant; otherwise record with `nsys profile "
         "--trace=cuda,nvtx`."
     )
@@ -160,7 +265,7 @@ def test_remedies_that_ask_for_tracers_are_declared_in_one_place() -> None:
     asking = [
         f"{path.relative_to(SOURCE)}:{node.value.lineno}: {text}"
         for path in sorted(SOURCE.rglob("*.py"))
-        if path.name != "tracer_remedies.py"
+        if path.name != "Remedy.py"
         for text in [path.read_text(encoding="utf-8")]
         # Most files speak of none of it, and parsing takes long.
         if re.search("remedy *=", text) and re.search("(?i)tracer|newer", text)
@@ -185,11 +290,9 @@ def profile(*, host: int, python: int) -> ProfileData:
 
 
 def test_answers_are_told_beside_the_tracers_of_the_recording() -> None:
-    why = Unavailable(
-        code="HOST_LEVEL", reason="none.", remedy=tracer_remedies.RECORD_FRAMES
-    )
+    why = Unavailable(code="HOST_LEVEL", reason="none.", remedy=Remedy.RECORD_FRAMES)
     without = remedied(profile(host=2, python=0), why)
-    assert without.remedy == tracer_remedies.RECORD_FRAMES
+    assert without.remedy == Remedy.RECORD_FRAMES
     beside = remedied(profile(host=2, python=1), why)
     assert (beside.code, ASKS.search(beside.remedy)) == ("HOST_LEVEL", None)
 
@@ -274,28 +377,24 @@ def test_commands_are_found() -> None:
 
 @pytest.mark.parametrize("framework", ["TensorFlow", "JAX", "PyTorch"])
 @pytest.mark.parametrize("tracers", [Tracers(), ALL_ON])
-@pytest.mark.parametrize(
-    "remedy", [tracer_remedies.RECORD_ALLOCATIONS, tracer_remedies.RECORD_SHAPES]
-)
+@pytest.mark.parametrize("remedy", [Remedy.RECORD_ALLOCATIONS, Remedy.RECORD_SHAPES])
 def test_a_program_of_one_framework_hears_of_no_other(
-    remedy: str, tracers: Tracers, framework: str
+    remedy: Remedy, tracers: Tracers, framework: str
 ) -> None:
-    told = remedy_for(remedy_beside(remedy, tracers), [framework])
+    told = words_for(remedy, tracers, [framework])
     others = {"TensorFlow", "JAX", "PyTorch", "tf.data"} - {framework}
     assert not [name for name in others if name in told]
-    assert remedy_for(remedy, ["TensorFlow", "JAX"]) == remedy
+    assert words_for(remedy, Tracers(), ["TensorFlow", "JAX"]) == remedy
 
 
 def test_a_program_of_one_framework_is_not_asked_for_what_was_in_force() -> None:
     """TensorFlow's own sentence asked for host tracer level 2 where it had been on."""
     for remedy in (
-        tracer_remedies.RECORD_ALLOCATIONS,
-        tracer_remedies.RECORD_PIPELINE,
+        Remedy.RECORD_ALLOCATIONS,
+        Remedy.RECORD_PIPELINE,
     ):
-        told = remedy_for(remedy_beside(remedy, ALL_ON), ["TensorFlow"])
-        assert not ASKS.search(told)
-        lacking = remedy_beside(remedy, Tracers(host=1))
-        assert ASKS.search(remedy_for(lacking, ["TensorFlow"]))
+        assert not ASKS.search(words_for(remedy, ALL_ON, ["TensorFlow"]))
+        assert ASKS.search(words_for(remedy, Tracers(host=1), ["TensorFlow"]))
 
 
 #: What only programs of these frameworks have.
@@ -326,8 +425,8 @@ def test_no_tool_asks_for_what_another_framework_has(
 @pytest.mark.parametrize(
     ("looks", "said"),
     [
-        (19, tracer_remedies.LONGER_FOR_LOOKS),
-        (20, tracer_remedies.ANNOTATE_UNKNOWN_TIME),
+        (19, Remedy.LONGER_FOR_LOOKS),
+        (20, Remedy.ANNOTATE_UNKNOWN_TIME),
     ],
 )
 def test_few_looks_at_the_program_ask_for_a_longer_recording(
@@ -337,7 +436,5 @@ def test_few_looks_at_the_program_ask_for_a_longer_recording(
     name = "$/app/train.py:4 work"
     samples = ("samples of main, 100 a second", name, 0, 10_000.0 * looks)
     trace = blueprint.trace([("main", "a/MatMul:MatMul", 0, 5), samples])
-    why = Unavailable(
-        code="X", reason="none.", remedy=tracer_remedies.RECORD_UNKNOWN_TIME
-    )
+    why = Unavailable(code="X", reason="none.", remedy=Remedy.RECORD_UNKNOWN_TIME)
     assert remedied(blueprint.profile(trace), why).remedy == said

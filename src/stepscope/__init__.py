@@ -11,8 +11,7 @@ if TYPE_CHECKING:
     from stepscope.capture.ground.annotate import StepTrace, mark_step, trace_function
     from stepscope.capture.ground.describing import announce as describe
     from stepscope.capture.ground.options import ProfilerOptions
-    from stepscope.capture.profile import Profile, start, stop
-    from stepscope.capture.schedule import schedule
+    from stepscope.capture.profile import Profile, schedule, start, stop
     from stepscope.profiler.builder import ProfileOptionBuilder
     from stepscope.profiler.recording import Profiler
     from stepscope.remote import client, server
@@ -66,7 +65,7 @@ _PUBLIC = {
     "log_to": ("stepscope.tracking.log_to", "log_to"),
     "mark_step": ("stepscope.capture.ground.annotate", "mark_step"),
     "open": ("stepscope.session", "open_profile"),
-    "schedule": ("stepscope.capture.schedule", "schedule"),
+    "schedule": ("stepscope.capture.profile", "schedule"),
     "server": ("stepscope.remote.server", None),
     "start": ("stepscope.capture.profile", "start"),
     "stop": ("stepscope.capture.profile", "stop"),

@@ -10,7 +10,8 @@ StepscopeError            base; str() is one line: what was wrong, where, the wa
 And how errors of the program are known that reach us: the interpreter calls a signal
 handler between two instructions of the main thread, which may be ours or a framework's
 that we call. What the handler raises then is the program's answer to its signal ("timed
-out", an exit status), and none of our faults.
+out", an exit status), and none of our faults. Errors of the program that pass through
+functions of ours show its own functions alone (`NO_FRAME`).
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from stepscope.patterns import printable_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from types import CodeType, FrameType
+    from types import CodeType, FrameType, TracebackType
 
 #: Flag of a function that takes any number of arguments.
 _CO_VARARGS: Final = 0x04
@@ -154,3 +155,29 @@ def _installed_codes() -> Iterator[CodeType | None]:
         called = handler if hasattr(handler, "__code__") else type(handler).__call__
         called = getattr(handler, "__func__", called)
         yield getattr(called, "__code__", None)
+
+
+class _NoFrame:
+    """Take the frame of its `with` block out of the traceback of what passes it.
+
+    The interpreter enters a frame into a traceback before `__exit__` is called, and not
+    once more where the exception goes on.
+    """
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if error is not None and traceback is not None:
+            error.__traceback__ = traceback.tb_next
+
+
+#: `with NO_FRAME:` around a call of the program's, in a function of ours.
+NO_FRAME: Final = _NoFrame()

@@ -1,153 +1,289 @@
-"""What to do about data that a capture lacks: one text for every place that shows it.
+"""What to do about data that a capture lacks: a remedy is an id, its words are data.
 
-A remedy is keyed by a code of `unavailable.CODES`, or by a cause of its own where one
-code has several (`cupti_…`). Empty pages and reports quote it. Sentences that are used
-in the `Unavailable` of several modules have names here.
+`remedies.json` says each remedy once, and what it is instead where another recorder
+made the recording, where what it asks for was in force, or in a program of one
+framework. A sentence that is the same for all of them needs no id and may stand where
+it is used.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from enum import StrEnum, auto, unique
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
-ALLOW_DEVICE_TRACER: Final = (
-    "Give the process the right to trace the GPU (docs/errors/no_device_activity.md), "
-    "and record again with the device tracer on."
-)
-COMPILE_FOR_LINES: Final = (
-    "Compile the step (`jit_compile=True`, `jax.jit`) to see source lines."
-)
-COPY_AGAIN: Final = "Copy the whole file again, or record again."
-COUNT_MATRIX_INSTRUCTIONS: Final = (
-    "Measure the kernels with a counter of matrix instructions."
-)
-DESCRIBE_MODEL: Final = (
-    "Record with stepscope, which describes Keras models and PyTorch modules."
-)
-NAME_RANGES: Final = (
-    "Name ranges of the program: `with ss.Trace('load'):`, or the annotation of the "
-    "framework."
-)
-OTHER_MACHINE: Final = (
-    "Record on a machine whose operating system tells it: Linux, outside of sandboxes."
-)
-RECORD_HLO: Final = (
-    "Record a program that XLA compiles (JAX, or tf.function with jit_compile=True) "
-    "with enable_hlo_proto on."
-)
-RECORD_OP_MEMORY: Final = (
-    "Record memory with the profiler of the framework where it can "
-    "(`profile_memory=True`)."
-)
-RECORD_WITH_STEPSCOPE: Final = "Record with stepscope: `stepscope run -- python …`."
-WRITE_MEMORY: Final = (
-    "Write a memory snapshot (PyTorch) or a device memory profile (JAX), and open it."
-)
-OTHER_DEVICE_TRACER: Final = (
-    "Record with a device tracer that writes this, such as that of another release of "
-    "the framework."
-)
+from stepscope.frozen import Frozen
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+#: The recorder of a database of Nsight Systems.
+NSIGHT: Final = "nsight"
+#: In place of a sentence: the one that is said where all tracers were in force.
+_AS_IN_FORCE: Final = "in_force"
 
 
-class Remedy(msgspec.Struct, frozen=True, kw_only=True):
-    """A way out.
+class Tracers(msgspec.Struct, frozen=True, kw_only=True):
+    """Levels of the tracers in force while recording; null where not known.
 
     Attributes:
-        sentence: What to do, in one sentence.
-        commands: Lines to copy, in order; empty where none is needed.
+        host: Level of the host tracer.
+        device: Level of the device tracer.
+        python: Level of the Python tracer.
+        recorder: Whose options these are: `kineto`, `nsight`, or null for those of
+            TensorFlow, JAX and stepscope.
     """
 
-    sentence: str
+    host: int | None = None
+    device: int | None = None
+    python: int | None = None
+    recorder: str | None = None
+
+
+class _WantedTracer(Frozen, frozen=True, forbid_unknown_fields=True):
+    """A tracer from a level on, and what turns it on: in words, and as an option."""
+
+    tracer: Literal["host", "device", "python"]
+    level: int
+    words: str
+    kineto: str
+    nsight: str
+
+    def is_in_force(self, tracers: Tracers) -> bool:
+        level: int | None = getattr(tracers, self.tracer)
+        return level is not None and level >= self.level
+
+
+class _FrameworkWords(Frozen, frozen=True, forbid_unknown_fields=True):
+    """What to do in a program of one framework.
+
+    Attributes:
+        lacking: Where a tracer that is asked for was not in force.
+        in_force: Where all of them were.
+        nothing: The program cannot have what is missing; said in place of either.
+    """
+
+    lacking: str | None = None
+    in_force: str | None = None
+    nothing: str | None = None
+
+
+class _RemedyWords(Frozen, frozen=True, forbid_unknown_fields=True):
+    """The words of one remedy; an id in place of a sentence means those of that id.
+
+    Attributes:
+        words: What to do; `{tracers}` stands for the tracers that are lacking.
+        tracers: The tracers that it asks for.
+        in_force: What to do where all of them were in force.
+        kineto: What to do where PyTorch's profiler recorded, and a tracer is lacking.
+        nsight: What to do where Nsight Systems recorded, whatever was on.
+        frameworks: Framework ("Python" is none) → what to do in a program of it alone.
+        commands: Lines to copy, in order, the least privilege first.
+    """
+
+    words: str
+    tracers: tuple[str, ...] = ()
+    in_force: str | None = None
+    kineto: str | None = None
+    nsight: str | None = None
+    frameworks: dict[str, str | _FrameworkWords] = msgspec.field(default_factory=dict)
     commands: tuple[str, ...] = ()
 
 
-#: Gives ordinary users the GPU's performance counters, which the driver otherwise
-#: reserves for administrators. Older drivers refuse activity tracing with the same
-#: error (docs/errors/no_device_activity.md).
-_DRIVER_OPTION: Final = "options nvidia NVreg_RestrictProfilingToAdminUsers=0"
-#: Runs a program as the same user, with one right more. What the loader reads, sudo
-#: drops.
-_FOR_A_PROCESS: Final = (
-    'sudo -E env "PATH=$PATH" "LD_LIBRARY_PATH=$LD_LIBRARY_PATH" '
-    "setpriv --inh-caps=+perfmon --ambient-caps=+perfmon "
-    "--reuid=$(id -u) --regid=$(id -g) --init-groups stepscope run -- python train.py"
-)
-#: The patch takes the place of a security context that the container has.
-_FOR_A_POD: Final = (
-    'kubectl patch deployment NAME --type=json --patch=\'[{"op": "add", "path": '
-    '"/spec/template/spec/containers/0/securityContext", "value": '
-    '{"capabilities": {"add": ["PERFMON"]}}}]\''
+class _RemedyTable(Frozen, frozen=True, forbid_unknown_fields=True):
+    tracers: dict[str, _WantedTracer]
+    remedies: dict[str, _RemedyWords]
+
+
+_TABLE: Final = msgspec.json.decode(
+    Path(__file__).with_name("remedies.json").read_bytes(), type=_RemedyTable
 )
 
-REMEDIES: Final[dict[str, Remedy]] = {
-    "NO_DEVICE_PLANE": Remedy(
-        sentence="If the program used a GPU, its device tracer did not start: put "
-        "libcupti on the loader path and record again.",
-        commands=(
-            'export LD_LIBRARY_PATH="$CUDA_HOME/extras/CUPTI/lib64:$LD_LIBRARY_PATH"',
-        ),
-    ),
-    "NO_DEVICE_EVENTS": Remedy(
-        sentence="Allow the process to trace the GPU, stop other GPU profilers, and "
-        "record again with the device tracer on.",
-        commands=(
-            f"echo '{_DRIVER_OPTION}' | sudo tee /etc/modprobe.d/nvidia-profiling.conf",
-            "dcgmi profile --pause",
-        ),
-    ),
-    "cupti_privilege": Remedy(
-        sentence="Give the right to profile to one process, or to its container or "
-        "pod, or let every user profile (reload the driver afterwards). Drivers "
-        "before 565 ask for SYS_ADMIN where PERFMON stands here.",
-        commands=(
-            _FOR_A_PROCESS,
-            "docker run --cap-add=PERFMON …",
-            _FOR_A_POD,
-            f"echo '{_DRIVER_OPTION}' | sudo tee /etc/modprobe.d/nvidia-profiling.conf",
-        ),
-    ),
-    "cupti_busy": Remedy(
-        sentence="Only one tool at a time may trace a GPU: stop the other profiler, or "
-        "pause DCGM's profiling.",
-        commands=("dcgmi profile --pause",),
-    ),
-    "cupti_missing": Remedy(
-        sentence="Put the libcupti of the framework's CUDA version on the loader path.",
-        commands=(
-            'export LD_LIBRARY_PATH="$CUDA_HOME/extras/CUPTI/lib64:$LD_LIBRARY_PATH"',
-        ),
-    ),
-    "NO_STEPS": Remedy(
-        sentence="Mark each training step, with the fetching of its batch inside.",
-        commands=(
-            "with tf.profiler.experimental.Trace('train', step_num=i, _r=1):  # TF",
-            "with jax.profiler.StepTraceAnnotation('train', step_num=i):  # JAX",
-            "prof.step()  # PyTorch, after each step",
-            "with ss.StepTrace(i):  # any, with import stepscope as ss",
-        ),
-    ),
-    "HOST_LEVEL": Remedy(
-        sentence="Record again with host tracer level 2.",
-        commands=("tf.profiler.experimental.ProfilerOptions(host_tracer_level=2)",),
-    ),
-    "LOST_EVENTS": Remedy(
-        sentence="Record a shorter window, or a lower host tracer level.",
-    ),
-    "SINGLE_SAMPLE": Remedy(sentence="Record at least three steps, better ten."),
-    "NO_SAMPLES": Remedy(sentence="Record at least three steps, better ten."),
-    "NO_HLO": Remedy(
-        sentence="Record again while the compiled program runs, with the HLO protos "
-        "enabled in the profiler's options.",
-    ),
-    "NO_TFDATA_EVENTS": Remedy(
-        sentence="Record again at host tracer level 2; a program that reads its data "
-        "another way has none.",
-    ),
-    "CORRUPT": Remedy(
-        sentence="Copy the file again in binary mode, or record again.",
-    ),
-}
+
+def _ask_for_tracers(words: str, tracers: list[str]) -> str:
+    *first, last = tracers
+    asked = f"{', '.join(first)} and {last}" if first else last
+    return words.replace("{tracers}", asked)
+
+
+def _words_of_unknown_recording(remedy_id: str) -> str:
+    row = _TABLE.remedies[remedy_id]
+    if not row.tracers:
+        return row.words
+    return _ask_for_tracers(
+        row.words, [_TABLE.tracers[name].words for name in row.tracers]
+    )
+
+
+@unique
+class Remedy(StrEnum):
+    """The ids of all remedies; each is what it says where nothing else is known."""
+
+    @staticmethod
+    def _generate_next_value_(
+        name: str, start: int, count: int, last_values: list[str]
+    ) -> str:
+        del start, count, last_values
+        return _words_of_unknown_recording(name)
+
+    # Equal texts have equal hashes: findings are grouped by what they say.
+    __hash__ = str.__hash__
+
+    ALLOW_DEVICE_TRACER = auto()
+    ALLOW_PROFILING = auto()
+    ANNOTATE_UNKNOWN_TIME = auto()
+    COMPILE_FOR_LINES = auto()
+    COPY_AGAIN = auto()
+    COUNT_MATRIX_INSTRUCTIONS = auto()
+    DESCRIBE_MODEL = auto()
+    FIND_CUPTI = auto()
+    LONGER_FOR_LOOKS = auto()
+    LOOK_AT_OWN_OPS = auto()
+    MARK_EACH_STEP = auto()
+    MARK_FETCH_AND_READING = auto()
+    MARK_STEPS = auto()
+    MARK_STEPS_OF_PROGRAM = auto()
+    MARK_STEPS_WITH_FETCH = auto()
+    MARK_STEPS_WITH_ITERATOR = auto()
+    NAME_FETCH = auto()
+    NAME_RANGES = auto()
+    NUMBER_STEPS = auto()
+    OTHER_DEVICE_TRACER = auto()
+    OTHER_MACHINE = auto()
+    READ_FILES_BY_STAGE = auto()
+    RECORD_ALLOCATIONS = auto()
+    RECORD_CALLS = auto()
+    RECORD_DEVICE = auto()
+    RECORD_DEVICE_AGAIN = auto()
+    RECORD_DEVICE_IF_USED = auto()
+    RECORD_DEVICE_OF_COLLECTIVES = auto()
+    RECORD_DEVICE_OF_WORKERS = auto()
+    RECORD_DEVICE_UNLESS_MEANT = auto()
+    RECORD_DEVICE_WHERE_ONE_IS = auto()
+    RECORD_EXECUTIONS = auto()
+    RECORD_FETCHES = auto()
+    RECORD_FRAMES = auto()
+    RECORD_FUNCTIONS = auto()
+    RECORD_HLO = auto()
+    RECORD_HOST_AND_DEVICE = auto()
+    RECORD_KERNEL_OPS = auto()
+    RECORD_LAUNCHES = auto()
+    RECORD_LAUNCHING_HOST = auto()
+    RECORD_LINES = auto()
+    RECORD_MODULES_AND_SHAPES = auto()
+    RECORD_OPS = auto()
+    RECORD_OP_CALLS = auto()
+    RECORD_OP_MEMORY = auto()
+    RECORD_OP_MODES = auto()
+    RECORD_OP_NAMES = auto()
+    RECORD_PIPELINE = auto()
+    RECORD_PIPELINE_AT_HOST_LEVEL = auto()
+    RECORD_PIPELINE_OF_LIBRARY = auto()
+    RECORD_PIPELINE_STAGES = auto()
+    RECORD_SAMPLES = auto()
+    RECORD_SAMPLES_FOR_LONGER = auto()
+    RECORD_SHAPES = auto()
+    RECORD_SHAPES_OF_COLLECTIVES = auto()
+    RECORD_STAGE_PARAMETERS = auto()
+    RECORD_UNKNOWN_TIME = auto()
+    RECORD_WHOLE_CALL = auto()
+    RECORD_WHOLE_CALL_OF_PROCESS = auto()
+    RECORD_WHOLE_PIPELINE = auto()
+    RECORD_WITH_STEPSCOPE = auto()
+    STATE_BATCHES = auto()
+    STOP_OTHER_PROFILERS = auto()
+    WRITE_MEMORY = auto()
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """Lines to copy, in order; empty where none is needed."""
+        return _TABLE.remedies[self.name].commands
+
+    @property
+    def depends_on_recording(self) -> bool:
+        """Whether it is another one for some recorder, tracers or framework."""
+        row = _TABLE.remedies[self.name]
+        return bool(row.tracers or row.kineto or row.nsight or row.frameworks)
+
 
 #: Why a program that uses a GPU shows no device activity, most frequent first.
-CAUSES_OF_SILENT_DEVICES: Final = ("cupti_privilege", "cupti_busy", "cupti_missing")
+CAUSES_OF_SILENT_DEVICES: Final = (
+    Remedy.ALLOW_PROFILING,
+    Remedy.STOP_OTHER_PROFILERS,
+    Remedy.FIND_CUPTI,
+)
+
+
+class FittingRemedy(Frozen, frozen=True, eq=True):
+    """What to do about one recording.
+
+    Attributes:
+        words: The sentence.
+        asks_nothing: Whether what is missing is nothing that the program could have.
+    """
+
+    words: str
+    asks_nothing: bool = False
+
+
+def fit_remedy(
+    remedy: Remedy, tracers: Tracers, frameworks: Collection[str]
+) -> FittingRemedy:
+    """Return what to do about a recording that was made with these tracers.
+
+    Args:
+        remedy: What is asked for where nothing is known of the recording.
+        tracers: What is known to have been in force.
+        frameworks: The frameworks that the program uses; "Python" where it uses none.
+            A program of one framework hears of no other.
+    """
+    row = _TABLE.remedies[remedy.name]
+    wanted = [_TABLE.tracers[name] for name in row.tracers]
+    lacking = [tracer for tracer in wanted if not tracer.is_in_force(tracers)]
+    recorder = tracers.recorder
+    recorder_words = _words_of_recorder(row, recorder)
+    if recorder_words == _AS_IN_FORCE:
+        lacking = []
+    elif recorder_words is not None and (lacking or recorder == NSIGHT):
+        # Nsight's own sentences ask for no tracer that may have been on already.
+        return FittingRemedy(words=recorder_words)
+    elif lacking and recorder is not None:
+        options = [getattr(tracer, recorder) for tracer in lacking]
+        return FittingRemedy(words=_ask_for_tracers(row.words, options))
+    framework_words = _words_of_framework(row, frameworks)
+    if framework_words.nothing is not None and (
+        framework_words.lacking is None or not lacking
+    ):
+        return FittingRemedy(words=framework_words.nothing, asks_nothing=True)
+    if lacking:
+        return FittingRemedy(
+            words=framework_words.lacking
+            or _ask_for_tracers(row.words, [tracer.words for tracer in lacking])
+        )
+    in_force = row.words if row.in_force is None else row.in_force
+    if in_force in _TABLE.remedies:
+        in_force = _TABLE.remedies[in_force].words
+    return FittingRemedy(words=framework_words.in_force or in_force)
+
+
+def _words_of_recorder(row: _RemedyWords, recorder: str | None) -> str | None:
+    if recorder is None:
+        return None
+    words: str | None = getattr(row, recorder)
+    if words in _TABLE.remedies:
+        return _words_of_recorder(_TABLE.remedies[words], recorder)
+    return words
+
+
+def _words_of_framework(
+    row: _RemedyWords, frameworks: Collection[str]
+) -> _FrameworkWords:
+    if len(frameworks) != 1:
+        return _FrameworkWords()
+    (framework,) = frameworks
+    words = row.frameworks.get(framework, _FrameworkWords())
+    if isinstance(words, str):
+        return _FrameworkWords(lacking=words, in_force=words)
+    return words

@@ -7,16 +7,16 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.support.programs.declared import declared
 
 import stepscope
 from stepscope.advice.engine import signals_of
 from stepscope.advice.registry import RULES
 from stepscope.analysis.tools import TOOLS
 from stepscope.analysis.tools import answers as together
-from stepscope.cli.progress import progress
+from stepscope.cli.output import progress
 from stepscope.derive import profile_data
 from stepscope.derive.derivations import DERIVATIONS, derivation
-from stepscope.derive.engine.derivation import declared
 from stepscope.derive.host.tracers import tracers
 from stepscope.derive.profile_data import ProfileData
 from stepscope.report import to_json

@@ -32,7 +32,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import stepscope as ss
-from stepscope.capture.recording.flushing import FLUSH_S
+from stepscope.capture.recording.saving import FLUSH_S
 from stepscope.derive.steps.chosen import steps
 from stepscope.errors import BadInput
 from stepscope.unavailable import Unavailable

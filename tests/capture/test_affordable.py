@@ -14,8 +14,8 @@ from stepscope.capture.ground.affordable import Control, StepCost, lowered
 from stepscope.capture.launching.notes import Note, read_notes
 from stepscope.capture.launching.plan import RunPlan
 from stepscope.capture.launching.window import Window
+from stepscope.capture.profile import Schedule
 from stepscope.capture.recording.session import current
-from stepscope.capture.schedule import Schedule
 from stepscope.errors import BadUsage
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stepscope.capture.batch_window import BatchWindow, parse_window
+from stepscope.capture.keras import BatchWindow, parse_window
 from stepscope.errors import BadUsage
 
 

@@ -13,14 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepscope.capture.launching.arriving import Arrivals
-from stepscope.capture.launching.command import resolve
-from stepscope.capture.launching.counting import StepCounter
+from stepscope.capture.launching.counting import RepeatedCalls, StepCounter
+from stepscope.capture.launching.launcher import resolve
 from stepscope.capture.launching.notes import Note, read_notes, write_note
 from stepscope.capture.launching.outcome import describe, keep_the_best
 from stepscope.capture.launching.plan import VARIABLE, RunPlan
 from stepscope.capture.launching.step_sources import jax as jax_calls
 from stepscope.capture.launching.step_sources import torch as torch_steps
-from stepscope.capture.launching.stepping.repeated_calls import RepeatedCalls
 from stepscope.capture.launching.window import Phase
 from stepscope.errors import BadUsage
 

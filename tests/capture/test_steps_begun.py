@@ -10,7 +10,7 @@ import pytest
 
 from stepscope._core import recorder
 from stepscope.capture.ground import annotate
-from stepscope.capture.ground.steps_begun import StepsBegun
+from stepscope.capture.ground.annotate import StepsBegun
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from stepscope.capture.collectors.workers import checked, layout, memory, worker
+from stepscope.capture.collectors.workers import layout, memory, worker
 from stepscope.capture.collectors.workers.layout import Layout, layout_here
-from stepscope.capture.collectors.workers.line_table import lines_of
-from stepscope.capture.collectors.workers.memory import Memory
+from stepscope.capture.collectors.workers.memory import Memory, lines_of
 from stepscope.xspace.vocabulary import UNSEEN
 
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ def codes_of(code: CodeType) -> Iterator[CodeType]:
 
 
 def test_this_python_is_understood_from_outside(here: Layout) -> None:
-    assert checked.why_not_understood(here) is None
+    assert worker.why_not_understood(here) is None
 
 
 @pytest.mark.parametrize(
@@ -54,13 +53,13 @@ def test_this_python_is_understood_from_outside(here: Layout) -> None:
 )
 def test_an_offset_that_is_wrong_is_found(here: Layout, field: str) -> None:
     wrong = here._replace(**{field: getattr(here, field) + 8})
-    assert checked.why_not_understood(wrong) == UNSEEN["layout"]
+    assert worker.why_not_understood(wrong) == UNSEEN["layout"]
 
 
 @pytest.mark.parametrize("offset", ["frame", "code", "previous", "instruction"])
 def test_a_stack_that_is_read_wrongly_is_found(here: Layout, offset: str) -> None:
     stacks = here.stacks | {offset: here.stacks[offset] + 8}
-    assert checked.why_not_understood(here._replace(stacks=stacks)) == UNSEEN["layout"]
+    assert worker.why_not_understood(here._replace(stacks=stacks)) == UNSEEN["layout"]
 
 
 def test_pythons_that_are_not_known_are_left_alone(

@@ -38,7 +38,7 @@ run()
     [
         "click",
         "stepscope.cli.main",
-        "stepscope.cli.commands.report",
+        "stepscope.cli.report",
         "numpy",
         "polars",
         "stepscope.report.compose",

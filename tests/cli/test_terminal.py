@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from stepscope.cli.progress import progress
+from stepscope.cli.output import progress
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -65,7 +65,7 @@ def test_a_report_on_a_terminal_has_colours_and_the_same_words(
 
 SLOW = """
 import time
-from stepscope.cli.progress import progress
+from stepscope.cli.output import progress
 with progress(stages=2) as shown:
     shown.stage("Reading")
     time.sleep({seconds})
@@ -91,7 +91,7 @@ def test_no_bar_is_drawn_where_nobody_looks(capfd: pytest.CaptureFixture[str]) -
 RECORDING = """
 import time
 from stepscope.cli.capture import HostsTable
-from stepscope.cli.progress import recording_bar
+from stepscope.cli.output import recording_bar
 from stepscope.remote.outcome import HostOutcome
 table = HostsTable(["a:1", "b:2"])
 with recording_bar(0.3):

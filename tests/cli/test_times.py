@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stepscope.cli.explaining.times import time_ps
+from stepscope.cli.explain import time_ps
 from stepscope.errors import BadUsage
 
 

@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-import click
 import pytest
 from click.testing import CliRunner
 
-from stepscope.analysis.options.by_tool import OPTIONS
-from stepscope.analysis.results.field_sentences import field_sentences
+from stepscope.analysis.options import OPTIONS
+from stepscope.analysis.results.tool import field_sentences
 from stepscope.analysis.tools import TOOLS
-from stepscope.cli.commands.show import show
-from stepscope.cli.commands.tool_options import chosen_options
 from stepscope.cli.main import main
+from stepscope.cli.tool_options import chosen_options, tool_options
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,9 +37,7 @@ def test_what_help_lists_is_what_tools_read() -> None:
 
 @pytest.mark.parametrize("tool", OPTIONS)
 def test_every_option_of_a_tool_can_be_given_and_has_its_sentence(tool: str) -> None:
-    help_of = {
-        one.name: one.help or "" for one in show.params if isinstance(one, click.Option)
-    }
+    help_of = {one.name: one.help or "" for one in tool_options()}
     sentences = field_sentences(OPTIONS[tool])
     for field in set(OPTIONS[tool].__struct_fields__) - {"host", "hosts"}:
         assert tool in help_of[field]

@@ -16,7 +16,7 @@ from tests.support.programs.machines import (
 )
 
 from stepscope.doctor.python_checks import cuda_major
-from stepscope.remedies import REMEDIES
+from stepscope.remedies import Remedy
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -98,7 +98,7 @@ def test_one_right_more_leaves_the_loaders_path_as_it_is(tmp_path: Path) -> None
         path.chmod(0o755)
     environ = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "LD_LIBRARY_PATH": "/a:/b c"}
     done = subprocess.run(
-        ["sh", "-c", REMEDIES["cupti_privilege"].commands[0]],
+        ["sh", "-c", Remedy.ALLOW_PROFILING.commands[0]],
         capture_output=True,
         text=True,
         check=True,

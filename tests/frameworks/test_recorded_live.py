@@ -20,7 +20,7 @@ from tests.support.programs.frameworks import interpreter
 import stepscope as ss
 from stepscope.advice.engine import evaluate, signals_of
 from stepscope.derive.account.owned_time import account
-from stepscope.derive.phases.totals import phases
+from stepscope.derive.phases import phases
 from stepscope.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:

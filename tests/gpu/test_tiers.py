@@ -24,7 +24,7 @@ import stepscope as ss
 from stepscope.advice.engine import evaluate, signals_of
 from stepscope.advice.signals.shares import account_signals
 from stepscope.cli.main import main as command_line
-from stepscope.derive.measured.name_forms import name_forms
+from stepscope.derive.measured import name_forms
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable, present
 

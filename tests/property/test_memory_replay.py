@@ -18,9 +18,12 @@ from stepscope.analysis.memory_profile.rows import (
     step_rows,
     timeline_rows,
 )
-from stepscope.derive.memory.allocation_steps import STEP_INTERVALS, AllocationSteps
-from stepscope.derive.memory.replay import memory_replay
-from stepscope.trace.allocations import ALLOCATIONS
+from stepscope.derive.memory.replay import (
+    STEP_INTERVALS,
+    AllocationSteps,
+    memory_replay,
+)
+from stepscope.trace.tables import ALLOCATIONS
 
 Row = dict[str, Any]
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from tests.support.traces import blueprint
 
 from stepscope.derive.input_pipeline.calls import PipelineCalls, pipeline_calls
+from stepscope.derive.input_pipeline.contexts import Elements, handovers
 from stepscope.derive.input_pipeline.graph import PipelineGraph
-from stepscope.derive.input_pipeline.handovers import Elements, handovers
 from stepscope.derive.input_pipeline.stages import PIPELINES, STAGES
 
 if TYPE_CHECKING:

@@ -27,6 +27,7 @@ from stepscope.remote.messages import (
     decode,
     encode,
 )
+from stepscope.xspace.writing.encode import sized_field
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -263,7 +264,7 @@ def test_a_worker_whose_recording_is_beyond_one_message_is_said_in_one_line(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Ours and another one; what the third one recorded is stored all the same."""
+    """Ours sends its own in pieces, and the third one's fits."""
     monkeypatch.setattr(ours.captures, "most_bytes", 10)
     done = invoke(
         *("capture", ours.address, answering(exhausted), answering(whole)),
@@ -273,12 +274,68 @@ def test_a_worker_whose_recording_is_beyond_one_message_is_said_in_one_line(
     hosts = json.loads(done.stdout)["hosts"]
     # Asking again would take as long, and fail again.
     assert [(host["state"], host["attempts"]) for host in hosts] == [
-        *(("error", 1), ("error", 1), ("ok", 1)),
+        *(("ok", 1), ("error", 1), ("ok", 1)),
     ]
-    own, other = (host["text"] for host in hosts[:2])
-    assert own.endswith("one message holds at most 10; record for a shorter time.")
-    assert "(2147484000 vs. 2147483647)); record for a shorter time (--ms" in other
-    assert "\n" not in own + other
+    text = hosts[1]["text"]
+    assert "(2147484000 vs. 2147483647)); record for a shorter time (--ms" in text
+    assert "\n" not in text
+
+
+#: Records a host whose recording has so many MiB; says what that took.
+LARGE = """
+import resource, sys
+from stepscope.remote import client
+client.trace(sys.argv[1], sys.argv[2] + "/warm", 10)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+(host,) = client.trace(sys.argv[1], sys.argv[2] + "/large", 10).all
+after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+print(host.bytes, (after - before) * 1024)
+"""
+
+
+def test_a_large_recording_comes_in_pieces_and_goes_to_the_disk(
+    ours: server.Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """300 MiB of warnings; one message would be held three times: 900 MiB."""
+    mib = 2**20
+    warning = sized_field(3 << 3 | 2, b"x" * mib)
+    contents = iter([PROFILE, PROFILE + warning * 300])
+    monkeypatch.setattr(ours.captures, "record", lambda *_: next(contents))
+    done = subprocess.run(
+        [sys.executable, "-c", LARGE, ours.address, tmp_path],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    stored_bytes, grown_bytes = map(int, done.stdout.split())
+    assert stored_bytes == len(PROFILE) + 300 * len(warning)
+    assert grown_bytes < 60 * mib
+    (file,) = (tmp_path / "large").rglob("*.xplane.pb")
+    assert file.read_bytes().startswith(PROFILE + warning)
+    assert file.stat().st_size > stored_bytes
+
+
+def test_a_recording_in_pieces_beyond_the_limit_is_not_stored(
+    ours: server.Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = PROFILE + sized_field(3 << 3 | 2, b"x" * 5_000_000)
+    monkeypatch.setattr(ours.captures, "record", lambda *_: content)
+    with pytest.raises(client.CaptureFailed, match="more than 4,000,000 bytes"):
+        client.trace(ours.address, tmp_path / "logs", 10, max_bytes=4_000_000)
+    assert [path for path in (tmp_path / "logs").rglob("*") if path.is_file()] == []
+
+
+@pytest.mark.parametrize("content", [PROFILE[:-1], b"\xff" * 3_000_000])
+def test_pieces_that_are_no_profile_are_not_stored(
+    ours: server.Server,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    content: bytes,
+) -> None:
+    monkeypatch.setattr(ours.captures, "record", lambda *_: content)
+    with pytest.raises(client.CaptureFailed, match="cannot be read"):
+        client.trace(ours.address, tmp_path / "logs", 10)
+    assert [path for path in (tmp_path / "logs").rglob("*") if path.is_file()] == []
 
 
 def test_clocks_are_compared_where_the_server_tells_its_time(

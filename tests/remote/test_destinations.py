@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
+import io
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -46,14 +49,15 @@ class Strict(memory.MemoryFileSystem):  # type: ignore[misc, name-defined]
         bare: str = super()._strip_protocol(path.removeprefix("strict://"))
         return bare
 
-    def pipe_file(self, path: str, value: bytes, **_: object) -> None:
+    def put_file(self, lpath: str, rpath: str, **_: object) -> None:
         """Write a file where its bucket is known, unless it is refused."""
-        if not path.startswith(("/known/", "/full/")):
-            raise FileNotFoundError(path)
-        if path.startswith("/full/"):
-            super().pipe_file(path, value[:3])
-            raise PermissionError(f"no right\nto write {Path(path).name}")
-        super().pipe_file(path, value)
+        if not rpath.startswith(("/known/", "/full/")):
+            raise FileNotFoundError(rpath)
+        content = Path(lpath).read_bytes()
+        if rpath.startswith("/full/"):
+            super().pipe_file(rpath, content[:3])
+            raise PermissionError(f"no right\nto write {Path(rpath).name}")
+        super().pipe_file(rpath, content)
 
 
 @pytest.fixture(autouse=True)
@@ -164,12 +168,53 @@ def test_what_a_full_directory_refuses_is_kept_too(
     assert file.read_bytes() == PROFILE
 
 
+def test_what_a_disk_takes_in_part_is_kept_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk is full in the middle of the third piece, of which it takes a part."""
+    write = io.FileIO.write
+    pieces = [bytes([number]) * 1000 for number in range(1, 6)]
+
+    class FullDisk(io.FileIO):
+        def write(self, data: Any) -> int:
+            room = 2_500 - self.tell()
+            if "temporary" in str(self.name) or len(data) <= room:
+                return write(self, data)
+            if room:
+                return write(self, data[:room])
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(
+        Path, "open", lambda path, mode="r", **_: FullDisk(path, mode.strip("b"))
+    )
+    destination = run_destination(tmp_path / "logs", "run")
+    with pytest.raises(NotStored, match="No space left on device"):
+        destination.store("a.xplane.pb", iter(pieces), tail=b"tail")
+    monkeypatch.undo()
+    (file,) = (path for path in tmp_path.rglob("*") if path.is_file())
+    assert file.name == "a.xplane.pb"
+    assert file.read_bytes() == b"".join(pieces) + b"tail"
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_nothing_stands_of_what_ends_in_the_middle(
+    tmp_path: Path, error: type[BaseException]
+) -> None:
+    def pieces() -> Iterator[bytes]:
+        yield b"beginning"
+        raise error
+
+    with pytest.raises(error):
+        run_destination(tmp_path / "logs", "run").store("a.xplane.pb", pieces())
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
 def test_a_file_that_can_be_kept_nowhere_is_said_to_be_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "absent"))
     with pytest.raises(NotStored, match="nor can it be kept on this machine"):
-        run_destination("strict://full", "run").store("a.xplane.pb", PROFILE)
+        run_destination("strict://full", "run").store("a.xplane.pb", [PROFILE])
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import socket
 import stat
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -111,3 +111,18 @@ def test_who_may_ask_without_a_token_is_said_with_words_that_fit(
         server.start(0, token="secret", open_to="machine")  # noqa: S106 - none
     with pytest.raises(BadUsage, match="open_to='all' is unknown"):
         server.start(0, open_to="all")  # type: ignore[arg-type]  # what is tested
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"port": "6009"}, "port='6009' does not exist"),
+        ({"port": 65_536}, "port=65536 does not exist"),
+        ({"port": 0, "token": 5}, "cannot be sent"),
+    ],
+)
+def test_a_value_that_no_server_can_have_is_refused(
+    given: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(BadUsage, match=said):
+        server.start(**given)

@@ -11,7 +11,7 @@ import pytest
 from tests.remote.conftest import calling
 
 from stepscope.errors import BadUsage
-from stepscope.remote import server, tpu_names
+from stepscope.remote import addresses, server
 from stepscope.remote.messages import (
     NewProfileSessionRequest,
     NewProfileSessionResponse,
@@ -107,7 +107,7 @@ def test_what_is_no_address_that_was_allowed_is_not_even_read(
     tmp_path = logdir.parent
     (tmp_path / "token").write_text(SECRET)
     os.mkfifo(tmp_path / "fifo")
-    monkeypatch.setattr(tpu_names, "workers", lambda _: pytest.fail("it asked gcloud"))
+    monkeypatch.setattr(addresses, "workers", lambda _: pytest.fail("it asked gcloud"))
     before = threading.active_count()
     with calling(leading) as call:
         for host in (

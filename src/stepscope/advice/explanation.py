@@ -13,6 +13,7 @@ from stepscope.advice.finding import Finding
 from stepscope.advice.on_the_path import StepPath, step_path
 from stepscope.advice.registry import RULES
 from stepscope.advice.replayed import why_not_replayed
+from stepscope.analysis.results.walk import fields_of
 from stepscope.derive.step_windows.flags import LEFT_OUT
 from stepscope.derive.step_windows.windows import windows
 from stepscope.errors import BadUsage
@@ -21,7 +22,6 @@ from stepscope.unavailable import Missing, Unavailable
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from stepscope.advice.rule import Rule
     from stepscope.advice.signals.signal import Signal, Signals
     from stepscope.derive.profile_data import ProfileData
 
@@ -120,7 +120,7 @@ def explanation(
     return Explanation(
         run=profile.run,
         stage=STAGES[finding.stage],
-        about=_about(known[rule]),
+        about=known[rule].item.about,
         finding=finding,
         signals=tuple(_numbers(one, signals) for one in known[rule].reads),
         left_out=_left_out(profile, finding),
@@ -153,12 +153,6 @@ def _host(profile: ProfileData, finding: Finding) -> str:
         ),
         profile.hosts[0],
     )
-
-
-def _about(rule: Rule) -> str:
-    """Return what the rule's function says of itself, else its title."""
-    text = inspect.getdoc(rule.evaluate) or rule.item.title
-    return " ".join(text.partition("\n\nArgs:")[0].split())
 
 
 def _numbers(signal: Signal[Any], signals: Signals) -> SignalNumbers:
@@ -206,15 +200,13 @@ def _parts(value: object, name: str, depth: int) -> Iterator[tuple[str, Number]]
 
 
 def _fields(value: object) -> dict[str, object] | None:
-    if isinstance(value, msgspec.Struct):
-        return {one: getattr(value, one) for one in value.__struct_fields__}
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
-        found: dict[str, object] = value._asdict()
-        return found
-    if isinstance(value, dict):
-        # A number is the place of something: it says nothing to a reader.
-        return {str(one): part for one, part in value.items() if isinstance(one, str)}
-    return None
+        value = value._asdict()
+    fields = fields_of(value)
+    if fields is None:
+        return None
+    # A number is the place of something: it says nothing to a reader.
+    return {name: part for name, part in fields.items() if isinstance(name, str)}
 
 
 def _series(values: Sequence[float], name: str) -> Iterator[tuple[str, Number]]:

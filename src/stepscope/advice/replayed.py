@@ -1,6 +1,6 @@
 """What findings promise by a replay: one by one, and together.
 
-Definition: docs/replay.md#claims.
+Definition: docs/replay.md#what-if-edits.
 """
 
 from __future__ import annotations

@@ -19,16 +19,21 @@ from stepscope.advice.finding import (
     Severity,
     Status,
 )
-from stepscope.derive.judging.bootstrap import is_hit, mean_interval_ms
-from stepscope.derive.judging.effect_status import pattern_kind, percent_of, status_of
-from stepscope.tracer_remedies import RECORD_UNKNOWN_TIME
+from stepscope.derive.judging.effect_status import (
+    is_hit,
+    mean_interval_ms,
+    pattern_kind,
+    percent_of,
+    status_of,
+)
+from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stepscope.derive.judging.step_series import StepSeries
+    from stepscope.derive.judging.effect_status import StepSeries
     from stepscope.thresholds import Threshold, Thresholds
 
 _US_PER_MS: Final = 1000
@@ -190,5 +195,5 @@ def _doubtful(
         code="NOT_RECORDED",
         reason=f"{seen}, but {unknown:.1f} % of the time has no known cause, and the "
         f"verdict changes at {warn.value:g} %.",
-        remedy=RECORD_UNKNOWN_TIME,
+        remedy=Remedy.RECORD_UNKNOWN_TIME,
     )

@@ -1,19 +1,27 @@
-"""Recording a stretch of a program: `start` and `stop`, or a block."""
+"""Recording a stretch of a program: `start` and `stop`, a block, or steps of a loop.
+
+Steps of a loop are recorded by a schedule in PyTorch's words, for any framework.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+import logging
+import time
+from typing import TYPE_CHECKING, Final, Self
 
+from stepscope.capture.ground.affordable import StepCost, lowered
+from stepscope.capture.ground.annotate import StepTrace
 from stepscope.capture.ground.leaving import leaving
+from stepscope.capture.ground.options import ProfilerOptions
 from stepscope.capture.recording.session import Session, current
-from stepscope.errors import BadUsage
+from stepscope.errors import BadUsage, StepscopeError
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Callable
     from pathlib import Path
     from types import TracebackType
 
-    from stepscope.capture.ground.options import ProfilerOptions
     from stepscope.capture.ground.run import Run
 
 
@@ -111,3 +119,177 @@ class Profile:
     def xspace(self) -> bytes:
         """Return the recording as one serialized XSpace."""
         return self.run.xspace()
+
+
+_log: Final = logging.getLogger("stepscope")
+
+
+def schedule(
+    *,
+    wait: int,
+    warmup: int,
+    active: int,
+    repeat: int = 1,
+    logdir: str | os.PathLike[str],
+    options: ProfilerOptions | None = None,
+) -> Schedule:
+    """Record `active` steps after `wait + warmup` others, `repeat` times.
+
+        with ss.schedule(wait=2, warmup=1, active=3, logdir="logs") as profiler:
+            for batch in batches:
+                train_step(batch)
+                profiler.step()
+
+    Steps count from 0; the example records steps 3, 4 and 5. While warming up the
+    profiler runs already and what it records is thrown away, because a profiler's
+    first steps are slow.
+
+    Args:
+        wait: Steps of each cycle that nothing records.
+        warmup: Steps that are recorded and thrown away.
+        active: Steps that are recorded; each is marked.
+        repeat: Cycles, a run each; 0 means until the end.
+        logdir: The log directory.
+        options: What to record; None means the defaults.
+
+    Raises:
+        BadUsage: A number is negative, or nothing would be recorded.
+    """
+    for name, value, least in (
+        ("wait", wait, 0),
+        ("warmup", warmup, 0),
+        ("active", active, 1),
+        ("repeat", repeat, 0),
+    ):
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise BadUsage(
+                f"{name}={value!r} is no number of steps; give {least} or more."
+            )
+    return Schedule(wait, warmup, active, repeat, logdir=logdir, options=options)
+
+
+class Schedule:
+    """The recording of some steps of a loop; made by `schedule`.
+
+    Attributes:
+        runs: What each finished cycle produced, oldest first.
+    """
+
+    def __init__(
+        self,
+        wait: int,
+        warmup: int,
+        active: int,
+        repeat: int,
+        *,
+        logdir: str | os.PathLike[str],
+        options: ProfilerOptions | None,
+        now_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.runs: tuple[Run, ...] = ()
+        self._wait = wait
+        self._warmup = warmup
+        self._cycle = wait + warmup + active
+        self._repeat = repeat
+        self._logdir = logdir
+        self._options = options or ProfilerOptions()
+        self._cost = StepCost(self._options.max_slowdown)
+        self._now_s = now_s
+        #: When the step began that is under way; None where that is not comparable.
+        self._began_s: float | None = None
+        self._lowered: tuple[str, ...] = ()
+        self._step = 0
+        self._session: Session | None = None
+        self._open: StepTrace | None = None
+
+    def __enter__(self) -> Self:
+        self._begin_step()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        # The step that begins after the last `step()` is none of the loop's, and one
+        # that an exception ended is not whole: neither is marked.
+        if self._open is not None:
+            self._open.cancel()
+            self._open = None
+        if self._session is not None:
+            self._leave(keep=self._place() >= self._wait + self._warmup)
+
+    def step(self) -> None:
+        """Say that a step of the loop is over."""
+        if self._open is not None:
+            self._open.__exit__(None, None, None)
+            self._open = None
+        self._note_cost()
+        self._step += 1
+        if self._session is not None and self._place() == 0:
+            self._leave(keep=True)
+        try:
+            self._begin_step()
+        except StepscopeError as error:
+            # The loop goes on, without us.
+            self._repeat, self._cycle = 1, self._step
+            _log.warning("stepscope: the schedule ends here: %s", error)
+
+    def _place(self) -> int:
+        """Return which step of the cycle this is."""
+        return self._step % self._cycle
+
+    def _is_over(self) -> bool:
+        return self._repeat > 0 and self._step >= self._repeat * self._cycle
+
+    def _begin_step(self) -> None:
+        if self._is_over():
+            return
+        place = self._place()
+        first_active = self._wait + self._warmup
+        if place == first_active and self._session is not None:
+            self._leave(keep=False)
+        if place >= self._wait and self._session is None:
+            self._lower_if_needed()
+            self._session = Session.start(self._logdir, self._options)
+            self._cost.begins()
+            for sentence in self._lowered:
+                self._session.tell(sentence)
+        self._began_s = self._now_s()
+        if place >= first_active:
+            self._open = StepTrace(self._step)
+            self._open.__enter__()
+
+    def _note_cost(self) -> None:
+        began_s, self._began_s = self._began_s, None
+        if began_s is not None:
+            recorded = self._session is not None
+            note = self._cost.within if recorded else self._cost.before
+            note(self._now_s() - began_s)
+
+    def _lower_if_needed(self) -> None:
+        """Record less where steps of the last recording took too long."""
+        if not self._cost.is_too_much:
+            return
+        less = lowered(self._options)
+        if less is None:
+            return
+        self._options = less.options
+        sentence = (
+            f"recorded steps took {self._cost.times:.1f} times as long as others "
+            f"(max_slowdown={self._options.max_slowdown:g}), so {less.left_out} were "
+            "not recorded"
+        )
+        self._lowered = (*self._lowered, sentence)
+
+    def _leave(self, *, keep: bool) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            if not self.runs:
+                # The first steps of a loop compile, or run ahead of their device.
+                self._cost.compare_with(())
+            with leaving.undisturbed():
+                run = session.stop(save=keep)
+                if keep:
+                    self.runs = (*self.runs, run)

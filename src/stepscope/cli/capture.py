@@ -6,7 +6,7 @@ import contextlib
 import sys
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 import msgspec
@@ -14,7 +14,8 @@ import msgspec
 from stepscope.capture.ground.options import ProfilerOptions
 from stepscope.capture.launching.harmless import say
 from stepscope.cli.light_start import check_threads
-from stepscope.cli.progress import recording_bar
+from stepscope.cli.output import recording_bar
+from stepscope.cli.requests import ReportRequest
 from stepscope.errors import one_line
 from stepscope.remote import client, registry
 from stepscope.remote.addresses import addresses as parsed
@@ -24,6 +25,7 @@ from stepscope.xspace.reading.input_file import open_input
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from stepscope.cli.requests import CaptureRequest
     from stepscope.remote.outcome import HostOutcome, Outcome
 
 #: Exit status where a host was not recorded.
@@ -38,59 +40,51 @@ _USUAL_MS: Final = 2_000
 _LONGEST_MS: Final = 60_000
 
 
-def answer(
-    addresses: Sequence[str],
-    *,
-    attach: Sequence[int],
-    duration_ms: int | None,
-    steps: int | None,
-    delay_ms: int,
-    attempts: int,
-    logdir: str,
-    token: str | None,
-    certificate: str | None,
-    max_bytes: int,
-    allow_partial: bool,
-    form: str,
-    no_report: bool,
-    **levels: Any,
-) -> int:
+def answer(request: CaptureRequest) -> int:
     """Record, say what became of each host, and report.
 
     Returns:
         0; 1 where a host was not recorded and `allow_partial` is false; 2 where none
         was.
     """
-    attached = [one for process in attach for one in registry.reached_by(process)]
-    wanted = parsed([*addresses, *(one.address for one in attached)])
-    if token is not None:
-        checked_token(token, "--token, STEPSCOPE_TOKEN")
+    attached = [
+        one for process in request.attach for one in registry.reached_by(process)
+    ]
+    wanted = parsed([*request.addresses, *(one.address for one in attached)])
+    if request.token is not None:
+        checked_token(request.token, "--token, STEPSCOPE_TOKEN")
     # Without it nothing is recorded, whatever the addresses.
     grpc_module()
-    options = ProfilerOptions(delay_ms=delay_ms or None, **levels)
+    options = ProfilerOptions(
+        delay_ms=request.delay_ms or None,
+        host_tracer_level=request.host_tracer_level,
+        python_tracer_level=request.python_tracer_level,
+        device_tracer_level=request.device_tracer_level,
+    )
+    steps, duration_ms = request.steps, request.duration_ms
     if duration_ms is None:
         duration_ms = _USUAL_MS if steps is None else _LONGEST_MS
     for_steps = "" if steps is None else f"{steps} steps, at most "
     hosts = "1 host" if len(wanted) == 1 else f"{len(wanted)} hosts"
     say(f"recording {hosts} for {for_steps}{duration_ms / 1000:g} s")
-    tells = form != "json"
+    tells = request.form != "json"
     table = HostsTable(wanted) if tells else None
-    expected_s = None if steps else (duration_ms + delay_ms) / 1000
+    expected_s = None if steps else (duration_ms + request.delay_ms) / 1000
     try:
         with recording_bar(expected_s) if tells else contextlib.nullcontext():
             outcome = client.trace(
                 wanted,
-                logdir,
+                request.logdir,
                 duration_ms,
-                num_tracing_attempts=attempts,
+                num_tracing_attempts=request.attempts,
                 options=options,
                 # What the others recorded is told even where one failed.
                 allow_partial=True,
-                token=token,
-                root_certificate=None if certificate is None else _content(certificate),
+                token=request.token,
+                root_certificate=_content(request.certificate),
                 on_progress=None if table is None else table.add,
                 steps=steps,
-                max_bytes=max_bytes,
+                max_bytes=request.max_bytes,
             )
     except client.CaptureFailed as failed:
         # The table has said of each why not.
@@ -99,7 +93,7 @@ def answer(
             click.echo(_json(failed.outcome))
         return _NOTHING
     complete = not outcome.problems()
-    if form == "json":
+    if request.form == "json":
         click.echo(_json(outcome))
     else:
         say(f"recorded into {outcome.directory}")
@@ -108,12 +102,14 @@ def answer(
                 f"{len(outcome.hosts)} of {len(outcome.all)} hosts were recorded: the "
                 "report is of these alone"
             )
-        if not no_report:
+        if not request.no_report:
             _report(outcome)
-    return 0 if complete or allow_partial else _INCOMPLETE
+    return 0 if complete or request.allow_partial else _INCOMPLETE
 
 
-def _content(certificate: str) -> bytes:
+def _content(certificate: str | None) -> bytes | None:
+    if certificate is None:
+        return None
     with open_input(Path(certificate), way_out="Give a PEM file.") as file:
         return file.read()
 
@@ -176,4 +172,4 @@ def _report(outcome: Outcome) -> None:
         report as reporting,
     )
 
-    reporting.answer(reporting.Request(paths=(str(outcome.directory),)))
+    reporting.answer(ReportRequest(paths=(str(outcome.directory),)))

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Final
 import click
 import msgspec
 
-from stepscope.capture.launching.command import resolve
 from stepscope.capture.launching.harmless import say
-from stepscope.capture.launching.launcher import launch
+from stepscope.capture.launching.launcher import launch, resolve
 from stepscope.capture.launching.notes import read_notes
 from stepscope.capture.launching.outcome import keep_the_best
 from stepscope.capture.launching.plan import RunPlan
@@ -25,12 +24,13 @@ from stepscope.cli.output import deliver
 from stepscope.doctor.checks import checks
 from stepscope.doctor.machine import Machine
 from stepscope.doctor.recording_cost import Trial, cost_checks
-from stepscope.errors import one_line
+from stepscope.errors import BadUsage, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from stepscope.capture.launching.notes import Note
+    from stepscope.cli.requests import DoctorRequest
     from stepscope.doctor.check import Check
 
 #: Version of the JSON form.
@@ -42,17 +42,30 @@ _AGAIN: Final = "Afterwards, stepscope doctor says whether it helped."
 _MARKS: Final = {"ok": "ok  ", "warn": "warn", "fail": "FAIL", "skip": "–   "}
 
 
-def answer(path: str | None, *, logdir: str, form: str) -> int:
-    """Look, and print what was found; return 1 where a check fails."""
-    if path is None:
-        found = checks(Machine.here(servers=_servers), Path(logdir))
+def answer(request: DoctorRequest, program: Sequence[str] | None) -> int:
+    """Look, and print what was found; return 1 where a check fails.
+
+    Args:
+        request: What was asked for.
+        program: A program to record, with its arguments; None for this machine, or for
+            the recording at the path.
+    """
+    if program is not None:
+        if request.path is not None:
+            raise BadUsage(
+                f"{request.path} and a program: the doctor looks at one of them; leave "
+                "the other out."
+            )
+        return _answer_of_program(program, form=request.form)
+    if request.path is None:
+        found = checks(Machine.here(servers=_servers), Path(request.logdir))
     else:
-        found = _recording(path)
-    _print(found, form=form, err=False)
+        found = _recording(request.path)
+    _print(found, form=request.form, err=False)
     return int(any(one.state == "fail" for one in found))
 
 
-def answer_of_program(command: Sequence[str], *, form: str) -> int:
+def _answer_of_program(command: Sequence[str], *, form: str) -> int:
     """Record a program once, print what that costs, and return the program's status.
 
     What is recorded is removed. Text goes to standard error, as the program may print
@@ -128,13 +141,13 @@ def _servers() -> list[str]:
 def _recording(path: str) -> tuple[Check, ...]:
     check_threads()
     from stepscope.analysis.results.remedied import (  # noqa: PLC0415 - reads nothing otherwise
-        remedied,
+        remedy_to_do,
     )
     from stepscope.doctor.recording import recording_checks  # noqa: PLC0415 - as above
     from stepscope.session import open_profile  # noqa: PLC0415 - as above
 
     profile = open_profile(path)
-    return recording_checks(profile, lambda why: remedied(profile, why).remedy)
+    return recording_checks(profile, lambda why: remedy_to_do(profile, why))
 
 
 def _together(found: Iterable[Check]) -> Iterator[tuple[list[str], Check]]:

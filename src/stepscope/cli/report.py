@@ -7,15 +7,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepscope.cli.forms import REPORT_FORMS
-from stepscope.cli.output import check_free, deliver
-from stepscope.cli.progress import progress
-from stepscope.cli.terminal import draw, is_terminal, text_width
+from stepscope.cli.output import (
+    check_free,
+    deliver,
+    draw,
+    is_terminal,
+    progress,
+    text_width,
+)
+from stepscope.cli.requests import REPORT_FORMS
 from stepscope.doctor.kernel_checks import uncompiled_notice
 from stepscope.errors import BadUsage
-from stepscope.frozen import Frozen
-from stepscope.report import to_text
 from stepscope.report.compose import STAGES, compose, explain, judge
+from stepscope.report.outline import as_text
+from stepscope.report.outline.whole import report_outline
 from stepscope.report.page import Piece, line, plain_text
 from stepscope.session import open_profile
 from stepscope.thresholds import THRESHOLDS
@@ -25,6 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from stepscope.advice.finding import Finding
+    from stepscope.cli.requests import ReportRequest
     from stepscope.compare.measured import Measured
     from stepscope.compare.store import Answer
     from stepscope.derive.profile_data import ProfileData
@@ -33,35 +39,7 @@ if TYPE_CHECKING:
     from stepscope.report.page import Line
 
 
-class Request(Frozen, frozen=True, eq=True):
-    """What was asked for.
-
-    Attributes:
-        paths: Paths as given on the command line.
-        against: Paths of the run to compare with; empty for none.
-        same_work: Whether both runs are stated to do the same work.
-        synthetic: Whether this run is stated to be the other one on synthetic data.
-        store: Whether to keep promises and to answer for earlier ones.
-        explain: Id of the rule to explain; None for a report.
-        form: One of `REPORT_FORMS`.
-        kernels: Table or report of Nsight Compute; None for none.
-        output: File to write; standard output where None.
-        force: Whether to overwrite that file.
-    """
-
-    paths: tuple[str, ...]
-    against: tuple[str, ...] = ()
-    same_work: bool = False
-    synthetic: bool = False
-    store: bool = False
-    explain: str | None = None
-    form: str = "text"
-    kernels: str | None = None
-    output: str | None = None
-    force: bool = False
-
-
-def answer(asked: Request) -> int:
+def answer(asked: ReportRequest) -> int:
     """Report on one profile, or compare it, and return the exit status."""
     _check(asked)
     check_free(asked.output, force=asked.force)
@@ -75,7 +53,7 @@ def answer(asked: Request) -> int:
     return 0
 
 
-def _promise_file(asked: Request) -> Path:
+def _promise_file(asked: ReportRequest) -> Path:
     from stepscope.compare.store import (  # noqa: PLC0415 - only with --store
         promise_file,
         read_promises,
@@ -87,7 +65,7 @@ def _promise_file(asked: Request) -> Path:
     return kept_in
 
 
-def _check(asked: Request) -> None:
+def _check(asked: ReportRequest) -> None:
     """Refuse options that do not go together.
 
     Raises:
@@ -114,7 +92,7 @@ def _check(asked: Request) -> None:
         raise BadUsage(message)
 
 
-def _report(asked: Request, kept_in: Path | None) -> None:
+def _report(asked: ReportRequest, kept_in: Path | None) -> None:
     with progress(1 + STAGES) as shown:
         shown.stage("Reading")
         profile = open_profile(*asked.paths, kernels=asked.kernels)
@@ -122,29 +100,17 @@ def _report(asked: Request, kept_in: Path | None) -> None:
     answers = None
     if kept_in is not None:
         answers = _kept(asked, kept_in, _measured(profile, document.findings))
-    kept = _kept_outline(kept_in, answers)
     if asked.form == "json":
         from stepscope.report import to_json  # noqa: PLC0415 - only for this form
 
         beside = _as_json(kept_in, answers)
         deliver(to_json.render_document(document, beside), asked.output)
-    elif asked.form == "markdown":
-        # Only for this form.
-        from stepscope.report.outline import as_markdown  # noqa: PLC0415
-        from stepscope.report.outline.whole import report_outline  # noqa: PLC0415
-
-        outline = (*report_outline(document), *kept)
-        deliver(as_markdown.render(outline), asked.output)
-    else:
-        lines = to_text.render(document, width=text_width())
-        if kept:
-            from stepscope.report.outline import as_text  # noqa: PLC0415 - seldom
-
-            lines += as_text.render(kept, width=text_width())
-        show(lines, asked.output)
+        return
+    outline = (*report_outline(document), *_kept_outline(kept_in, answers))
+    _show_outline(outline, asked)
 
 
-def _compare(asked: Request, kept_in: Path | None) -> None:
+def _compare(asked: ReportRequest, kept_in: Path | None) -> None:
     # Only of two runs.
     from stepscope.compare.comparison import compare  # noqa: PLC0415
     from stepscope.report.outline.comparison import (  # noqa: PLC0415
@@ -173,7 +139,7 @@ def _compare(asked: Request, kept_in: Path | None) -> None:
     _show_outline((*comparison_outline(found), *_kept_outline(kept_in, answers)), asked)
 
 
-def _explain(asked: Request, rule: str) -> None:
+def _explain(asked: ReportRequest, rule: str) -> None:
     # Only with --explain.
     from stepscope.report.outline.explanation import (  # noqa: PLC0415
         explanation_outline,
@@ -192,11 +158,11 @@ def _explain(asked: Request, rule: str) -> None:
     _show_outline(explanation_outline(found), asked)
 
 
-def _show_outline(outline: Outline, asked: Request) -> None:
-    # Not for a report of one run.
-    from stepscope.report.outline import as_markdown, as_text  # noqa: PLC0415
-
+def _show_outline(outline: Outline, asked: ReportRequest) -> None:
     if asked.form == "markdown":
+        # Only for this form.
+        from stepscope.report.outline import as_markdown  # noqa: PLC0415
+
         deliver(as_markdown.render(outline), asked.output)
     else:
         show(as_text.render(outline, width=text_width()), asked.output)
@@ -208,7 +174,7 @@ def _measured(profile: ProfileData, findings: tuple[Finding, ...]) -> Measured:
     return measured(profile, findings)
 
 
-def _kept(asked: Request, kept_in: Path, run: Measured) -> tuple[Answer, ...]:
+def _kept(asked: ReportRequest, kept_in: Path, run: Measured) -> tuple[Answer, ...]:
     """Answer for earlier promises, and keep those of this run."""
     # Only with --store.
     from stepscope.compare.store import (  # noqa: PLC0415

@@ -12,11 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
+import msgspec
 
-from stepscope.capture.launching.command import resolve
-from stepscope.capture.launching.environment import armed_environment
+from stepscope.capture.ground.options import LEAST_WINDOW_S, MAX_EVENTS
 from stepscope.capture.launching.harmless import say
-from stepscope.capture.launching.launcher import launch, supervise
+from stepscope.capture.launching.launcher import (
+    armed_environment,
+    launch,
+    resolve,
+    supervise,
+)
 from stepscope.capture.launching.notes import read_notes
 from stepscope.capture.launching.outcome import (
     describe,
@@ -26,6 +31,7 @@ from stepscope.capture.launching.outcome import (
 from stepscope.capture.launching.plan import RunPlan
 from stepscope.capture.temporary import make_folder
 from stepscope.cli.light_start import check_threads
+from stepscope.cli.requests import USUAL_STEPS, ReportRequest
 from stepscope.errors import BadUsage, StepscopeError
 from stepscope.rundir import new_run_name, run_directory, traces_in
 from stepscope.unavailable import Unavailable
@@ -33,7 +39,7 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from stepscope.remote.access.openness import OpenTo
+    from stepscope.cli.requests import RunRequest
 
 
 def planned(logdir: str, **choices: Any) -> RunPlan:
@@ -50,36 +56,52 @@ def planned(logdir: str, **choices: Any) -> RunPlan:
     ).checked()
 
 
-def answer(command: Sequence[str], plan: RunPlan, *, reports: bool) -> int:
-    """Run the program, report what was recorded, and return the program's status."""
-    arguments = resolve(command)
+def answer(request: RunRequest, written: Sequence[str]) -> int:
+    """Run the program, report what was recorded, and return the program's status.
+
+    Args:
+        request: What was asked for.
+        written: The options that were written, as they are called.
+
+    Raises:
+        BadUsage: Options contradict each other, or cannot be followed.
+    """
+    if request.serve is not None:
+        return _answer_served(request, request.serve, written)
+    if request.open_to is not None:
+        raise BadUsage("--open says who may ask a program that listens: add --serve.")
+    if request.certificate is not None or request.key is not None:
+        raise BadUsage("--certificate and --key encrypt a server: add --serve.")
+    plan = _plan_of(request, written)
+    arguments = resolve(request.command)
     say(f"recording into {plan.logdir}, run {plan.run}")
     status = recorded(arguments, plan)
     directory = run_directory(Path(plan.logdir), plan.run)
     with _status_kept("the report"):
-        if reports and _holds_traces(directory):
+        if not request.no_report and _holds_traces(directory):
             _report_apart(directory)
     return status
 
 
-def answer_served(
-    command: Sequence[str],
-    place: str,
-    *,
-    open_to: OpenTo | None,
-    certificate: str | None,
-    key: str | None,
-    given: Sequence[str],
-) -> int:
+def _plan_of(request: RunRequest, written: Sequence[str]) -> RunPlan:
+    """Return the plan; a window that nobody bounds holds enough steps and no more."""
+    given = msgspec.structs.asdict(request)
+    choices = {name: given[name] for name in RunPlan._fields if name in given}
+    del choices["logdir"]
+    if request.steps is None:
+        choices |= {"steps": USUAL_STEPS, "least_s": LEAST_WINDOW_S}
+    if not {"--steps", "--record-s"} & set(written):
+        choices["max_events"] = MAX_EVENTS
+    return planned(request.logdir, **choices)
+
+
+def _answer_served(request: RunRequest, place: str, written: Sequence[str]) -> int:
     """Run the program with a profiler server in it, and return its status.
 
     Args:
-        command: The program and its arguments.
+        request: What was asked for.
         place: Where it listens, as `--serve` has it.
-        open_to: Who may ask without a token, as `--open` has it.
-        certificate: File of the chain that it encrypts with; None for no encryption.
-        key: File of the private key.
-        given: Options that were written, `--serve` among them.
+        written: The options that were written, as they are called.
 
     Raises:
         BadUsage: Options say what to record, which `stepscope capture` decides, or
@@ -93,18 +115,18 @@ def answer_served(
     from stepscope.remote.processes import VARIABLE  # noqa: PLC0415
 
     of_server = ("--serve", "--open", "--certificate", "--key")
-    others = [option for option in given if option not in of_server]
+    others = [option for option in written if option not in of_server]
     if others:
         raise BadUsage(
             f"{others[0]} cannot be given with --serve, which records nothing by "
             "itself; give it to stepscope capture where it has it."
         )
-    plan = ServePlan.of(place, open_to)
-    files = _certificate_files(certificate, key)
+    plan = ServePlan.of(place, request.open_to)
+    files = _certificate_files(request.certificate, request.key)
     environment = armed_environment(
         {**os.environ, CERTIFICATE_VARIABLE: files}, VARIABLE, plan.to_text()
     )
-    return supervise(resolve(command), environment)
+    return supervise(resolve(request.command), environment)
 
 
 def _certificate_files(certificate: str | None, key: str | None) -> str:
@@ -261,4 +283,4 @@ def _report(directory: Path) -> None:
         say("the recording holds no event, so there is nothing to report")
         return
     with contextlib.redirect_stdout(sys.stderr):
-        reporting.answer(reporting.Request(paths=(str(directory),)))
+        reporting.answer(ReportRequest(paths=(str(directory),)))

@@ -11,13 +11,18 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 import click
 
-from stepscope.cli.missing_page import notice
-from stepscope.cli.terminal import text_width
+from stepscope.capture.ground.options import ProfilerOptions
+from stepscope.cli.output import text_width
 from stepscope.errors import BadUsage
 from stepscope.formats.beside import read_kernels
+from stepscope.remote import client
+from stepscope.remote.addresses import addresses
+from stepscope.remote.transport import checked_token, grpc_module
 from stepscope.serve.app import App
+from stepscope.serve.built import missing_page_notice
 from stepscope.serve.listening import listen
 from stepscope.serve.pages import page_files
+from stepscope.serve.recorder import Capturing
 from stepscope.serve.runs.program_files import ProgramFiles
 from stepscope.serve.runs.source import source_of
 from stepscope.serve.runs.store import Store
@@ -27,9 +32,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType
 
+    from stepscope.cli.requests import ServeRequest
     from stepscope.remote.outcome import HostOutcome, Outcome
     from stepscope.serve.listening import Server
-    from stepscope.serve.recorder import Capturing, Wanted
+    from stepscope.serve.recorder import Wanted
     from stepscope.serve.security import Policy
 
 #: The tool that the first page shows.
@@ -38,26 +44,17 @@ _FIRST: Final = "overview_page"
 _EVERYWHERE: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - it is looked for, not bound
 
 
-def answer(
-    logdir: str,
-    *,
-    host: str,
-    port: int,
-    kernels: str | None = None,
-    source: tuple[str, ...] = (),
-    capture: tuple[str, ...] = (),
-    capture_token: str | None = None,
-) -> int:
+def answer(request: ServeRequest) -> int:
     """Serve until interrupted, and return the exit status."""
-    if kernels is not None:
+    if request.kernels is not None:
         # A table that cannot be read is said here, not run by run in a browser.
-        read_kernels(kernels)
-    program = ProgramFiles(source) if source else None
-    store = Store(source_of(logdir), kernels=kernels)
-    captures = _captures(store, logdir, capture, capture_token) if capture else None
-    server = listen(host, port, _not_yet)
+        read_kernels(request.kernels)
+    program = ProgramFiles(request.source) if request.source else None
+    store = Store(source_of(request.logdir), kernels=request.kernels)
+    captures = _captures(store, request) if request.capture else None
+    server = listen(request.host, request.port, _not_yet)
     with server:
-        policy = policy_for(host, server.port)
+        policy = policy_for(request.host, server.port)
         server.app = App(
             store,
             page_files(),
@@ -68,34 +65,22 @@ def answer(
         )
         # The greeting asks for it; a second one finds nothing to interrupt.
         signal.signal(signal.SIGINT, _end_now)
-        click.echo(_greeting(logdir, host, server, policy))
+        click.echo(_greeting(request.logdir, request.host, server, policy))
         # The newest run is most likely wanted: it is read while a browser opens.
         Thread(target=store.read_newest, args=(_FIRST,), daemon=True).start()
         server.serve_forever()
     return 0
 
 
-def _captures(
-    store: Store, logdir: str, given: tuple[str, ...], token: str | None
-) -> Capturing:
+def _captures(store: Store, request: ServeRequest) -> Capturing:
     """Return what records the programs at these addresses into the log directory.
 
     Raises:
         BadUsage: An address is none, gRPC is not installed, or recordings cannot be
             written where LOGDIR is.
     """
-    from stepscope.capture.ground.options import (  # noqa: PLC0415 - only to record
-        ProfilerOptions,
-    )
-    from stepscope.remote import client  # noqa: PLC0415 - only to record
-    from stepscope.remote.addresses import addresses  # noqa: PLC0415 - only to record
-    from stepscope.remote.transport import (  # noqa: PLC0415 - only to record
-        checked_token,
-        grpc_module,
-    )
-    from stepscope.serve.recorder import Capturing  # noqa: PLC0415 - only to record
-
     grpc_module()
+    logdir, token = request.logdir, request.capture_token
     if token is not None:
         checked_token(token, "--capture-token, STEPSCOPE_TOKEN")
     if not Path(logdir).is_dir():
@@ -125,7 +110,9 @@ def _captures(
         except client.CaptureFailed as failed:
             return failed.outcome
 
-    return Capturing(addresses(given), record, lambda: store.listing(now=True))
+    return Capturing(
+        addresses(request.capture), record, lambda: store.listing(now=True)
+    )
 
 
 def _end_now(number: int, frame: FrameType | None) -> NoReturn:
@@ -162,7 +149,7 @@ def _greeting(logdir: str, host: str, server: Server, policy: Policy) -> str:
             "key. From another machine, replace the host by this machine's name or "
             "address.",
         )
-    missing = notice(text_width())
+    missing = missing_page_notice(text_width())
     if missing is not None:
         lines += ["", missing]
     return "\n".join(lines)

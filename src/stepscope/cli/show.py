@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+import gzip
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -12,17 +13,22 @@ from stepscope.analysis.model_views import AnnotationDetailResult, ModelViewsRes
 from stepscope.analysis.pod_viewer import PodViewerResult
 from stepscope.analysis.tools import COMPAT, TOOLS, find_tool
 from stepscope.analysis.trace_viewer import TraceViewerResult
-from stepscope.cli import trace_file
-from stepscope.cli.forms import SHOW_FORMS
-from stepscope.cli.output import check_free, deliver
-from stepscope.cli.progress import progress
-from stepscope.cli.terminal import page_width
+from stepscope.analysis.trace_viewer.events import all_spans
+from stepscope.analysis.trace_viewer.processes import host_traces
+from stepscope.cli.output import (
+    check_free,
+    deliver,
+    opened_output,
+    page_width,
+    progress,
+)
+from stepscope.cli.requests import SHOW_FORMS
 from stepscope.derive.model.view_names import SHOWN
 from stepscope.errors import BadUsage
-from stepscope.report import to_csv, to_json, to_parquet, to_pprof, to_table
+from stepscope.report import to_json, to_pprof, to_table, to_trace_json
 from stepscope.report.envelope import describe, doubts
+from stepscope.report.exports import render_csv, render_parquet
 from stepscope.report.tables import LIMITS, SUMMARY, choose, name_of_main, tables
-from stepscope.report.text import annotation as text_annotation
 from stepscope.report.text import model as text_model
 from stepscope.report.text import op as text_op
 from stepscope.report.text import pod as text_pod
@@ -34,6 +40,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from stepscope.analysis.results.tool import Tool
+    from stepscope.cli.requests import ShowRequest
     from stepscope.derive.profile_data import ProfileData
 
 #: Exit status where the tool has no answer about this profile.
@@ -46,27 +53,15 @@ _CLOSELY: Final = (
 )
 #: Binary forms.
 _BYTES: Final = frozenset({"parquet", "pprof"})
+#: Level of compression: traces are so repetitive that a low one removes most bytes.
+_COMPRESSION: Final = 5
 #: Option of tools that read all hosts to answer about some of them.
 _HOSTS: Final = "hosts"
 #: Producers whose own numbers a tool can give.
 PRODUCERS: Final = tuple(dict.fromkeys(one for tool in TOOLS for one in tool.compat))
 
 
-class Request(NamedTuple):
-    """The parsed command line of `show`."""
-
-    tool: str
-    paths: tuple[str, ...]
-    hosts: tuple[str, ...]
-    options: dict[str, object]
-    form: str
-    table: str | None
-    kernels: str | None
-    output: str | None
-    force: bool
-
-
-def answer(request: Request) -> int:
+def answer(request: ShowRequest) -> int:
     """Run the tool, write what it found, and return the exit status."""
     tool = _checked(request)
     with progress(stages=2) as shown:
@@ -82,7 +77,7 @@ def answer(request: Request) -> int:
         shown.stage(tool.title)
         result = asked.tool(tool.name, **options)
         if request.form == "json" and isinstance(result, TraceViewerResult):
-            trace_file.write(result, asked, request.output)
+            _write_trace(result, asked, request.output)
             return 0
         written = _written(request, tool, profile, result)
     if isinstance(written, Unavailable):
@@ -93,7 +88,25 @@ def answer(request: Request) -> int:
     return 0
 
 
-def _checked(request: Request) -> Tool:
+def _write_trace(
+    result: TraceViewerResult, profile: ProfileData, output: str | None
+) -> None:
+    """Write a whole trace for other viewers, compressed where the name says so."""
+    answer = to_json.envelope(
+        "trace_viewer", result, profile=describe(profile), quality=doubts(profile)
+    )
+    hosts, _ = host_traces(profile)
+    spans = all_spans(profile)
+    with opened_output(output) as file:
+        if output is None or not output.endswith(".gz"):
+            to_trace_json.write_trace(answer, hosts, spans, file.write)
+            return
+        # Neither name nor time: equal profiles give equal files.
+        with gzip.GzipFile("", "wb", _COMPRESSION, file, mtime=0) as packed:
+            to_trace_json.write_trace(answer, hosts, spans, packed.write)
+
+
+def _checked(request: ShowRequest) -> Tool:
     """Find the tool, and refuse what cannot be done before anything is read."""
     tool = find_tool(request.tool)
     if request.form not in SHOW_FORMS:
@@ -118,7 +131,7 @@ def _checked(request: Request) -> Tool:
     return tool
 
 
-def _options(request: Request, tool: Tool) -> dict[str, object]:
+def _options(request: ShowRequest, tool: Tool) -> dict[str, object]:
     """Return the options that the tool has, and ask for all points in an export.
 
     A tool that has no numbers of the producer gives its own.
@@ -133,7 +146,7 @@ def _options(request: Request, tool: Tool) -> dict[str, object]:
 
 
 def _written(
-    request: Request,
+    request: ShowRequest,
     tool: Tool,
     profile: ProfileData,
     result: msgspec.Struct | Unavailable,
@@ -156,7 +169,7 @@ def _written(
         return to_pprof.render(chosen, view=str(name), comments=(title,))
     if request.form in _EXPORTS:
         is_csv = request.form == "csv"
-        return to_csv.render(chosen) if is_csv else to_parquet.render(chosen)
+        return render_csv(chosen) if is_csv else render_parquet(chosen)
     return _on_screen(request, profile, result, title, found)
 
 
@@ -172,7 +185,7 @@ def _of_the_run(profile: ProfileData) -> list[str]:
 
 
 def _on_screen(
-    request: Request,
+    request: ShowRequest,
     profile: ProfileData,
     result: msgspec.Struct,
     title: str,
@@ -191,11 +204,11 @@ def _on_screen(
             width=width,
         )
     if isinstance(result, AnnotationDetailResult) and request.table is None:
-        return text_annotation.render(
+        return text_model.render_annotation(
             result, title=title, others=list(found), width=width
         )
     if isinstance(result, ModelViewsResult) and request.table in (None, *SHOWN):
-        return text_model.render(
+        return text_model.render_view(
             result,
             view=request.table or result.view,
             title=title,

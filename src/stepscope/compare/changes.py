@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import msgspec
 
-from stepscope.compare.named_times import KernelTime
-from stepscope.derive.judging.bootstrap import difference_interval
+from stepscope.compare.measured import KernelTime
+from stepscope.derive.judging.effect_status import difference_interval
 from stepscope.derive.step_time.owners import CATEGORIES, OWNERS, owners_of
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from stepscope.compare.named_times import KernelTimes, OpTimes
+    from stepscope.compare.measured import KernelTimes, OpTimes
     from stepscope.compare.timing import RunTimes
 
 _CATEGORY_OF: Final = {one.name: one.category for one in OWNERS}

@@ -11,16 +11,31 @@ first asked for, since most questions need half of them only.
 
 from __future__ import annotations
 
+import ast
 from functools import cache
 from importlib import import_module
+from inspect import CO_VARARGS, CO_VARKEYWORDS
 from typing import TYPE_CHECKING, Final
 
-from stepscope.derive.engine.derivation import derivation_of
+from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from stepscope.derive.engine.derivation import Derivation
+
+class Derivation(Frozen, frozen=True, eq=True):
+    """What the signature of a derivation says.
+
+    Attributes:
+        name: Name of the function, and of the parameter of derivations that use it.
+        inputs: Parameter → whether the function accepts an `Unavailable` for it.
+            Where it does not, an `Unavailable` input is the result.
+    """
+
+    name: str
+    inputs: dict[str, bool]
+    compute: Callable[..., object]
+
 
 #: Name of the function → its module, below this folder.
 DERIVATIONS: Final[Mapping[str, str]] = {
@@ -35,8 +50,8 @@ DERIVATIONS: Final[Mapping[str, str]] = {
     "naming": "account.naming",
     "account_parts": "account.parts",
     "host_waits": "account.host_waits",
-    "phases": "phases.totals",
-    "host_phases": "phases.host",
+    "phases": "phases",
+    "host_phases": "phases",
     "step_candidates": "steps.chosen",
     "steps": "steps.chosen",
     "activity_steps": "steps.assignment",
@@ -45,16 +60,16 @@ DERIVATIONS: Final[Mapping[str, str]] = {
     "correlation": "device.correlation",
     "host_values": "host.values",
     "host_op_events": "host.op_events",
-    "launching_ops": "host.launching_ops",
+    "launching_ops": "host.event_nesting",
     "activity_ops": "device.attribution",
     "activity_classes": "device.activity_classes",
-    "exposure": "device.exposure",
+    "exposure": "device.activity_classes",
     "device_peaks": "device.peaks",
-    "class_totals": "device.class_totals",
+    "class_totals": "device.activity_classes",
     "precision": "device.precision",
     "tensor_cores": "device.tensor_cores",
     "kernels": "device.kernels",
-    "measured_kernels": "measured.join",
+    "measured_kernels": "measured",
     "device_executions": "device.executions",
     "device_ops": "ops.database",
     "host_ops": "ops.database",
@@ -70,16 +85,16 @@ DERIVATIONS: Final[Mapping[str, str]] = {
     "core_time": "host.core_time",
     "unrecorded_devices": "memory.silent_devices",
     "function_purposes": "host.function_purposes",
-    "collectives": "collectives.totals",
+    "collectives": "collectives.calls",
     "collective_calls": "collectives.calls",
-    "host_collectives": "collectives.host_calls",
-    "first_compute": "step_windows.first_compute",
+    "host_collectives": "collectives.arguments",
+    "first_compute": "step_windows.device_spans",
     "launch_latency": "device.launch_facts",
     "launch_facts": "device.launch_facts",
     "input_between_steps": "step_time.input_between_steps",
     "input_ops": "input_pipeline.input_ops",
     "memory_replay": "memory.replay",
-    "allocation_steps": "memory.allocation_steps",
+    "allocation_steps": "memory.replay",
     "pipeline_graph": "input_pipeline.graph",
     "pipeline_calls": "input_pipeline.calls",
     "requests": "inference.requests",
@@ -91,7 +106,7 @@ DERIVATIONS: Final[Mapping[str, str]] = {
     "event_categories": "step_time.event_categories",
     "instruction_costs": "costs.instructions",
     "execution_costs": "ops.execution_costs",
-    "run_costs": "ops.run_costs",
+    "run_costs": "ops.execution_costs",
     "op_costs": "ops.costs",
     "kernel_costs": "ops.kernel_costs",
     "host_op_costs": "ops.costs",
@@ -102,7 +117,7 @@ DERIVATIONS: Final[Mapping[str, str]] = {
     "model_work": "model.work",
     "model_charges": "model.work",
     "step_graph": "replay.graph",
-    "replay_check": "replay.identity",
+    "replay_check": "replay.replayed",
     "critical_path": "replay.critical",
     "tracers": "host.tracers",
 }
@@ -119,3 +134,44 @@ def is_derivation(function: Callable[..., object]) -> bool:
     """Return whether a function is the derivation of its name."""
     module = DERIVATIONS.get(function.__name__)
     return module is not None and function.__module__ == f"{__package__}.{module}"
+
+
+def derivation_of(function: Callable[..., object]) -> Derivation:
+    """Read the signature of one derivation.
+
+    Raises:
+        TypeError: The signature lacks what is needed; the message names the function
+            and the parameter.
+    """
+    name = function.__name__
+    # `inspect.signature` would say the same in twenty times the time.
+    code = function.__code__
+    if code.co_argcount or code.co_flags & (CO_VARARGS | CO_VARKEYWORDS):
+        raise TypeError(
+            f"{name}: its parameter {code.co_varnames[0]!r} is not keyword-only"
+        )
+    inputs: dict[str, bool] = {}
+    for parameter in code.co_varnames[: code.co_kwonlyargcount]:
+        annotation = function.__annotations__.get(parameter)
+        if not isinstance(annotation, str):
+            raise TypeError(
+                f"{name}: the annotation of {parameter!r} is not kept as text; "
+                "begin the module with `from __future__ import annotations`"
+            )
+        inputs[parameter] = _names_unavailable(annotation)
+    return Derivation(name, inputs, function)
+
+
+@cache
+def _names_unavailable(annotation: str) -> bool:
+    """Return whether an unevaluated union has the member `Unavailable`."""
+    if "Unavailable" not in annotation:
+        return False
+    members = [ast.parse(annotation, mode="eval").body]
+    while members:
+        match members.pop():
+            case ast.BinOp(left=left, op=ast.BitOr(), right=right):
+                members += (left, right)
+            case ast.Name(id="Unavailable"):
+                return True
+    return False

@@ -72,7 +72,6 @@ def of_framework(name: FunctionName) -> bool:
 
 
 def _of_names(profile: ProfileData) -> tuple[str, ...]:
-    """Return the frameworks that names of other events speak of, without any op."""
     found = []
     for host in profile.hosts:
         types = profile.table(host, "event_types")

@@ -7,8 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar, TypeVarTuple, cast
 
 from stepscope.derive.derivations import DERIVATIONS, derivation, is_derivation
-from stepscope.derive.engine.kept import Kept
-from stepscope.derive.engine.schedule import compute_all, worth_threads
+from stepscope.derive.schedule import Kept, compute_all, worth_threads
 from stepscope.errors import BadUsage
 from stepscope.frozen import Frozen
 from stepscope.trace.tables import TABLES
@@ -48,7 +47,6 @@ class Reader(Frozen, frozen=True):
 
     Attributes:
         needs: The derivations and tables that it reads, of every host.
-        run: Called once they are computed.
     """
 
     needs: tuple[Wanted, ...]
@@ -62,7 +60,6 @@ class ProfileData:
     were computed before.
 
     Attributes:
-        run: Displayed name of the run.
         traces: Host → its trace.
     """
 
@@ -90,7 +87,6 @@ class ProfileData:
         """Return the value of a derivation for one host, or why there is none.
 
         Args:
-            host: Name of the host.
             wanted: A function of `DERIVATIONS`.
         """
         value = self._derived(self.trace(host), _name(wanted))
@@ -101,7 +97,6 @@ class ProfileData:
         """Return what several tools work out from derivations, computed once.
 
         Args:
-            compute: A function of a module.
             of: What else it is called with; each can be a key of a dictionary.
         """
         # A selection of hosts keeps its values in the same place.
@@ -130,7 +125,6 @@ class ProfileData:
         Args:
             wanted: Derivations and tables; their inputs are computed too.
             hosts: Hosts to compute them for; by default all.
-            readers: Readers to run, each as soon as its needs are computed.
         """
         needed = dict.fromkeys(it for reader in readers for it in reader.needs)
         names = [_name(one) for one in (*wanted, *needed)]

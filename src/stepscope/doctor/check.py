@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from stepscope.remedies import REMEDIES
+if TYPE_CHECKING:
+    from stepscope.remedies import Remedy
 
 State = Literal["ok", "warn", "fail", "skip"]
 
@@ -39,7 +40,7 @@ def fact(group: str, name: str, text: str, *, state: State = "ok") -> Check:
 
 
 def mended_by(
-    remedy: str,
+    remedy: Remedy,
     group: str,
     name: str,
     text: str,
@@ -47,22 +48,21 @@ def mended_by(
     state: State = "fail",
     commands: tuple[str, ...] | None = None,
 ) -> Check:
-    """Return a check that a remedy of `remedies` mends: reports quote the same.
+    """Return a check that a declared remedy fixes: reports quote the same.
 
     Args:
-        remedy: Its key.
+        remedy: What to do.
         group: What the check belongs to.
         name: What was looked at.
         text: What was found.
         state: How bad it is.
         commands: The lines to copy where this machine tells them exactly.
     """
-    known = REMEDIES[remedy]
     return Check(
         group=group,
         name=name,
         state=state,
         fact=text,
-        remedy=known.sentence,
-        commands=known.commands if commands is None else commands,
+        remedy=remedy,
+        commands=remedy.commands if commands is None else commands,
     )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepscope.doctor.cupti_checks import cupti_checks
 from stepscope.doctor.kernel_checks import kernel_checks
-from stepscope.doctor.machine_checks import machine_checks, tool_checks
-from stepscope.doctor.nvidia_checks import nvidia_checks
-from stepscope.doctor.place_checks import place_checks
-from stepscope.doctor.python_checks import framework_checks, python_checks
-from stepscope.doctor.version_checks import version_checks
+from stepscope.doctor.machine_checks import machine_checks, place_checks, tool_checks
+from stepscope.doctor.nvidia_checks import cupti_checks, nvidia_checks
+from stepscope.doctor.python_checks import (
+    framework_checks,
+    python_checks,
+    version_checks,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path

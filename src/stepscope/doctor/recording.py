@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Final
 
 from stepscope.doctor.check import Check, State, fact
 from stepscope.trace.tables import TABLES
-from stepscope.tracer_remedies import asks_for_nothing
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -19,14 +18,14 @@ _STATES: Final[dict[str, State]] = {"error": "fail", "warning": "warn", "info": 
 
 
 def recording_checks(
-    profile: ProfileData, fitting: Callable[[Unavailable], str]
+    profile: ProfileData, fitting: Callable[[Unavailable], str | None]
 ) -> tuple[Check, ...]:
     """Look at what was lost on each host, then at each of its tables.
 
     Args:
         profile: The recording.
         fitting: Gives what to do about what is missing, beside what recorded it and
-            what the program uses.
+            what the program uses; None where the program cannot have it.
     """
     found = []
     for host in profile.hosts:
@@ -53,9 +52,9 @@ def recording_checks(
                 Check(
                     group=host,
                     name=name,
-                    state="skip" if asks_for_nothing(remedy) else "warn",
+                    state="skip" if remedy is None else "warn",
                     fact=table.reason,
-                    remedy=None if asks_for_nothing(remedy) else remedy,
+                    remedy=remedy,
                 )
             )
     return tuple(found)

@@ -16,11 +16,10 @@ import polars as pl
 from stepscope.errors import BadInput
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
-from stepscope.remedies import COPY_AGAIN
-from stepscope.trace.events import AGGREGATES
+from stepscope.remedies import Remedy
 from stepscope.trace.model import TraceData
 from stepscope.trace.quality import DEVICE_IN_DOUBT, QualityNote
-from stepscope.trace.stats import TYPE_STATS
+from stepscope.trace.tables import AGGREGATES, TYPE_STATS
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_NS, duration_text
 
@@ -241,7 +240,7 @@ def or_lost(absent: Unavailable, damaged_at: int | None) -> Unavailable:
         code="CORRUPT",
         reason=f"The file is damaged at byte {damaged_at:,}, and what can be read of "
         "it does not hold this.",
-        remedy=COPY_AGAIN,
+        remedy=Remedy.COPY_AGAIN,
     )
 
 
@@ -286,7 +285,7 @@ def damaged_file(count: int, message: str) -> QualityNote:
         count=count,
         scope="file",
         message=f"{message} What lies before and between the damage is shown.",
-        remedy=COPY_AGAIN,
+        remedy=Remedy.COPY_AGAIN,
     )
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from stepscope.trace.device_activity import GEOMETRIES
+from stepscope.trace.tables import GEOMETRIES
 
 if TYPE_CHECKING:
     import numpy as np

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ipaddress
+import json
 import os
 import re
+import shutil
+import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from stepscope.errors import BadUsage
-from stepscope.remote.tpu_names import SCHEME as TPU
-from stepscope.remote.tpu_names import workers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 #: What the address of a Unix socket begins with; a path from the root follows.
 SOCKET: Final = "unix:"
 
-_SCHEMES: Final = ("grpc://", "http://")
+_TPUS: Final = ("grpc://", "http://")
 _FILE: Final = "@"
 _ADDRESS: Final = re.compile(
     r"(?P<host>\[[0-9A-Fa-f:.%\w]+\]|[^\[\]:/\s]+):(?P<port>\d{1,5})\Z"
@@ -126,7 +127,7 @@ def _checked(text: str) -> str:
     if text.startswith(f"{SOCKET}/"):
         return text
     bare = text
-    for scheme in _SCHEMES:
+    for scheme in _TPUS:
         bare = bare.removeprefix(scheme)
     if _NAME.fullmatch(bare):
         raise BadUsage(
@@ -142,3 +143,65 @@ def _checked(text: str) -> str:
             "localhost:6009."
         )
     return found.group()
+
+
+#: Begins an address in which the name of a TPU stands for its workers.
+TPU: Final = "tpu://"
+_COMMAND: Final = "gcloud"
+_PATIENCE_S: Final = 60.0
+
+
+def workers(name: str) -> tuple[str, ...]:
+    """Return the internal addresses of a TPU's workers, in their order.
+
+    Args:
+        name: The name of the TPU, or `ZONE/NAME` where the zone is not the configured
+            one.
+
+    Raises:
+        BadUsage: Google's command line is not installed, it does not know the TPU, or
+            the TPU has no workers.
+    """
+    zone, _, bare = name.rpartition("/")
+    found = _described(bare, zone)
+    endpoints = found.get("networkEndpoints") or []
+    hosts = [one.get("ipAddress") for one in endpoints if isinstance(one, dict)]
+    known = tuple(host for host in hosts if isinstance(host, str) and host)
+    if not known:
+        raise BadUsage(
+            f"the TPU {bare!r} has no workers (its state is "
+            f"{found.get('state', 'not known')}); start it, or give host:port of each."
+        )
+    return known
+
+
+def _described(name: str, zone: str) -> dict[str, Any]:
+    """Return what Google's command line says of a TPU."""
+    command = shutil.which(_COMMAND)
+    if command is None:
+        raise BadUsage(
+            f"{TPU}{name} is looked up by Google's command line, and no {_COMMAND} "
+            "is on the PATH; install the Google Cloud CLI, or give host:port of each "
+            "worker."
+        )
+    asked = [command, "compute", "tpus", "tpu-vm", "describe", name, "--format=json"]
+    asked += [f"--zone={zone}"] if zone else []
+    try:
+        done = subprocess.run(  # noqa: S603 - the name begins with a letter: no option
+            asked,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_PATIENCE_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise BadUsage(f"{_COMMAND} cannot be asked for {name!r} ({error}).") from error
+    if done.returncode:
+        said = " ".join(done.stderr.split()) or f"exit status {done.returncode}"
+        raise BadUsage(f"{_COMMAND} does not know the TPU {name!r}: {said}")
+    try:
+        found = json.loads(done.stdout)
+    except ValueError as error:
+        raise BadUsage(f"{_COMMAND} did not describe {name!r} as JSON.") from error
+    return found if isinstance(found, dict) else {}

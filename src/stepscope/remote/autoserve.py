@@ -150,7 +150,7 @@ class _Listens:
         return heard
 
     def _arrived(self, name: str) -> None:
-        from stepscope.capture.launching.step_sources.registry import install  # noqa: PLC0415 - arming stays light
+        from stepscope.capture.launching.counting import install  # noqa: PLC0415 - arming stays light
         from stepscope.capture.launching.window import Phase  # noqa: PLC0415 - arming stays light
 
         if self._steps.phase is Phase.OVER:

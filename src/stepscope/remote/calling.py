@@ -21,6 +21,7 @@ from stepscope.remote.outcome import HostOutcome
 from stepscope.remote.transport import (
     MAX_ANSWER_BYTES,
     METADATA_KEY,
+    PIECES,
     SERVICE,
     bearer,
     receive_limits,
@@ -31,6 +32,8 @@ from stepscope.xspace.wire import MalformedMessage, fields_of
 from stepscope.xspace.writing.write import XSpaceBuilder
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from stepscope.remote.destinations import Destination
     from stepscope.remote.messages import Message, ProfileRequest
 
@@ -63,6 +66,10 @@ _PLAIN: Final = "wrong_version_number"
 _NEVER_CONNECTED: Final = "failed to connect"
 #: Nobody listens at the port.
 _REFUSED: Final = "connection refused"
+
+
+class _UnusableAnswer(Exception):
+    """What a host answered is no recording that is taken; the text says why."""
 
 
 class Caller:
@@ -190,32 +197,64 @@ class Caller:
         delay_s = max(start_ns - time.time_ns(), 0) / _NS_PER_S if start_ns else 0.0
         limit_s = request.duration_ms / 1000 * 2 + delay_s + _BEYOND_S
         try:
-            answer = decode(
-                ProfileResponse, self._call("Profile", asked, limit_s), copies=False
+            stored_bytes = destination.store(
+                f"{file_name_of(self.address)}{TRACE_SUFFIX}",
+                self._recorded(asked, limit_s),
+                check=_check,
+                tail=self._clock(),
             )
         except self._grpc.RpcError as error:
             text, again = self._problem(error)
             return self._outcome("error", text, began), again
         except MalformedMessage:
-            text = "it answered with bytes that are no ProfileResponse."
-            return self._outcome("error", text, began), False
-        content = answer.xspace or next(
-            (one.data for one in answer.tool_data if one.name.endswith("xplane.pb")),
-            b"",
-        )
-        if not content:
-            return self._outcome("empty", _EMPTY, began), True
-        try:
-            _check(content)
-            destination.store(
-                f"{file_name_of(self.address)}{TRACE_SUFFIX}", content, self._clock()
-            )
-        except MalformedMessage:
             text = "the profile that it sent cannot be read."
             return self._outcome("error", text, began), False
-        except NotStored as error:
+        except (NotStored, _UnusableAnswer) as error:
             return self._outcome("error", str(error), began), False
-        return self._outcome("ok", "", began)._replace(bytes=len(content)), False
+        if not stored_bytes:
+            return self._outcome("empty", _EMPTY, began), True
+        return self._outcome("ok", "", began)._replace(bytes=stored_bytes), False
+
+    def _recorded(
+        self, request: ProfileRequest, limit_s: float
+    ) -> Iterator[bytes | memoryview]:
+        """Have the host record, and yield the recording as it comes.
+
+        Our own servers send it in pieces. Those of TensorFlow and JAX know no such
+        method, and send one message, which gRPC holds in memory three times.
+        """
+        method = self._channel.unary_stream(f"/{PIECES}/Profile")
+        call = method(encode(request), timeout=limit_s, metadata=self._metadata)
+        received_bytes = 0
+        try:
+            for piece in call:
+                received_bytes += len(piece)
+                if received_bytes > self._max_bytes:
+                    raise _UnusableAnswer(self._too_large())
+                yield piece
+        except self._grpc.RpcError as error:
+            if error.code() != self._grpc.StatusCode.UNIMPLEMENTED:
+                raise
+        else:
+            return
+        finally:
+            call.cancel()
+        answer = self._call("Profile", request, limit_s)
+        try:
+            response = decode(ProfileResponse, answer, copies=False)
+        except MalformedMessage as error:
+            text = "it answered with bytes that are no ProfileResponse."
+            raise _UnusableAnswer(text) from error
+        files = response.tool_data
+        yield response.xspace or next(
+            (file.data for file in files if file.name.endswith("xplane.pb")), b""
+        )
+
+    def _too_large(self) -> str:
+        return (
+            f"its recording has more than {self._max_bytes:,} bytes; give more "
+            "(--max-bytes), or record for a shorter time (--ms, --steps)."
+        )
 
     def _clock(self) -> bytes:
         """Return what the host's file is to say of its clock; nothing if unknown."""
@@ -272,10 +311,7 @@ class Caller:
                 "a shorter time (--ms, --steps) or less (--host-tracer-level 1)."
             )
             if _RECEIVED in details.lower() and self._max_bytes < MAX_ANSWER_BYTES:
-                text = (
-                    f"its recording has more than {self._max_bytes:,} bytes; give more "
-                    "(--max-bytes), or record for a shorter time (--ms, --steps)."
-                )
+                text = self._too_large()
         return text, False
 
     def _is_unreached(self, error: Exception) -> bool:

@@ -17,11 +17,10 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from stepscope.capture.ground.annotate import add_listener, remove_listener
+from stepscope.capture.ground.annotate import StepsBegun, add_listener, remove_listener
 from stepscope.capture.ground.leaving import leaving
 from stepscope.capture.ground.main_thread import MAIN_THREAD_S, at_safe_point
 from stepscope.capture.ground.options import ProfilerOptions
-from stepscope.capture.ground.steps_begun import StepsBegun
 from stepscope.capture.recording.session import Session, current
 from stepscope.capture.temporary import make_folder
 from stepscope.errors import AlreadyRecording, StepscopeError
@@ -139,7 +138,23 @@ class Captures:
     def profile(
         self, request: ProfileRequest, gone: threading.Event
     ) -> ProfileResponse:
-        """Record for the time that is asked for.
+        """Record as `record` does, and hand it over in one message or in a file.
+
+        Raises:
+            RefusedCapture: As `record` says, or it is too large for a message.
+        """
+        content = self.record(request, gone)
+        if not content:
+            return ProfileResponse(empty_trace=True)
+        if not request.emit_xspace and self._landed(request, content):
+            return ProfileResponse()
+        self._check_size(content)
+        if request.emit_xspace:
+            return ProfileResponse(xspace=content)
+        return ProfileResponse(tool_data=(ProfileToolData(name=_XPLANE, data=content),))
+
+    def record(self, request: ProfileRequest, gone: threading.Event) -> bytes:
+        """Record for the time that is asked for; return nothing where nobody waits.
 
         Args:
             request: What is to be recorded, and where to.
@@ -150,7 +165,7 @@ class Captures:
         """
         duration_ms, options = checked(request)
         if not duration_ms:
-            return ProfileResponse(empty_trace=True)
+            return b""
         name = request.session_id or request.opts.session_id or secrets.token_hex(4)
         over = threading.Event()
         with self._lock:
@@ -158,7 +173,7 @@ class Captures:
         try:
             self._await(_delay_s(request.opts.start_timestamp_ns), over, gone)
             if gone.is_set() or over.is_set():
-                return ProfileResponse(empty_trace=True)
+                return b""
             self._check_goes_on()
             recording = self._begin(options)
             with _ended_after(request.opts.steps, over):
@@ -178,7 +193,7 @@ class Captures:
         finally:
             with self._lock:
                 del self._ends[over]
-        return self._delivered(request, content)
+        return content
 
     def terminate(self, session: str) -> None:
         """End a recording now; its client gets what was recorded until then."""
@@ -284,16 +299,6 @@ class Captures:
         finally:
             self._waiting.release()
 
-    def _delivered(self, request: ProfileRequest, content: bytes) -> ProfileResponse:
-        if not content:
-            return ProfileResponse(empty_trace=True)
-        if not request.emit_xspace and self._landed(request, content):
-            return ProfileResponse()
-        self._check_size(content)
-        if request.emit_xspace:
-            return ProfileResponse(xspace=content)
-        return ProfileResponse(tool_data=(ProfileToolData(name=_XPLANE, data=content),))
-
     def _begin(self, options: ProfilerOptions) -> _Recording:
         return _Recording.begin(options, self.tell_end)
 
@@ -338,7 +343,8 @@ class Captures:
             return False
         host = request.opts.override_hostname or request.host_name
         try:
-            place.store(f"{file_name_of(host) or 'localhost'}{TRACE_SUFFIX}", content)
+            name = f"{file_name_of(host) or 'localhost'}{TRACE_SUFFIX}"
+            place.store(name, (content,))
         except NotStored:
             return False
         return True

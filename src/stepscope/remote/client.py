@@ -35,7 +35,7 @@ __all__ = ["CaptureFailed", "Outcome", "record", "trace"]
 
 _NS_PER_MS: Final = 1_000_000
 #: Several hosts begin together: the slowest answer to a greeting, so many times.
-_ROUND_TRIPS: Final = 3
+_ROUND_TRIPS: Final = 4
 _MOST_STEPS: Final = 1_000_000
 _CERTIFICATE: Final = b"-----BEGIN CERTIFICATE-----"
 
@@ -89,8 +89,9 @@ def trace(  # noqa: PLR0917 - TensorFlow's signature
         steps: End after so many whole steps, on each host, and after `duration_ms` at
             the latest. Servers of TensorFlow and JAX count no steps: they record for
             `duration_ms`.
-        max_bytes: The largest recording that is taken from a host. gRPC holds it in
-            memory three times while it comes.
+        max_bytes: The largest recording that is taken from a host. It is written as it
+            comes; those of TensorFlow's and JAX's servers are one message of at most
+            2 GB, which gRPC holds in memory three times.
 
     Raises:
         CaptureFailed: A host was not recorded, and `allow_partial` is false; or none

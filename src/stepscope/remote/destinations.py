@@ -6,12 +6,14 @@ client of a server may have files written is decided here for every method.
 
 from __future__ import annotations
 
+import mmap
 import os
 import re
 import secrets
+import shutil
 import tempfile
 import threading
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,9 +22,8 @@ from stepscope.formats.file_systems import file_system, is_url
 from stepscope.rundir import run_directory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    Pieces = tuple[bytes | memoryview, ...]
+    import io
+    from collections.abc import Callable, Iterable, Iterator
 
 #: What a client may call a run: one part of a path, not hidden.
 _SESSION: Final = re.compile(r"[A-Za-z0-9_:-][A-Za-z0-9_.:-]*")
@@ -44,8 +45,9 @@ class Destination:
         self,
         place: Path | str,
         run: str,
-        write: Callable[[str, Pieces], None],
         *,
+        make_folder: Callable[[], Path],
+        deliver: Callable[[Path, str], None],
         keeps: bool = True,
     ) -> None:
         """Hold a way to write files; nothing is made or written yet.
@@ -53,12 +55,14 @@ class Destination:
         Args:
             place: The directory: a path of this machine, or a URL.
             run: Name of the run.
-            write: Writes a file of that name.
-            keeps: What cannot be written is kept in a temporary directory.
+            make_folder: Makes and returns the folder that a file is received in.
+            deliver: Moves or copies a whole file to where it belongs, with its name.
+            keeps: What cannot be delivered is kept in a temporary directory.
         """
         self.place = place
         self.run = run
-        self._write = write
+        self._make_folder = make_folder
+        self._deliver = deliver
         self._keeps = keeps
         self._kept: Path | None = None
         self._keeping = threading.Lock()
@@ -66,41 +70,165 @@ class Destination:
     @classmethod
     def folder(cls, directory: Path) -> Destination:
         """Return a directory of this machine."""
+
+        def make_folder() -> Path:
+            directory.mkdir(parents=True, exist_ok=True)
+            return directory
+
         return cls(
             directory,
             directory.name,
-            lambda name, pieces: _write_file(directory / name, pieces),
+            make_folder=make_folder,
+            deliver=lambda part, name: _rename(part, directory / name),
         )
 
-    def store(self, name: str, *pieces: bytes | memoryview) -> None:
-        """Write a file of the run, one piece after the other: whole or not at all.
+    def store(
+        self,
+        name: str,
+        pieces: Iterable[bytes | memoryview],
+        *,
+        check: Callable[[memoryview], None] = lambda _: None,
+        tail: bytes = b"",
+    ) -> int:
+        """Write a file of the run, whole or not at all; return its size without tail.
+
+        Each piece is written before the next one is taken: a recording of any size
+        takes the memory of one piece.
+
+        Args:
+            name: Name of the file.
+            pieces: Its content; where taking one raises, nothing is stored.
+            check: Raises where the content must not be stored.
+            tail: What is written after the content, unless that is empty.
 
         Raises:
             NotStored: It cannot be written.
         """
+        part = _Part(
+            name, [self._make_folder, *([self._kept_folder] if self._keeps else [])]
+        )
         try:
-            self._write(name, pieces)
-        except Exception as error:
-            # Packages of object stores raise what they like.
-            text = " ".join(str(error).split()) or "no reason given"
-            reason = f"{type(error).__name__}: {text}"
-            raise NotStored(
-                f"its profile cannot be written to {self.place} ({reason}); "
-                f"{self._keep(name, pieces)}"
-            ) from error
-
-    def _keep(self, name: str, pieces: Pieces) -> str:
-        """Write a file into a temporary directory; return what became of it."""
-        if not self._keeps:
-            return "it is not kept."
-        try:
-            with self._keeping:
-                if self._kept is None:
-                    self._kept = Path(tempfile.mkdtemp(prefix="stepscope-")) / self.run
-            _write_file(self._kept / name, pieces)
+            for piece in pieces:
+                part.write(piece)
+            size = part.size
+            if size:
+                part.check(check)
+                part.write(tail)
+                self._finish(part, name)
         except OSError as error:
-            return f"nor can it be kept on this machine ({error})."
-        return f"it is kept in {self._kept / name}: copy it from there."
+            nor = f"nor can it be kept on this machine ({error})."
+            what = nor if self._keeps else "it is not kept."
+            raise NotStored(self._refusal(part.refused or error, what)) from error
+        finally:
+            part.remove()
+        return size
+
+    def _finish(self, part: _Part, name: str) -> None:
+        """Move a whole file to where it belongs, or to where it is kept."""
+        reason = part.refused
+        if reason is None:
+            try:
+                self._deliver(part.path, name)
+            except Exception as error:  # noqa: BLE001 - object stores raise what they like
+                reason = error
+        if reason is None:
+            return
+        if not self._keeps:
+            raise NotStored(self._refusal(reason, "it is not kept."))
+        part.refused = reason
+        path = self._kept_folder() / name
+        shutil.move(part.path, path)
+        what = f"it is kept in {path}: copy it from there."
+        raise NotStored(self._refusal(reason, what))
+
+    def _refusal(self, reason: Exception, what_became: str) -> str:
+        text = " ".join(str(reason).split()) or "no reason given"
+        return (
+            f"its profile cannot be written to {self.place} "
+            f"({type(reason).__name__}: {text}); {what_became}"
+        )
+
+    def _kept_folder(self) -> Path:
+        with self._keeping:
+            if self._kept is None:
+                self._kept = Path(tempfile.mkdtemp(prefix="stepscope-")) / self.run
+                self._kept.mkdir()
+        return self._kept
+
+
+class _Part:
+    """A file while it is received, in the first folder that takes it whole.
+
+    Attributes:
+        path: Where it is.
+        size: Bytes written.
+        refused: Why the first folder did not take it; None where it did.
+    """
+
+    path: Path
+
+    def __init__(self, name: str, make_folders: list[Callable[[], Path]]) -> None:
+        self.size = 0
+        self.refused: Exception | None = None
+        self._name = f".{name}.{secrets.token_hex(4)}"
+        self._make_folders = make_folders
+        self._file: io.FileIO | None = None
+
+    def write(self, piece: bytes | memoryview) -> None:
+        """Write a piece; what was written before moves along to the next folder.
+
+        Raises:
+            OSError: No folder takes it.
+        """
+        while piece:
+            try:
+                file = self._file or self._open()
+                left = memoryview(piece)
+                while left:
+                    left = left[file.write(left) :]
+            except OSError as error:
+                del self._make_folders[0]
+                if not self._make_folders:
+                    raise
+                self.refused = self.refused or error
+                self._close()
+            else:
+                self.size += len(piece)
+                break
+
+    def check(self, check: Callable[[memoryview], None]) -> None:
+        """Show the content to a check, without reading it into memory."""
+        with self.path.open("rb") as file:
+            # Closed with its last view, which the traceback of a refusal may hold.
+            content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        check(memoryview(content))
+
+    def remove(self) -> None:
+        """Remove the file where it still is."""
+        self._close()
+        if hasattr(self, "path"):
+            with suppress(OSError):
+                self.path.unlink(missing_ok=True)
+
+    def _open(self) -> io.FileIO:
+        before = self.path if self.size else None
+        path = self._make_folders[0]() / self._name
+        file = path.open("wb", buffering=0)
+        self._file = file
+        if before is not None:
+            # What a full disk took of the last piece is not counted.
+            with before.open("rb") as written:
+                shutil.copyfileobj(written, file)
+            file.truncate(self.size)
+            file.seek(self.size)
+            before.unlink(missing_ok=True)
+        self.path = path
+        return file
+
+    def _close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
 
 
 def run_destination(logdir: str | os.PathLike[str], run: str) -> Destination:
@@ -121,11 +249,12 @@ def run_destination(logdir: str | os.PathLike[str], run: str) -> Destination:
     system, top = file_system(text)
     below = run_directory(Path(), run).as_posix()
     folder = PurePosixPath(top) / below
-
-    def write(name: str, pieces: Pieces) -> None:
-        _write_object(system, folder / name, b"".join(pieces))
-
-    return Destination(f"{text.rstrip('/')}/{below}", run, write)
+    return Destination(
+        f"{text.rstrip('/')}/{below}",
+        run,
+        make_folder=lambda: Path(tempfile.gettempdir()),
+        deliver=lambda part, name: _upload(system, part, folder / name),
+    )
 
 
 class Allowance:
@@ -175,47 +304,52 @@ def landing(
         # A loop of links, a name that is too long, or one with a zero byte.
         return None
 
-    def write(name: str, pieces: Pieces) -> None:
-        if not allowance.take(sum(map(len, pieces))):
+    def deliver(part: Path, name: str) -> None:
+        if not allowance.take(part.stat().st_size):
             raise OSError("clients had this program write as much as they may")
-        try:
-            _write_within(folder, name, pieces)
-        except OSError as error:
-            # A client hears the reason, and no path of this machine.
-            raise OSError(error.strerror or str(error)) from None
+        with _without_path():
+            _rename(part, folder / name)
 
-    return Destination("the program's log directory", session, write, keeps=False)
+    return Destination(
+        "the program's log directory",
+        session,
+        make_folder=lambda: _folder_without_links(folder),
+        deliver=deliver,
+        keeps=False,
+    )
 
 
-def _write_within(folder: Path, name: str, pieces: Pieces) -> None:
-    """Write a file into a folder that no link leads away from."""
-    folder.mkdir(parents=True, exist_ok=True)
+def _folder_without_links(folder: Path) -> Path:
+    """Make a folder that no link leads away from."""
+    with _without_path():
+        folder.mkdir(parents=True, exist_ok=True)
     if folder.resolve() != folder:
         raise OSError("it leads elsewhere now")
-    _write_file(folder / name, pieces)
+    return folder
 
 
-def _write_file(path: Path, pieces: Pieces) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+@contextmanager
+def _without_path() -> Iterator[None]:
+    """Let a client hear the reason of an error, and no path of this machine."""
     try:
-        with part.open("wb") as file:
-            file.writelines(pieces)
-        part.replace(path)
-    except OSError:
-        part.unlink(missing_ok=True)
-        raise
+        yield
+    except OSError as error:
+        raise OSError(error.strerror or str(error)) from None
 
 
-def _write_object(system: Any, path: PurePosixPath, content: bytes) -> None:
-    """Write a file through fsspec; object stores show it when it is whole."""
+def _rename(part: Path, path: Path) -> None:
+    part.replace(path)
+
+
+def _upload(system: Any, part: Path, path: PurePosixPath) -> None:
+    """Copy a file through fsspec; object stores show it when it is whole."""
     try:
         try:
-            system.pipe_file(str(path), content)
+            system.put_file(str(part), str(path))
         except FileNotFoundError:
             # Not an object store, which has no folders, or there is no such bucket.
             _make_folders(system, path.parent)
-            system.pipe_file(str(path), content)
+            system.put_file(str(part), str(path))
     except BaseException:
         # Elsewhere, the beginning of a file may stand.
         with suppress(Exception):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from stepscope._core import recorder
 from stepscope.capture.ground import annotate
-from stepscope.capture.launching.stepping.mark import StepMark
+from stepscope.capture.launching.step_mark import StepMark
 from stepscope.capture.launching.window import Phase
 
 if TYPE_CHECKING:

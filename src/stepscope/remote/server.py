@@ -15,6 +15,7 @@ import atexit
 import logging
 import os
 import threading
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -46,6 +47,8 @@ from stepscope.remote.messages import (
 )
 from stepscope.remote.transport import (
     ANALYSIS,
+    PIECE_BYTES,
+    PIECES,
     SERVICE,
     DaemonThreads,
     begin_as_ours,
@@ -54,7 +57,7 @@ from stepscope.remote.transport import (
 from stepscope.xspace.wire import MalformedMessage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from stepscope.remote.access.openness import OpenTo
 
@@ -234,6 +237,9 @@ class _Answers:
                     NewProfileSessionRequest, self._workers.record
                 ),
             },
+            PIECES: {
+                "Profile": self._grpc.unary_stream_rpc_method_handler(self._pieces),
+            },
         }
 
     def _method(
@@ -252,26 +258,37 @@ class _Answers:
             waits: The answer also takes an event, which is set when the client is gone.
             owns: The answer also takes the peer, to whom what it begins belongs.
         """
-        codes = self._grpc.StatusCode
 
         def handle(data: bytes, context: Any) -> bytes:
-            gone = threading.Event()
-            if not context.add_callback(gone.set):
-                gone.set()
-            try:
+            with self._refusals_sent(kind, context):
                 request = decode(kind, data)
-                told = (gone,) if waits else (context.peer(),) if owns else ()
+                told = (_gone(context),) if waits else (context.peer(),) if owns else ()
                 return encode(answer(request, *told))
-            except MalformedMessage:
-                text = f"the bytes are no {kind.__name__}"
-                context.abort(codes.INVALID_ARGUMENT, text)
-            except RefusedCapture as refused:
-                context.abort(getattr(codes, refused.why.value), str(refused))
-            except StepscopeError as error:
-                context.abort(codes.INTERNAL, str(error))
-            raise AssertionError("abort raises")
+            raise AssertionError("a refusal is raised")
 
         return self._grpc.unary_unary_rpc_method_handler(handle)
+
+    def _pieces(self, data: bytes, context: Any) -> Iterator[bytes]:
+        """Record, and yield the recording in pieces: it is in memory once."""
+        with self._refusals_sent(ProfileRequest, context):
+            request = decode(ProfileRequest, data)
+            content = self._captures.record(request, _gone(context))
+        for start in range(0, len(content), PIECE_BYTES):
+            yield content[start : start + PIECE_BYTES]
+
+    @contextmanager
+    def _refusals_sent(self, kind: type[Message], context: Any) -> Iterator[None]:
+        """Turn what is raised into the status of a call."""
+        codes = self._grpc.StatusCode
+        try:
+            yield
+        except MalformedMessage:
+            text = f"the bytes are no {kind.__name__}"
+            context.abort(codes.INVALID_ARGUMENT, text)
+        except RefusedCapture as refused:
+            context.abort(getattr(codes, refused.why.value), str(refused))
+        except StepscopeError as error:
+            context.abort(codes.INTERNAL, str(error))
 
     def _terminate(self, request: TerminateRequest) -> TerminateResponse:
         self._captures.terminate(request.session_id)
@@ -288,3 +305,11 @@ class _Answers:
     ) -> StopContinuousProfilingResponse:
         self._captures.stop_continuous(request, peer)
         return StopContinuousProfilingResponse()
+
+
+def _gone(context: Any) -> threading.Event:
+    """Return an event that is set when the client of a call is gone."""
+    gone = threading.Event()
+    if not context.add_callback(gone.set):
+        gone.set()
+    return gone

@@ -16,7 +16,11 @@ if TYPE_CHECKING:
 
 SERVICE: Final = "tensorflow.ProfilerService"
 ANALYSIS: Final = "tensorflow.ProfileAnalysis"
-#: The largest answer that a client takes; gRPC itself refuses those from 2 GB on.
+#: stepscope's own service: a recording comes in pieces, each a message of plain bytes.
+PIECES: Final = "stepscope.Recordings"
+#: Bytes of one piece.
+PIECE_BYTES: Final = 2**20
+#: The largest recording that a client takes; one message of gRPC holds 2 GB.
 MAX_ANSWER_BYTES: Final = 4 * 2**30
 _MAX_OF_GRPC_BYTES: Final = 2**31 - 1
 #: A greeting is answered in a few lines.
@@ -39,7 +43,7 @@ def checked_token(token: str, given_by: str) -> str:
     Raises:
         BadUsage: gRPC cannot send it, or would send another one. It is not shown.
     """
-    if not _TOKEN.fullmatch(token):
+    if not isinstance(token, str) or not _TOKEN.fullmatch(token):
         raise BadUsage(
             f"the token ({given_by}) cannot be sent; give 1 to 4,096 letters, digits "
             "and signs of ASCII, without white space."

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import msgspec
 import polars as pl
 
+from stepscope.analysis.results.walk import fields_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -45,6 +47,11 @@ def plain(value: object) -> Plain:
         return _cells((value,))[0]
     message = f"a result may not hold a {type(value).__name__}"
     raise TypeError(message)
+
+
+def plain_fields(value: msgspec.Struct | dict[str, object]) -> dict[str, Plain]:
+    """Return the fields of a struct or an object, each in its plain form."""
+    return {name: plain(member) for name, member in (fields_of(value) or {}).items()}
 
 
 def _cells(values: tuple[Any, ...]) -> list[Plain]:

@@ -1,19 +1,21 @@
-"""The tables that a result consists of: every one of them can be exported."""
+"""The tables that a result consists of, and one of them as a reader arranges it."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final, TypeGuard
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 import polars as pl
 
+from stepscope.analysis.results.walk import fields_of, is_rows, walk
 from stepscope.errors import BadUsage
-from stepscope.report.plain import plain
+from stepscope.report.plain import plain, plain_fields
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
+    from stepscope.analysis.results.walk import Row
     from stepscope.report.plain import Plain
 
 #: Options that limit long tables on a screen; a file gets all rows.
@@ -33,10 +35,10 @@ def tables(result: msgspec.Struct) -> dict[str, pl.DataFrame]:
     """
     found: dict[str, pl.DataFrame] = {}
     lone: list[tuple[str, str | None]] = []
-    for name, value in _leaves(result, ""):
+    for name, value in walk(result):
         if isinstance(value, pl.DataFrame):
             found[name] = value
-        elif isinstance(value, tuple | list) and _is_rows(value):
+        elif is_rows(value):
             found |= _with_rows_inside(name, value)
         else:
             lone.append((name, _text(plain(value))))
@@ -80,31 +82,16 @@ def _widened(series: pl.Series) -> list[pl.Series]:
     return [part.alias(f"{series.name}.{part.name}") for part in series.struct.unnest()]
 
 
-def _leaves(value: object, path: str) -> Iterator[tuple[str, object]]:
-    """Yield fields of structs and objects, down to tables and single values."""
-    if isinstance(value, msgspec.Struct):
-        names = [(name, getattr(value, name)) for name in value.__struct_fields__]
-    elif isinstance(value, dict):
-        names = [(str(key), one) for key, one in value.items()]
-    else:
-        yield path, value
-        return
-    for name, one in names:
-        yield from _leaves(one, f"{path}.{name}" if path else name)
-
-
-def _with_rows_inside(
-    name: str, rows: Sequence[msgspec.Struct | dict[str, object]]
-) -> dict[str, pl.DataFrame]:
+def _with_rows_inside(name: str, rows: Sequence[Row]) -> dict[str, pl.DataFrame]:
     """Yield a list of rows, and the lists of rows in its fields."""
     outer: list[dict[str, Plain]] = []
     inner: dict[str, list[dict[str, Plain]]] = {}
     for number, row in enumerate(rows):
         outer.append({})
-        for field, value in _leaves_of_one(row):
-            if isinstance(value, tuple | list) and _is_rows(value):
+        for field, value in (fields_of(row) or {}).items():
+            if is_rows(value):
                 of_field = inner.setdefault(f"{name}.{field}", [])
-                of_field += [{name: number, **_row(one)} for one in value]
+                of_field += [{name: number, **plain_fields(one)} for one in value]
             else:
                 outer[-1][field] = plain(value)
     # Rows inside of some rows are a table; the other rows have none in it.
@@ -119,24 +106,6 @@ def _with_rows_inside(
     }
 
 
-def _leaves_of_one(row: msgspec.Struct | dict[str, object]) -> list[tuple[str, object]]:
-    if isinstance(row, dict):
-        return list(row.items())
-    return [(field, getattr(row, field)) for field in row.__struct_fields__]
-
-
-def _row(one: msgspec.Struct | dict[str, object]) -> dict[str, Plain]:
-    return {field: plain(value) for field, value in _leaves_of_one(one)}
-
-
-def _is_rows(
-    value: Sequence[object],
-) -> TypeGuard[Sequence[msgspec.Struct | dict[str, object]]]:
-    return len(value) > 0 and all(
-        isinstance(one, msgspec.Struct | dict) for one in value
-    )
-
-
 def _text(value: Plain) -> str | None:
     if value is None or isinstance(value, str):
         return value
@@ -145,3 +114,40 @@ def _text(value: Plain) -> str | None:
     if isinstance(value, list) and all(isinstance(one, str | int) for one in value):
         return "; ".join(str(one) for one in value)
     return msgspec.json.encode(value).decode()
+
+
+def arranged(
+    frame: pl.DataFrame,
+    *,
+    holding: str = "",
+    sort: str | None = None,
+    descending: bool = False,
+) -> pl.DataFrame:
+    """Return the flat table with the rows that hold a text, sorted by a column.
+
+    Unknown values come last in both orders; equal ones keep the table's own order.
+
+    Args:
+        frame: A table of a result.
+        holding: Text that a cell of the row must hold, in upper or lower case; empty
+            for all rows.
+        sort: Name of a column of the flat table; None for the table's own order.
+        descending: Largest first.
+
+    Raises:
+        BadUsage: There is no such column.
+    """
+    shown = flat(frame)
+    if holding:
+        texts = [name for name in shown.columns if shown.schema[name] == pl.String]
+        wanted = holding.lower()
+        found = [
+            pl.col(name).str.to_lowercase().str.contains(wanted, literal=True)
+            for name in texts
+        ]
+        shown = shown.filter(pl.any_horizontal(found)) if found else shown.clear()
+    if sort is None:
+        return shown
+    if sort not in shown.columns:
+        raise BadUsage.unknown_name("column", sort, shown.columns)
+    return shown.sort(sort, descending=descending, nulls_last=True, maintain_order=True)

@@ -12,16 +12,15 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from stepscope.advice.words import OWNER_WORDS
+from stepscope.analysis.results.walk import fields_of
 from stepscope.report.envelope import Envelope, doubts_of
+from stepscope.report.outline.comparison import check_words, explaining, verdict
+from stepscope.report.outline.gaps import gap_words
 from stepscope.report.outline.promises import promise_lines
-from stepscope.report.plain import plain
-from stepscope.report.words.comparison import check_words, explaining, verdict
-from stepscope.report.words.gaps import gap_words
+from stepscope.report.plain import plain, plain_fields
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from stepscope.advice.explanation import Explanation
     from stepscope.analysis.gaps.result import GapExplanation
     from stepscope.compare.comparison import Comparison
@@ -59,7 +58,7 @@ def render_envelope(answer: Envelope) -> bytes:
 
 
 def render_document(
-    document: Document, beside: Mapping[str, object] | None = None
+    document: Document, beside: dict[str, object] | None = None
 ) -> bytes:
     """Write the envelopes of all tools, what they share once, and the findings.
 
@@ -86,13 +85,13 @@ def render_document(
             "findings": plain(document.findings),
             "checklist": plain(document.checklist),
             "hardware": plain(document.hardware),
-            **_plain_members(beside),
+            **plain_fields(beside or {}),
         }
     )
 
 
 def render_comparison(
-    found: Comparison, beside: Mapping[str, object] | None = None
+    found: Comparison, beside: dict[str, object] | None = None
 ) -> bytes:
     """Write what became of a run, as one object, with the sentences of the page."""
     words: dict[str, object] = {
@@ -103,13 +102,13 @@ def render_comparison(
             promise_lines(found.promises, found.per, reasons=found.parity.comparable)
         ),
     }
-    members = {**_members(found), "words": plain(words), **_plain_members(beside)}
-    return _written({"schema": 1, **members})
+    members = {**plain_fields(found), "words": plain(words)}
+    return _written({"schema": 1, **members, **plain_fields(beside or {})})
 
 
 def render_explanation(found: Explanation) -> bytes:
     """Write how a rule came to its verdict, as one object."""
-    return _written({"schema": 1, **_members(found)})
+    return _written({"schema": 1, **plain_fields(found)})
 
 
 def render_gap(found: GapExplanation | Unavailable) -> bytes:
@@ -117,7 +116,7 @@ def render_gap(found: GapExplanation | Unavailable) -> bytes:
     if isinstance(found, Unavailable):
         return _written({"schema": 1, "unavailable": plain(found)})
     owners: list[Plain] = [
-        {"owner": one.owner, "label": OWNER_WORDS[one.owner], **_members(one)}
+        {"owner": one.owner, "label": OWNER_WORDS[one.owner], **plain_fields(one)}
         for one in found.owners
     ]
     return _written(
@@ -125,30 +124,17 @@ def render_gap(found: GapExplanation | Unavailable) -> bytes:
             "schema": 1,
             "unavailable": None,
             "text": gap_words(found),
-            **_members(found),
+            **plain_fields(found),
             "owners": owners,
         }
     )
 
 
-def _members(found: msgspec.Struct) -> dict[str, Plain]:
-    return {name: plain(getattr(found, name)) for name in found.__struct_fields__}
-
-
-def _plain_members(beside: Mapping[str, object] | None) -> dict[str, Plain]:
-    return {name: plain(one) for name, one in (beside or {}).items()}
-
-
 def plain_envelope(answer: Envelope) -> dict[str, Plain]:
     """Return the envelope as values that JSON is made of."""
-    data: Plain = None
-    if answer.data is not None:
-        names = (name for name in answer.data.__struct_fields__ if name not in _AROUND)
-        data = {name: plain(getattr(answer.data, name)) for name in names}
-    return {
-        name: data if name == "data" else plain(getattr(answer, name))
-        for name in answer.__struct_fields__
-    }
+    members = fields_of(answer.data)
+    data = members and {k: one for k, one in members.items() if k not in _AROUND}
+    return plain_fields({**(fields_of(answer) or {}), "data": data})
 
 
 def _written(value: Plain) -> bytes:

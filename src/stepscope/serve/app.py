@@ -23,10 +23,16 @@ from stepscope.analysis.tools import TOOLS, find_tool
 from stepscope.errors import BadUsage, StepscopeError
 from stepscope.report.plain import plain
 from stepscope.serve import capturing, pages, security, timeline
-from stepscope.serve.asked import JSON, Asked, Route, json_response
 from stepscope.serve.errors import Refused
-from stepscope.serve.parameters import HIDDEN_OPTIONS, Parameters
-from stepscope.serve.runs import answers, gaps, two_runs
+from stepscope.serve.parameters import (
+    HIDDEN_OPTIONS,
+    JSON,
+    Asked,
+    Parameters,
+    Route,
+    json_response,
+)
+from stepscope.serve.runs import answers
 from stepscope.serve.runs.answers import SCHEMA, TableQuestion, ToolQuestion
 from stepscope.serve.runs.program_files import ProgramText
 from stepscope.serve.runs.store import Lane, Question
@@ -194,10 +200,10 @@ def difference(asked: Asked) -> Response:
         message = f"base: {other.run.name} cannot be compared with itself"
         raise Refused(400, "bad_parameter", message)
     # One profile is open at a time: what is needed of this one is taken first.
-    measured = store.answer(new, ("measured",), two_runs.measured_run)
+    measured = store.answer(new, ("measured",), answers.measured_run)
     return asked.about_a_run(
         ("compare", new.id, new.version, same_work),
-        lambda opened: two_runs.compared(opened, measured, same_work=same_work),
+        lambda opened: answers.compared(opened, measured, same_work=same_work),
         run=base,
     )
 
@@ -217,7 +223,7 @@ def explain(asked: Asked) -> Response:
         raise Refused(400, "bad_parameter", message)
     return asked.beside(
         ("explain", host, wanted, device),
-        lambda opened: gaps.explained(opened, host, wanted, device=device),
+        lambda opened: answers.explained(opened, host, wanted, device=device),
         run=run,
         lane=Lane.SEARCHING,
     )

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from pathlib import Path
 from typing import Final
 
 STATIC: Final = Path(__file__).parent / "static"
+_WAY_OUT: Final = (
+    "Run `make web` in a checkout, or install stepscope again on a machine that "
+    "reaches npm's registry. Everything else works, `stepscope report` too."
+)
+_WIDTH: Final = 78
 
 
 def why_unbuilt(folder: Path = STATIC) -> str | None:
@@ -18,3 +24,18 @@ def why_unbuilt(folder: Path = STATIC) -> str | None:
     except (OSError, ValueError, KeyError, TypeError):
         reason = None
     return str(reason or "it was not built when stepscope was installed")
+
+
+def missing_page_notice(width: int = _WIDTH) -> str | None:
+    """Return a box with the reason and the way out; None where the page is there."""
+    why = why_unbuilt()
+    if why is None:
+        return None
+    inside = min(width, _WIDTH) - 4
+    text = [
+        *textwrap.wrap(f"The web page is missing: {why.rstrip('.')}.", inside),
+        *textwrap.wrap(_WAY_OUT, inside),
+    ]
+    edge = "─" * (inside + 2)
+    body = (f"│ {one:<{inside}} │" for one in text)
+    return "\n".join([f"┌{edge}┐", *body, f"└{edge}┘"])

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from stepscope.serve.asked import Asked, Route, json_response
 from stepscope.serve.errors import Refused
+from stepscope.serve.parameters import Asked, Route, json_response
 from stepscope.serve.recorder import Wanted
 
 if TYPE_CHECKING:

@@ -8,9 +8,12 @@ Definition: docs/tracking.md.
 
 from __future__ import annotations
 
+import re
+import sys
 import tempfile
+import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from stepscope.errors import BadUsage
 from stepscope.formats.opening import newest_run
@@ -18,22 +21,17 @@ from stepscope.report import to_json
 from stepscope.report.compose import compose
 from stepscope.report.outline import as_markdown
 from stepscope.report.outline.whole import report_outline
+from stepscope.report.words.findings import headline
 from stepscope.session import open_found
-from stepscope.tracking import mlflow_run, wandb_run
-from stepscope.tracking.logged import Logged, finding_rows, numbers
+from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Sequence
 
+    from stepscope.advice.finding import Finding
     from stepscope.report.document import Document
     from stepscope.rundir import Run
-
-#: Top of the module that a run's class comes from → who logs to it.
-_TRACKERS: Final[dict[str, Callable[..., None]]] = {
-    "wandb": wandb_run.log,
-    "mlflow": mlflow_run.log,
-}
 
 
 def log_to(
@@ -90,3 +88,134 @@ def _reports(document: Document, folder: Path) -> tuple[Path, ...]:
 class _Silent:
     def stage(self, what: str) -> None:
         """Say nothing."""
+
+
+#: Names of numbers begin so: trackers group by it.
+PREFIX: Final = "stepscope/"
+FINDING_COLUMNS: Final = (
+    *("finding", "status", "severity", "share_percent", "ms_per_step"),
+    *("saving_low_ms", "saving_high_ms", "text"),
+)
+#: What is shown of the findings.
+_SHOWN: Final = frozenset({"fail", "cannot_tell"})
+
+Cell = str | float | None
+
+
+class Logged(NamedTuple):
+    """What is logged.
+
+    Attributes:
+        run: Name of the recorded run.
+        numbers: Numbers by name.
+        findings: Rows of the table of findings, as `FINDING_COLUMNS`.
+        files: Files of the artifact: the profile, and the report.
+    """
+
+    run: str
+    numbers: dict[str, float]
+    findings: list[list[Cell]]
+    files: tuple[Path, ...]
+
+
+def numbers(document: Document) -> dict[str, float]:
+    """Return the numbers of a report by name; what is not known is left out."""
+    overview = document.overview
+    found: dict[str, float | None] = {
+        "findings_failed": sum(it.status == "fail" for it in document.findings)
+    }
+    if not isinstance(overview, Unavailable):
+        step = overview.step_time_ms
+        found |= {
+            "steps": overview.step_count,
+            "step_time_ms": step.mean,
+            "step_time_median_ms": step.median,
+            "step_time_p95_ms": step.p95,
+            "input_percent": overview.input_percent,
+            "device_busy_percent": overview.device_execution_percent,
+            **{
+                f"breakdown_percent/{category}": share
+                for category, share in overview.breakdown_percent.items()
+            },
+        }
+    memory = document.memory
+    if not isinstance(memory, Unavailable):
+        peaks = memory.rows["peak_bytes"].drop_nulls().to_list()
+        found["memory_peak_bytes"] = max(peaks, default=None)
+    return {PREFIX + name: it for name, it in found.items() if it is not None}
+
+
+def finding_rows(document: Document) -> list[list[Cell]]:
+    """Return what failed or could not be told, in the order of the report."""
+    return [_row(it) for it in document.findings if it.status in _SHOWN]
+
+
+def _row(finding: Finding) -> list[Cell]:
+    saving = finding.saving_ms
+    return [
+        finding.id,
+        finding.status,
+        finding.severity,
+        finding.share_percent,
+        finding.ms_per_step,
+        None if saving is None else saving.low,
+        None if saving is None else saving.high,
+        headline(finding),
+    ]
+
+
+_FOLDER: Final = "stepscope"
+
+
+def _log_to_mlflow(run: Any, logged: Logged, *, step: int | None) -> None:
+    """Log metrics, the table of findings as JSON, and files, under `stepscope/`.
+
+    Args:
+        run: An `mlflow.ActiveRun` or `mlflow.entities.Run`.
+        logged: What is logged.
+        step: Of the metrics; None is 0.
+    """
+    mlflow: Any = sys.modules["mlflow"]
+    client = mlflow.MlflowClient()
+    number = run.info.run_id
+    now_ms = time.time_ns() // 1_000_000
+    metrics = [
+        mlflow.entities.Metric(metric, value, now_ms, step or 0)
+        for metric, value in logged.numbers.items()
+    ]
+    client.log_batch(number, metrics=metrics)
+    # As `mlflow.log_table` writes tables, which would need pandas.
+    table = {
+        "columns": list(FINDING_COLUMNS),
+        "data": [list(row) for row in logged.findings],
+    }
+    client.log_dict(number, table, f"{_FOLDER}/{logged.run}/findings.json")
+    for path in logged.files:
+        client.log_artifact(number, str(path), f"{_FOLDER}/{logged.run}")
+
+
+def _log_to_wandb(run: Any, logged: Logged, *, step: int | None) -> None:
+    """Log numbers, a table and an artifact of type `profile`.
+
+    Args:
+        run: A `wandb.Run`.
+        logged: What is logged.
+        step: Of the run's history; None takes the next one.
+    """
+    wandb: Any = sys.modules["wandb"]
+    table = wandb.Table(columns=list(FINDING_COLUMNS), data=logged.findings)
+    run.log({**logged.numbers, f"{PREFIX}findings": table}, step=step)
+    # Its names hold letters, digits, dashes, underscores and dots.
+    artifact = wandb.Artifact(
+        "stepscope-" + re.sub(r"[^A-Za-z0-9._-]", "_", logged.run), type="profile"
+    )
+    for path in logged.files:
+        artifact.add_file(str(path), name=path.name)
+    run.log_artifact(artifact)
+
+
+#: Top of the module that a run's class comes from → who logs to it.
+_TRACKERS: Final[dict[str, Callable[..., None]]] = {
+    "wandb": _log_to_wandb,
+    "mlflow": _log_to_mlflow,
+}

@@ -9,9 +9,8 @@ import pytest
 from tests.support.traces import blueprint
 
 import stepscope as ss
-from stepscope.derive.collectives.calls import collective_calls
-from stepscope.derive.collectives.host_calls import host_collectives
-from stepscope.derive.collectives.totals import collectives
+from stepscope.derive.collectives.arguments import host_collectives
+from stepscope.derive.collectives.calls import collective_calls, collectives
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

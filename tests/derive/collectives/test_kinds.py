@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stepscope.derive.collectives.kinds import KINDS, bus_share, exchange_kind
+from stepscope.derive.collectives.arguments import KINDS, bus_share, exchange_kind
 
 
 @pytest.mark.parametrize(

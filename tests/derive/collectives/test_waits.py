@@ -9,11 +9,12 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepscope.derive.collectives.matching import (
+from stepscope.derive.collectives.waits import (
+    collective_waits,
     matched_collectives,
+    waiting_spans,
     without_contradictions,
 )
-from stepscope.derive.collectives.waits import collective_waits, waiting_spans
 from stepscope.derive.intervals.spans import Spans
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.support.traces import blueprint
 
+from stepscope.derive.device.activity_classes import activity_classes
 from stepscope.derive.device.tensor_cores import (
     is_matmul_equation,
     is_matmul_name,
@@ -89,7 +90,8 @@ def judged(
         devices=None if device is None else {0: device},
     )
     found = blueprint.profile(trace).derived("vm", tensor_cores)
-    return int(found.uses[0]), int(found.eligible[0])
+    uses, eligible, _ = found.of_class[0].tolist()
+    return uses, eligible
 
 
 def test_a_layer_name_does_not_hide_an_eligible_type() -> None:
@@ -141,8 +143,9 @@ def test_without_the_table_of_devices_eligibility_is_unknown() -> None:
     profile = blueprint.profile(blueprint.a1()).without("devices", why)
     found = profile.derived("vm", tensor_cores)
     # s884 in the name shows use, and with it eligibility; the rest stays open.
-    assert found.eligible[:3].tolist() == [1, -1, 0]
-    assert found.uses[:3].tolist() == [1, 0, 0]
+    rows = profile.derived("vm", activity_classes).code[:3]
+    assert found.of_class[rows, 1].tolist() == [1, -1, 0]
+    assert found.of_class[rows, 0].tolist() == [1, 0, 0]
 
 
 @pytest.mark.profiles
@@ -152,6 +155,7 @@ def test_kernels_of_what_is_no_gpu_are_not_judged_by_the_names_of_gpus(
     path = next(shared_profile("tpu/tpu_inference_2").rglob("*.xplane.pb*"))
     trace = read(path)
     found = blueprint.profile(trace).derived(trace.host, tensor_cores)
-    assert set(found.uses.tolist()) <= {-1, 0}
-    assert -1 in found.uses
-    assert 1 not in found.eligible
+    uses, eligible, _ = found.of_class.T
+    assert set(uses.tolist()) <= {-1, 0}
+    assert -1 in uses
+    assert 1 not in eligible

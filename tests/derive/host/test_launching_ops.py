@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.support.traces import blueprint
 
-from stepscope.derive.host.launching_ops import launching_ops
+from stepscope.derive.host.event_nesting import launching_ops
 
 
 def launching(lines: list[blueprint.Line]) -> list[str | None]:

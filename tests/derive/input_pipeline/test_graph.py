@@ -7,7 +7,7 @@ from tests.support.traces import blueprint
 
 from stepscope.derive.input_pipeline.calls import PipelineCalls, pipeline_calls
 from stepscope.derive.input_pipeline.graph import PipelineGraph, pipeline_graph
-from stepscope.derive.input_pipeline.names import read_name
+from stepscope.derive.input_pipeline.stages import read_name
 from stepscope.unavailable import Unavailable
 
 

@@ -15,7 +15,7 @@ from stepscope.derive.input_pipeline.worker_functions import (
     worker_functions,
 )
 from stepscope.derive.timeline.drawn_rows import trace_timeline
-from stepscope.remedies import RECORD_WITH_STEPSCOPE
+from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
 from stepscope.xspace.samples_line import SamplesLine
 from stepscope.xspace.vocabulary import UNSEEN
@@ -171,7 +171,10 @@ def test_no_worker_at_work_while_the_step_waits_is_told(
 def test_where_they_were_not_looked_at_the_reason_is_said() -> None:
     others = found(STEPS)
     assert isinstance(others, Unavailable)
-    assert (others.code, others.remedy) == ("NOT_RECORDED", RECORD_WITH_STEPSCOPE)
+    assert (others.code, others.remedy) == (
+        "NOT_RECORDED",
+        Remedy.RECORD_WITH_STEPSCOPE,
+    )
     before = found([*STEPS, *within(FIRST, 200, LOOP, 10)])
     assert isinstance(before, Unavailable)
     assert "measured steps" in before.reason

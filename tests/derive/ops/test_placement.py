@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.support.traces import blueprint
 
-from stepscope.derive.collectives.totals import collectives
+from stepscope.derive.collectives.calls import collectives
 from stepscope.derive.host.function_calls import function_calls
 from stepscope.derive.ops.placement import OpPlacement, op_placement
 from stepscope.unavailable import Unavailable

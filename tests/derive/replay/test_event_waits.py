@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from stepscope.derive.replay.claims import kernels_scaled
-from stepscope.derive.replay.gains import gain_of
 from stepscope.derive.replay.graph import step_graph
 from stepscope.derive.replay.nodes import EdgeKind, Graph
+from stepscope.derive.replay.replayed import gain_of
 from stepscope.session import open_profile
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.support.traces.replayed import Program
 
-from stepscope.derive.replay.gains import gain_of
+from stepscope.derive.replay.replayed import gain_of
 from stepscope.derive.step_time.owners import IDLE_OWNERS
 from stepscope.formats.opening import read
 

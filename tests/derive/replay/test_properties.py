@@ -20,9 +20,8 @@ from stepscope.derive.replay.claims import (
     threads_faster,
     unchanged,
 )
-from stepscope.derive.replay.gains import gain_of, joint_gain
 from stepscope.derive.replay.nodes import NodeKind
-from stepscope.derive.replay.replayed import SLACKS, replayed
+from stepscope.derive.replay.replayed import SLACKS, gain_of, joint_gain, replayed
 
 if TYPE_CHECKING:
     from stepscope.derive.replay.claims import Edit

@@ -15,9 +15,8 @@ import pytest
 
 from stepscope.derive.replay.critical import CriticalPath, critical_path
 from stepscope.derive.replay.graph import step_graph
-from stepscope.derive.replay.identity import Identity, replay_check
 from stepscope.derive.replay.nodes import Graph
-from stepscope.derive.replay.replayed import replayed
+from stepscope.derive.replay.replayed import Identity, replay_check, replayed
 from stepscope.session import open_profile
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.support.traces import blueprint
 
-from stepscope.derive.replay.sampled import Sampled, sampled
+from stepscope.derive.replay.activities import Sampled, sampled
 from stepscope.derive.step_windows.windows import Windows, windows
 from stepscope.unavailable import Unavailable
 

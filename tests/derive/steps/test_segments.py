@@ -12,7 +12,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from stepscope.derive.repetition.symbol_sequence import SymbolSequence
+from stepscope.derive.sequences import SymbolSequence
 from stepscope.derive.steps.periods import measure, propose
 from stepscope.derive.steps.segments import measure_segments
 

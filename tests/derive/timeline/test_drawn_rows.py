@@ -122,15 +122,15 @@ def test_calls_that_put_no_work_anywhere_are_of_no_line() -> None:
     assert isinstance(types, pl.DataFrame)
     nothing = np.empty(0, np.int32)
     found = launch_lines(
-        launches,
         Correlation(
+            activity=activity.clear(),
+            launches=launches,
             launch_of_activity=nothing,
             activity_count_of_launch=np.zeros(len(launches), np.int32),
             queue_empty=np.empty(0, np.bool_),
             latency_ps=np.empty(0, np.int64),
             notes=(),
         ),
-        activity.clear(),
         activity_steps=nothing,
         steps=blueprint.profile(trace).derived(trace.host, steps),
         names=Names(types),

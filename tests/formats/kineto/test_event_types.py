@@ -9,7 +9,7 @@ from tests.support.traces import blueprint
 from tests.support.traces.kineto import check_all, complete, frame, kernel
 
 from stepscope.derive.device.attribution import activity_ops
-from stepscope.derive.host.launching_ops import launching_ops
+from stepscope.derive.host.event_nesting import launching_ops
 from stepscope.derive.host.op_events import HostOpEvents, host_op_events
 
 if TYPE_CHECKING:

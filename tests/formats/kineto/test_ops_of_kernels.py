@@ -16,8 +16,7 @@ from stepscope.derive.consistency import consistency
 from stepscope.derive.device.attribution import NoOp, activity_ops
 from stepscope.derive.host.op_events import host_op_events
 from stepscope.derive.names.op_names import NO_ANNOTATION
-from stepscope.derive.phases.rules import PHASES
-from stepscope.derive.phases.totals import phases
+from stepscope.derive.phases import PHASES, phases
 
 if TYPE_CHECKING:
     from collections.abc import Callable

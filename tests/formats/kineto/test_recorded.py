@@ -10,7 +10,7 @@ import pytest
 import stepscope as ss
 from stepscope.derive.account.owned_time import account
 from stepscope.derive.ops.database import host_ops
-from stepscope.derive.phases.totals import phases
+from stepscope.derive.phases import phases
 
 if TYPE_CHECKING:
     from pathlib import Path

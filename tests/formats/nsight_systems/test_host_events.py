@@ -18,7 +18,7 @@ from tests.support.traces.nsight import (
     write,
 )
 
-from stepscope.derive.host.launching_ops import LaunchingOps, launching_ops
+from stepscope.derive.host.event_nesting import LaunchingOps, launching_ops
 from stepscope.derive.profile_data import ProfileData
 from stepscope.derive.steps.chosen import Steps, steps
 

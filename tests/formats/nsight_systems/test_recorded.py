@@ -13,7 +13,7 @@ from tests.support.traces.kineto import check_all, frame
 
 import stepscope as ss
 from stepscope.analysis.overview_page import OverviewPageResult
-from stepscope.cli.progress import Progress
+from stepscope.cli.output import Progress
 from stepscope.derive.steps.chosen import Steps, steps
 from stepscope.formats.opening import read
 from stepscope.report.compose import compose

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 from tests.support.traces import blueprint
 
 from stepscope.derive.account.owned_time import Account, account
-from stepscope.derive.replay.gains import gain_of
 from stepscope.derive.replay.graph import step_graph
-from stepscope.derive.replay.identity import Identity, replay_check
 from stepscope.derive.replay.nodes import Graph
 from stepscope.derive.replay.owners import without_owners
+from stepscope.derive.replay.replayed import Identity, gain_of, replay_check
 from stepscope.derive.step_time.device_sets import device_sets
 from stepscope.derive.step_time.host_classes import HostClasses, host_classes
 

@@ -15,9 +15,8 @@ from stepscope.advice.signals.ranges import SHOWN, event_label, largest
 from stepscope.advice.signals.signal import signal
 from stepscope.derive.account.owned_time import account
 from stepscope.derive.columns.arrays import handles, ints, picked
-from stepscope.derive.device.activity_classes import activity_classes
+from stepscope.derive.device.activity_classes import activity_classes, class_totals
 from stepscope.derive.device.attribution import OpEvidence, activity_ops
-from stepscope.derive.device.class_totals import class_totals
 from stepscope.derive.device.kernel_names import NARROW, is_plain_kernel, plain_name
 from stepscope.derive.device.precision import PrecisionEvidence, precision
 from stepscope.derive.device.tensor_cores import is_opaque_type, tensor_cores

@@ -14,14 +14,13 @@ from stepscope.derive.account.owned_time import account
 from stepscope.derive.account.topics import idle_topics
 from stepscope.derive.columns.arrays import codes
 from stepscope.derive.device.activity_classes import activity_classes
-from stepscope.derive.judging.bootstrap import mean_interval_ms
+from stepscope.derive.judging.effect_status import mean_interval_ms
+from stepscope.derive.replay.activities import NO_STEPS
 from stepscope.derive.replay.claims import joint
 from stepscope.derive.replay.critical import path_owners
-from stepscope.derive.replay.gains import gain_of, joint_gain
 from stepscope.derive.replay.graph import step_graph
-from stepscope.derive.replay.identity import replay_check
 from stepscope.derive.replay.owners import Silences, silent_share
-from stepscope.derive.replay.sampled import NO_STEPS
+from stepscope.derive.replay.replayed import gain_of, joint_gain, replay_check
 from stepscope.derive.step_time.device_sets import device_sets
 from stepscope.derive.step_time.host_classes import host_classes
 from stepscope.frozen import Frozen
@@ -41,9 +40,8 @@ if TYPE_CHECKING:
     from stepscope.derive.intervals.spans import Spans
     from stepscope.derive.profile_data import ProfileData
     from stepscope.derive.replay.claims import Edit
-    from stepscope.derive.replay.gains import Gain
-    from stepscope.derive.replay.identity import Identity
     from stepscope.derive.replay.nodes import Graph
+    from stepscope.derive.replay.replayed import Gain, Identity
     from stepscope.thresholds import Thresholds
 
 _KINDS: Final = ACTIVITY_KINDS.categories.to_list()

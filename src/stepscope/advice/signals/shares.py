@@ -16,8 +16,8 @@ from stepscope.derive.account.topics import TOPICS, idle_topics
 from stepscope.derive.columns.arrays import ints
 from stepscope.derive.device.launch_facts import launch_facts
 from stepscope.derive.intervals.spans import Spans
+from stepscope.derive.judging.effect_status import StepSeries
 from stepscope.derive.judging.recorded_devices import judged_device, working_time_ps
-from stepscope.derive.judging.step_series import StepSeries
 from stepscope.derive.names.system_calls import SYSTEM_CALLS
 from stepscope.derive.step_time.owners import BUSY_OWNERS, IDLE_OWNERS, OWNERS, PLACES
 from stepscope.derive.step_windows.windows import windows

@@ -8,7 +8,7 @@ import numpy as np
 
 from stepscope.advice.finding import Evidence, Fact, Part
 from stepscope.advice.signals.ranges import SHOWN
-from stepscope.derive.judging.step_series import StepSeries
+from stepscope.derive.judging.effect_status import StepSeries
 from stepscope.derive.step_time.owners import BUSY_OWNERS, IDLE_OWNERS
 
 if TYPE_CHECKING:

@@ -13,9 +13,8 @@ from stepscope.derive.device.activity_classes import activity_classes
 from stepscope.derive.device.timeline import device_timeline
 from stepscope.derive.intervals.spans import Spans
 from stepscope.frozen import Frozen
-from stepscope.remedies import OTHER_DEVICE_TRACER
+from stepscope.remedies import Remedy
 from stepscope.trace.device_activity import ACTIVITY_KINDS
-from stepscope.tracer_remedies import RECORD_LAUNCHES
 from stepscope.unavailable import Missing, Unavailable, present
 from stepscope.units import PS_PER_US
 
@@ -70,14 +69,14 @@ _NO_STARTS: Final = Unavailable(
     code="NOT_RECORDED",
     reason="it is not known when the work was launched, so nobody can say whether the "
     "device waited for it.",
-    remedy=RECORD_LAUNCHES,
+    remedy=Remedy.RECORD_LAUNCHES,
 )
 _NO_FILL: Final = Unavailable(
     code="NO_KERNEL_DETAILS",
     reason="the launch shapes of kernels, the unit of their grids or the "
     "multiprocessors of the device are not known, so nobody can say whether they fill "
     "it.",
-    remedy=OTHER_DEVICE_TRACER,
+    remedy=Remedy.OTHER_DEVICE_TRACER,
 )
 _NO_TIME: Final = Unavailable(
     code="ZERO_DENOMINATOR",
@@ -214,7 +213,6 @@ def parts_of(profile: ProfileData, work: OpWork, fills: pl.DataFrame | None) -> 
     """Charge the device time of one host's calls, and the waits between.
 
     Args:
-        profile: The run.
         work: The calls.
         fills: As `kernel_fill` returns; None where the host has no kernels.
     """

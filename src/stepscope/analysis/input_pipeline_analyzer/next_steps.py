@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from stepscope.derive.input_pipeline.input_ops import WAITING_FOR_WORKERS
-from stepscope.derive.input_pipeline.names import read_name
+from stepscope.derive.input_pipeline.stages import read_name
 from stepscope.derive.judging.input_verdict import HIGHLY, MODERATELY, NOT, UNKNOWN
 from stepscope.thresholds import THRESHOLDS
 from stepscope.units import PS_PER_US

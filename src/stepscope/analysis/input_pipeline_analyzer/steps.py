@@ -8,12 +8,13 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.input_pipeline_analyzer.columns import DEVICE_ROWS
+from stepscope.analysis.results.tool_tables import tables_of
 from stepscope.analysis.steps.measured_hosts import measured_rows
 from stepscope.analysis.steps.summary import Step, step_list
 from stepscope.derive.columns.arrays import ints
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.step_time.input_between_steps import input_between_steps
+from stepscope.remedies import Remedy
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_MS
@@ -27,12 +28,14 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.derive.step_time.input_between_steps import InputBetweenSteps
 
+DEVICE_ROWS: Final = tables_of("input_pipeline_analyzer")["devices"]
+
 _NO_DEVICE: Final = "NO_DEVICE_PLANE"
 _NO_DEVICE_TO_HIDE: Final = Unavailable(
     code="NO_DEVICE_PLANE",
     reason="Waiting is hidden where a device works meanwhile, and no device could be "
     "looked at.",
-    remedy="On a machine with a device, record with the device tracer on.",
+    remedy=Remedy.RECORD_DEVICE_WHERE_ONE_IS,
 )
 
 
@@ -124,7 +127,6 @@ def input_steps(
 
     Args:
         run: The run that the host is of.
-        host: The host.
         excluded_flags: Windows with one of these flags are not counted.
         waits: Where its step threads wait for batches; None where no request for one
             was recorded.
@@ -205,7 +207,6 @@ def device_rows(
     """Return the share of each device's time that input takes, over the counted steps.
 
     Args:
-        host: The host.
         excluded_flags: Windows with one of these flags are not counted.
         wait_known: Whether an absence of waiting means that there was none.
     """
@@ -225,7 +226,7 @@ def device_rows(
             ),
         )
         .with_columns(host=pl.lit(host.host))
-        .select(pl.col(name).cast(kind) for name, kind in DEVICE_ROWS.dtypes().items())
+        .select(DEVICE_ROWS.cast_columns())
     )
 
 
@@ -303,6 +304,5 @@ def between_steps(
 _NO_MARKERS: Final = Unavailable(
     code="NO_STEPS",
     reason="No marks of steps were recorded, so nothing lies between markers.",
-    remedy="Mark each step, with the dataset iterator inside the marker, and record "
-    "for longer than one step.",
+    remedy=Remedy.MARK_STEPS_WITH_ITERATOR,
 )

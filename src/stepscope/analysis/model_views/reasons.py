@@ -8,8 +8,7 @@ from stepscope.analysis.model_views.tree import NO_SOURCE
 from stepscope.analysis.ops.rows import NO_ACTIVITY, NO_OPS
 from stepscope.derive.device.attribution import activity_ops
 from stepscope.derive.ops.database import host_ops
-from stepscope.remedies import RECORD_OP_MEMORY
-from stepscope.tracer_remedies import RECORD_LAUNCHES, RECORD_LINES, RECORD_SHAPES
+from stepscope.remedies import Remedy
 from stepscope.unavailable import Missing, Unavailable
 
 if TYPE_CHECKING:
@@ -32,14 +31,13 @@ _NO_SHAPES: Final = Unavailable(
     code="NO_SHAPES",
     reason="for these ops the sizes of the operands were not recorded, or no formula "
     "is known.",
-    remedy=RECORD_SHAPES,
+    remedy=Remedy.RECORD_SHAPES,
 )
 _NO_VARIABLES: Final = Unavailable(
     code="NO_SHAPES",
     reason="the sizes of the variables that these nodes read are not known: that "
     "takes the modules of the model and the sizes of operands.",
-    remedy="Record modules and shapes with the profiler of the framework where it can "
-    "(`with_modules=True`, `record_shapes=True`).",
+    remedy=Remedy.RECORD_MODULES_AND_SHAPES,
 )
 #: Type of the nodes of described variables.
 _OF_TABLE: Final = frozenset({("scope", "parameters"), ("op", "parameters")})
@@ -58,19 +56,19 @@ _MAYBE_TRAINED: Final = Unavailable(
 _NO_BYTES: Final = Unavailable(
     code="NO_ALLOCATOR_EVENTS",
     reason="no recorded allocation names an op of these nodes.",
-    remedy=RECORD_OP_MEMORY,
+    remedy=Remedy.RECORD_OP_MEMORY,
 )
 _NO_LINES: Final = Unavailable(
     code="HOST_LEVEL",
     reason="for what is listed under (no source line) neither a line of the "
     "program nor the Python call around it was recorded.",
-    remedy=RECORD_LINES,
+    remedy=Remedy.RECORD_LINES,
 )
 _NO_LAUNCHES: Final = Unavailable(
     code="NOT_RECORDED",
     reason="no call that launches work on a device was recorded, so it is not known "
     "which function launched it.",
-    remedy=RECORD_LAUNCHES,
+    remedy=Remedy.RECORD_LAUNCHES,
 )
 _NO_TIME: Final = Unavailable(
     code="ZERO_DENOMINATOR",

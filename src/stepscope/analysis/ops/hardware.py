@@ -12,7 +12,7 @@ from stepscope.derive.columns.arrays import handles
 from stepscope.derive.columns.stat_values import find_handle, numbers_of, rows_with_key
 from stepscope.derive.ops.costs import op_costs
 from stepscope.derive.ops.database import device_ops
-from stepscope.remedies import OTHER_DEVICE_TRACER
+from stepscope.remedies import Remedy
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Missing, Unavailable
 
@@ -47,7 +47,7 @@ _NO_CORES: Final = Unavailable(
 _NO_PEAK: Final = Unavailable(
     code="NO_PEAKS",
     reason="The work of the kernels or the peak rates of the device are not known.",
-    remedy=OTHER_DEVICE_TRACER,
+    remedy=Remedy.OTHER_DEVICE_TRACER,
 )
 
 

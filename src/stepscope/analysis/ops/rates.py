@@ -8,7 +8,7 @@ import polars as pl
 
 from stepscope.derive.ops.costs import host_op_costs, op_costs
 from stepscope.derive.ops.database import device_ops, host_ops
-from stepscope.tracer_remedies import RECORD_SHAPES
+from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
 from stepscope.units import GIB, PS_PER_S
 
@@ -46,7 +46,7 @@ NO_COSTS: Final = Unavailable(
     code="NO_SHAPES",
     reason="the work of these ops is not known: the sizes of their operands were not "
     "recorded, no formula is known for them, or a device does the work of a host op.",
-    remedy=RECORD_SHAPES,
+    remedy=Remedy.RECORD_SHAPES,
 )
 _NO_PEAKS: Final = Unavailable(
     code="NO_PEAKS",

@@ -14,9 +14,8 @@ from stepscope.derive.ops.database import device_ops, host_ops
 from stepscope.derive.step_windows.windows import windows
 from stepscope.derive.steps.chosen import steps
 from stepscope.frozen import Frozen
-from stepscope.remedies import ALLOW_DEVICE_TRACER
-from stepscope.tracer_remedies import RECORD_EXECUTIONS, RECORD_LAUNCHES
-from stepscope.unavailable import Unavailable, present
+from stepscope.remedies import Remedy
+from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from stepscope.derive.ops.database import DeviceOps, HostOps
@@ -53,7 +52,7 @@ _SUMS: Final = (
 _NO_STEP_OF_ACTIVITY: Final = Unavailable(
     code="NOT_RECORDED",
     reason="it is not known which step any device activity belongs to.",
-    remedy=RECORD_LAUNCHES,
+    remedy=Remedy.RECORD_LAUNCHES,
 )
 
 
@@ -139,12 +138,12 @@ def _device_side(profile: ProfileData) -> Side:
 NO_ACTIVITY: Final = Unavailable(
     code="NO_DEVICE_EVENTS",
     reason="a device is listed, but none of its activity was recorded.",
-    remedy=ALLOW_DEVICE_TRACER,
+    remedy=Remedy.ALLOW_DEVICE_TRACER,
 )
 NO_OPS: Final = Unavailable(
     code="HOST_LEVEL",
     reason="the profile holds no execution of an op, on a host or on a device.",
-    remedy=RECORD_EXECUTIONS,
+    remedy=Remedy.RECORD_EXECUTIONS,
 )
 
 
@@ -166,11 +165,7 @@ def launch_latency_ps(profile: ProfileData) -> tuple[int, int]:
     for host in profile.hosts:
         matched = profile.derived(host, correlation)
         if not isinstance(matched, Unavailable):
-            activity, launches = (
-                present(profile.table(host, name))
-                for name in ("device_activity", "launches")
-            )
-            waits.append(idle_waits_ps(activity, launches, matched))
+            waits.append(idle_waits_ps(matched))
     return typical_ps(np.concatenate(waits))
 
 

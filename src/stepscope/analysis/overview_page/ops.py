@@ -21,7 +21,7 @@ from stepscope.derive.names.event_kinds import OpCategory
 from stepscope.derive.ops.database import device_ops, host_ops
 from stepscope.derive.ops.placement import PROGRAM_EVIDENCE, op_placement
 from stepscope.frozen import Frozen
-from stepscope.tracer_remedies import RECORD_OP_MODES, RECORD_OP_NAMES
+from stepscope.remedies import Remedy
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_US
 
@@ -242,7 +242,7 @@ def top_ops_of(
 _NO_NAMES: Final = Unavailable(
     code="NOT_RECORDED",
     reason="No event carries the name of an op.",
-    remedy=RECORD_OP_NAMES,
+    remedy=Remedy.RECORD_OP_NAMES,
 )
 
 
@@ -430,7 +430,7 @@ def _placement_missing(
 _NOT_TOLD: Final = Unavailable(
     code="NOT_RECORDED",
     reason="No execution of an op shows whether it ran eagerly or on which side.",
-    remedy=RECORD_OP_MODES,
+    remedy=Remedy.RECORD_OP_MODES,
 )
 
 

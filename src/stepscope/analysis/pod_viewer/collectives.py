@@ -11,14 +11,14 @@ import numpy as np
 import polars as pl
 
 from stepscope.analysis.steps.measured_hosts import start_unix_ns
+from stepscope.derive.collectives.arguments import host_collectives
 from stepscope.derive.collectives.calls import collective_calls
 from stepscope.derive.collectives.clocks import HostClock, align
-from stepscope.derive.collectives.host_calls import host_collectives
-from stepscope.derive.collectives.matching import (
+from stepscope.derive.collectives.waits import (
+    collective_waits,
     matched_collectives,
     without_contradictions,
 )
-from stepscope.derive.collectives.waits import collective_waits
 from stepscope.derive.columns.arrays import ints
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.nullable import nullable
@@ -66,7 +66,6 @@ def worker_collectives(
     """Match the collectives of all devices of all hosts.
 
     Args:
-        run: The run.
         hosts: The hosts that are looked at.
         slots: Rows that `joined_steps` returns.
     """

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Final, TypeGuard
 import msgspec
 
 from stepscope.analysis.pod_viewer.comparison import ALIKE
-from stepscope.analysis.results.null_fields import null_paths
+from stepscope.analysis.results.nulls import null_paths
 from stepscope.analysis.steps.rows import present_categories, reason_of
 from stepscope.derive.step_time.owners import CATEGORIES
+from stepscope.remedies import Remedy
 from stepscope.unavailable import Missing, Unavailable
 
 if TYPE_CHECKING:
@@ -24,12 +25,12 @@ if TYPE_CHECKING:
 _NO_STEP_NUMBER: Final = Unavailable(
     code="NO_STEPS",
     reason="Steps cannot be distinguished; the one entry is the whole recording.",
-    remedy="Mark each step with its number.",
+    remedy=Remedy.NUMBER_STEPS,
 )
 _NO_DEVICE: Final = Unavailable(
     code="NO_DEVICE_PLANE",
     reason="The recording lists no device, so each host is one worker.",
-    remedy="Record with the device tracer on if the program uses a device.",
+    remedy=Remedy.RECORD_DEVICE_IF_USED,
 )
 _NO_PARTNER: Final = Unavailable(
     code="NO_SAMPLES",
@@ -70,8 +71,7 @@ _NOT_COMPARED: Final = Unavailable(
 _NO_ACTIVITY: Final = Unavailable(
     code="NO_DEVICE_EVENTS",
     reason="The worker's device did nothing in the step.",
-    remedy="Nothing to do where that is meant; otherwise record with the device "
-    "tracer on.",
+    remedy=Remedy.RECORD_DEVICE_UNLESS_MEANT,
 )
 _NOT_SAID: Final = Unavailable(
     code="NOT_RECORDED",

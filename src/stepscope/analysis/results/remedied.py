@@ -11,18 +11,7 @@ from stepscope.derive.frameworks import seen
 from stepscope.derive.host.function_frames import LEAST_LOOKS, function_frames
 from stepscope.derive.host.tracers import tracers
 from stepscope.derive.names.event_kinds import event_kinds
-from stepscope.nsight_remedies import NSIGHT
-from stepscope.remedies import OTHER_MACHINE, RECORD_WITH_STEPSCOPE
-from stepscope.tracer_remedies import (
-    ANNOTATE_UNKNOWN_TIME,
-    LONGER_FOR_LOOKS,
-    RECORD_UNKNOWN_TIME,
-    Tracers,
-    asks_for_tracers,
-    depends_on_framework,
-    remedy_beside,
-    remedy_for,
-)
+from stepscope.remedies import FittingRemedy, Remedy, Tracers, fit_remedy
 from stepscope.unavailable import Missing, Unavailable
 
 if TYPE_CHECKING:
@@ -38,43 +27,43 @@ def remedied(profile: ProfileData, told: _Told) -> _Told:
     of one framework hears of no other.
 
     Args:
-        profile: The run.
         told: A result with `missing`, a finding with `unavailable`, or a reason.
     """
     if isinstance(told, Unavailable | Missing):
-        if not _depends(profile, told.remedy):
+        if not isinstance(told.remedy, Remedy):
             return told
-        return msgspec.structs.replace(told, remedy=_remedy(profile, told.remedy))
+        words = _fitting_remedy(profile, told.remedy).words
+        return msgspec.structs.replace(told, remedy=words)
     changed: dict[str, object] = {}
     missing = getattr(told, "missing", ())
-    if any(_depends(profile, one.remedy) for one in missing):
+    if any(isinstance(one.remedy, Remedy) for one in missing):
         changed["missing"] = tuple(remedied(profile, one) for one in missing)
     why = getattr(told, "unavailable", None)
-    if isinstance(why, Unavailable) and _depends(profile, why.remedy):
+    if isinstance(why, Unavailable) and isinstance(why.remedy, Remedy):
         changed["unavailable"] = remedied(profile, why)
     return msgspec.structs.replace(told, **changed) if changed else told
 
 
-def _depends(profile: ProfileData, remedy: str) -> bool:
-    """Return whether a remedy depends on what recorded, and how."""
-    return (
-        remedy == RECORD_WITH_STEPSCOPE
-        or asks_for_tracers(remedy)
-        or depends_on_framework(remedy)
-        or recorder_of(profile) == NSIGHT
-    )
+def remedy_to_do(profile: ProfileData, why: Unavailable) -> str | None:
+    """Return what to do, None where the program cannot have what is missing."""
+    if not isinstance(why.remedy, Remedy):
+        return why.remedy
+    fitting = _fitting_remedy(profile, why.remedy)
+    return None if fitting.asks_nothing else fitting.words
 
 
-def _remedy(profile: ProfileData, remedy: str) -> str:
-    if remedy == RECORD_WITH_STEPSCOPE:
-        return OTHER_MACHINE if _is_of_stepscope(profile) else remedy
-    if remedy == RECORD_UNKNOWN_TIME:
+def _fitting_remedy(profile: ProfileData, remedy: Remedy) -> FittingRemedy:
+    if remedy is Remedy.RECORD_WITH_STEPSCOPE and _is_of_stepscope(profile):
+        return FittingRemedy(words=Remedy.OTHER_MACHINE.value)
+    if remedy is Remedy.RECORD_UNKNOWN_TIME:
         looks = _looks(profile)
         if looks and max(looks) < LEAST_LOOKS:
-            return LONGER_FOR_LOOKS
+            return FittingRemedy(words=Remedy.LONGER_FOR_LOOKS.value)
         if looks:
-            return ANNOTATE_UNKNOWN_TIME
-    return remedy_for(remedy_beside(remedy, _in_force(profile)), seen(profile))
+            return FittingRemedy(words=Remedy.ANNOTATE_UNKNOWN_TIME.value)
+    if not remedy.depends_on_recording:
+        return FittingRemedy(words=remedy.value)
+    return fit_remedy(remedy, _in_force(profile), seen(profile))
 
 
 def _is_of_stepscope(profile: ProfileData) -> bool:

@@ -32,6 +32,7 @@ from stepscope.derive.judging.input_verdict import (
 )
 from stepscope.derive.step_time.owners import CATEGORIES, OWNERS
 from stepscope.derive.step_windows.flags import LEFT_OUT
+from stepscope.remedies import Remedy
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_MS
 
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 _NO_STEP_TIME: Final = Unavailable(
     code="NO_DEVICE_EVENTS",
     reason="No step has device activity, so no device step time is known.",
-    remedy="Record with the device tracer on.",
+    remedy=Remedy.RECORD_DEVICE,
 )
 
 
@@ -462,19 +463,18 @@ def _left_out(hosts: Sequence[HostSteps], rows: pl.DataFrame) -> list[Missing]:
 _NO_BATCHES: Final = Unavailable(
     code="NO_STEPS",
     reason="The recording does not state how many batches a step runs.",
-    remedy="State it where the steps are marked: `Trace(name, step_num=i, n_steps=n, "
-    "_r=1)`.",
+    remedy=Remedy.STATE_BATCHES,
 )
 _NO_HOST_PERIOD: Final = Unavailable(
     code="NO_STEPS",
     reason="The steps are known by what the device did, or there is only one: when the "
     "host began the next one is not.",
-    remedy="Mark the steps in the program.",
+    remedy=Remedy.MARK_STEPS_OF_PROGRAM,
 )
 _NO_END: Final = Unavailable(
     code="NO_STEPS",
     reason="Nothing marks where a step ended before the next one began.",
-    remedy="Mark the steps in the program.",
+    remedy=Remedy.MARK_STEPS_OF_PROGRAM,
 )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from stepscope.derive.input_pipeline.parameters import (
+from stepscope.derive.input_pipeline.stages import (
     FILL,
     Parameter,
     mean_fill,

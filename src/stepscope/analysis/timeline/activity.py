@@ -9,8 +9,7 @@ import numpy as np
 
 from stepscope.derive.columns.arrays import handles
 from stepscope.derive.device.attribution import OpEvidence, activity_ops
-from stepscope.remedies import OTHER_DEVICE_TRACER
-from stepscope.tracer_remedies import RECORD_OPS
+from stepscope.remedies import Remedy
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_S
 
@@ -80,12 +79,12 @@ class Activity(msgspec.Struct, frozen=True, kw_only=True):
 _NO_DETAILS: Final = Unavailable(
     code="NO_KERNEL_DETAILS",
     reason="This kernel carries no such launch detail.",
-    remedy=OTHER_DEVICE_TRACER,
+    remedy=Remedy.OTHER_DEVICE_TRACER,
 )
 _NO_SIZE: Final = Unavailable(
     code="NOT_RECORDED",
     reason="The size of this copy was not recorded.",
-    remedy=OTHER_DEVICE_TRACER,
+    remedy=Remedy.OTHER_DEVICE_TRACER,
 )
 _NO_TIME: Final = Unavailable(
     code="ZERO_DENOMINATOR",
@@ -95,7 +94,7 @@ _NO_TIME: Final = Unavailable(
 _NO_OP: Final = Unavailable(
     code="NOT_RECORDED",
     reason="Neither the device event nor its launch call names an op.",
-    remedy=RECORD_OPS,
+    remedy=Remedy.RECORD_OPS,
 )
 KERNELS: Final = ("kernel", "collective")
 

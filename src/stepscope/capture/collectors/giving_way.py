@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 from stepscope.capture.collectors.contract import Collected
 from stepscope.capture.ground.encoding import OWN_THREADS
 from stepscope.capture.ground.leaving import leaving
-from stepscope.capture.ground.tracebacks import NO_FRAME
+from stepscope.errors import NO_FRAME
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from stepscope._core import recorder
 from stepscope.capture.collectors.contract import Collected
-from stepscope.capture.ground.annotating import forget_annotating, note_annotating
+from stepscope.capture.ground.annotate import forget_annotating, note_annotating
 from stepscope.capture.ground.encoding import Rows, ThreadNames, add_rows
 from stepscope.capture.ground.spool import Fragment
 from stepscope.xspace.vocabulary import FORWARDED_PLANE, HOST_PLANE

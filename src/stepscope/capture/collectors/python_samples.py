@@ -21,18 +21,19 @@ import numpy as np
 
 from stepscope._core import recorder, wire
 from stepscope.capture.collectors.contract import Collected
-from stepscope.capture.collectors.core_time import CoreClocks, CoreTime
-from stepscope.capture.collectors.looking.turns import RING_LOOKS, turns
-from stepscope.capture.collectors.looking.written import (
+from stepscope.capture.collectors.core_time import CoreClocks, CoreTime, switching
+from stepscope.capture.collectors.sampled_frames import (
+    RING_LOOKS,
     STORE_NS,
     FunctionTypes,
+    Look,
+    SampledFrames,
     add_frames,
     by_thread,
     line_numbers,
+    turns,
 )
-from stepscope.capture.collectors.sampled_frames import Look, SampledFrames
-from stepscope.capture.collectors.switching import switching
-from stepscope.capture.ground.annotating import annotating
+from stepscope.capture.ground.annotate import annotating
 from stepscope.capture.ground.encoding import OWN_THREADS, ThreadNames, native_id
 from stepscope.capture.ground.functions import (
     FunctionNames,

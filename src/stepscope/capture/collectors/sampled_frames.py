@@ -1,11 +1,24 @@
-"""Looks at a thread's stack made into frames: what looks in a row found is one."""
+"""Looks at a thread's stack: when to look, and the frames that looks in a row make."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
+import numpy as np
+
+from stepscope._core import recorder
+from stepscope.xspace.fields import INT
+from stepscope.xspace.samples_line import FILE_PATH, LINE
+from stepscope.xspace.writing.encode import StatColumn
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    import threading
+    from collections.abc import Iterable, Iterator, Sequence
+    from typing import Any
+
+    from stepscope.capture.ground.clock import ClockPair
+    from stepscope.xspace.samples_line import SamplesLine
+    from stepscope.xspace.writing.builders import PlaneBuilder
 
 #: What a frame is of: a function's code, or one line of it. One object for each.
 Code = TypeVar("Code")
@@ -104,3 +117,102 @@ class SampledFrames(Generic[Code]):
         ]
         self._stacks.clear()
         return ended
+
+
+#: More looks than this do not wait for a flush: it comes five times a second.
+RING_LOOKS: Final = 4_096
+
+_NS_PER_S: Final = 1_000_000_000
+#: Looks come up to a quarter of a period early or late, so that they do not keep time
+#: with the program; by the golden ratio the shifts are spread evenly.
+_SHIFT: Final = 0.618_033_988_749_895
+_SHIFTED: Final = 0.5
+
+
+def turns(hz: float, stop: threading.Event) -> Iterator[int]:
+    """Yield when each look is due, in ns of `recorder.now`, and wait until then.
+
+    Turns that passed meanwhile are not made up for.
+
+    Args:
+        hz: Looks in a second.
+        stop: Ends it.
+    """
+    period_ns = int(_NS_PER_S / hz)
+    began_ns, turn, shift = recorder.now(), 0, 0.0
+    while True:
+        due_ns = began_ns + int((turn + _SHIFTED * shift) * period_ns)
+        left_s = max(due_ns - recorder.now(), 0) / _NS_PER_S
+        if stop.wait(left_s):
+            return
+        yield due_ns
+        turn = max(turn + 1, (recorder.now() - began_ns) // period_ns + 1)
+        shift = (shift + _SHIFT) % 1.0
+
+
+#: Frames are stored so often: what they are written into costs more than they do.
+STORE_NS: Final = 1_000_000_000
+
+_PS_PER_NS: Final = 1000
+
+
+class FunctionTypes:
+    """Kinds of events of one recording: of one name in several files, several."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[str, str], int] = {}
+
+    def declare(self, plane: PlaneBuilder, name: str, path: str) -> int:
+        """Declare a function on a plane and return its number."""
+        known = self.number(name, path)
+        return plane.event_type(name, type_id=known, stats={FILE_PATH: path})
+
+    def number(self, name: str, path: str = "") -> int:
+        """Return the number of a name, the same in the whole recording."""
+        return self._numbers.setdefault((name, path), len(self._numbers) + 1)
+
+
+def add_frames(
+    plane: PlaneBuilder,
+    line: SamplesLine,
+    frames: Sequence[Frame[Any]],
+    *,
+    types: Sequence[int],
+    clock: ClockPair,
+    stats: Sequence[StatColumn] = (),
+) -> None:
+    """Write what was found of one thread.
+
+    Args:
+        plane: The plane to write to.
+        line: The line.
+        frames: What was found.
+        types: The kind of event of each.
+        clock: When the recording began.
+        stats: Values of each.
+    """
+    begin = np.array([frame.begin_ns for frame in frames], np.int64)
+    end = np.array([frame.end_ns for frame in frames], np.int64)
+    plane.line(line.id, name=line.name).events(
+        np.array(types, np.int64),
+        (begin - clock.monotonic_ns) * _PS_PER_NS,
+        (end - begin) * _PS_PER_NS,
+        stats=stats,
+    )
+
+
+def line_numbers(plane: PlaneBuilder, lines: Iterable[int | None]) -> StatColumn:
+    """Return a column of lines of files, as far as they are known."""
+    numbers = np.array([line or 0 for line in lines], np.int64)
+    return StatColumn(plane.stat_id(LINE), INT, numbers, present=numbers > 0)
+
+
+def by_thread(frames: Iterable[Frame[Code]]) -> dict[int, list[Frame[Code]]]:
+    """Return frames by the system's id of their thread, in their order."""
+    frames = list(frames)
+    found: dict[int, list[Frame[Code]]] = {
+        thread: [] for thread in sorted({frame.thread for frame in frames})
+    }
+    for frame in frames:
+        found[frame.thread].append(frame)
+    return found

@@ -7,9 +7,8 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Final
 
-from stepscope.capture.ground.annotate import add_listener, remove_listener
+from stepscope.capture.ground.annotate import StepsBegun, add_listener, remove_listener
 from stepscope.capture.ground.main_thread import MAIN_THREAD_S, at_safe_point
-from stepscope.capture.ground.steps_begun import StepsBegun
 from stepscope.capture.recording.session import Session
 from stepscope.errors import StepscopeError
 

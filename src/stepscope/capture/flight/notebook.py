@@ -1,4 +1,4 @@
-"""What was recorded last, as rows: from them it is said what a slow step waited for."""
+"""What was recorded last, as rows; and what is said of a step that went wrong."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from stepscope.capture.flight.watch import Step
 from stepscope.capture.ground.functions import FunctionNames
 from stepscope.patterns import NAMED_INPUT, Pattern
+from stepscope.units import duration_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from types import CodeType
 
     from stepscope.capture.collectors.sampled_frames import Frame
+    from stepscope.capture.flight.watch import Slow
     from stepscope.capture.ground.encoding import Rows
 
 #: Annotations, and runs of functions, that are remembered: about 6 MB.
@@ -216,3 +218,69 @@ def _times_in(steps: Sequence[Step], spans: Sequence[Span]) -> dict[str, int]:
 
 def _within(spans: Sequence[Span], begin_ns: int, end_ns: int) -> list[Span]:
     return [it for it in spans if it.end_ns > begin_ns and it.begin_ns < end_ns]
+
+
+_PS_PER_NS: Final = 1_000
+#: Characters of an exception's own text.
+_SHOWN: Final = 120
+#: A function counts as what a step waited in from this share of the time on.
+_MOSTLY: Final = 0.3
+
+
+def slow_step_sentence(slow: Slow, notebook: Notebook) -> str:
+    """Say what a slow step waited for: what took longest beyond its usual time."""
+    step, median_ns = slow
+    usual = notebook.usual_parts(step)
+    excess = {
+        name: took_ns - usual.get(name, 0)
+        for name, took_ns in notebook.parts(step).items()
+    }
+    name, longer_ns = max(excess.items(), key=lambda it: it[1])
+    line = (
+        f"{step.name} {step.number} took {_words(step.dur_ns)}, "
+        f"{step.dur_ns / median_ns:.1f} times the median of {_words(median_ns)}: "
+    )
+    if name:
+        line += f"{_words(longer_ns)} longer than usual in {name}"
+    else:
+        line += f"{_words(longer_ns)} longer than usual outside of any annotation"
+    functions = notebook.functions(step.thread, step.begin_ns, step.end_ns)
+    return line + _mostly_in(functions, longer_ns)
+
+
+def hang_sentence(
+    last: Step, notebook: Notebook, *, main_thread: int, since_ns: int, now_ns: int
+) -> str:
+    """Say since when no step has ended, and where the program is."""
+    line = (
+        f"no step has ended for {_words(now_ns - since_ns)}; the last one was "
+        f"{last.name} {last.number}"
+    )
+    for thread, what in ((last.thread, "its thread"), (main_thread, "the main thread")):
+        functions = notebook.functions(thread, since_ns, now_ns)
+        if functions:
+            longest = max(functions, key=lambda it: functions[it])
+            return f"{line}. Since then {what} was mostly in {longest}"
+    return line
+
+
+def exception_sentence(error: BaseException, last: Step | None) -> str:
+    """Say which exception ends the program, and after which step."""
+    text = str(error).split("\n")[0][:_SHOWN]
+    line = f"ended by {type(error).__name__}" + (f": {text}" if text else "")
+    if last is None:
+        return line
+    return f"{line}; the last step was {last.name} {last.number}"
+
+
+def _mostly_in(functions: dict[str, int], of_ns: int) -> str:
+    if not functions:
+        return ""
+    longest = max(functions, key=lambda it: functions[it])
+    if functions[longest] < _MOSTLY * of_ns:
+        return ""
+    return f", mostly in {longest}"
+
+
+def _words(ns: int) -> str:
+    return duration_text(ns * _PS_PER_NS)

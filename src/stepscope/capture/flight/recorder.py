@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from stepscope._core import recorder
-from stepscope.capture.flight import sentences
 from stepscope.capture.flight.budget import (
     ASKED_FOR,
     EXCEPTION,
@@ -29,11 +28,15 @@ from stepscope.capture.flight.budget import (
     Budget,
     KeptProfile,
 )
-from stepscope.capture.flight.exposing import MetricsServer
 from stepscope.capture.flight.following import record_following
-from stepscope.capture.flight.gauges import Gauges
+from stepscope.capture.flight.gauges import Gauges, MetricsServer
 from stepscope.capture.flight.hearing import Bell, LastWords
-from stepscope.capture.flight.notebook import Notebook
+from stepscope.capture.flight.notebook import (
+    Notebook,
+    exception_sentence,
+    hang_sentence,
+    slow_step_sentence,
+)
 from stepscope.capture.flight.nvml import Nvml
 from stepscope.capture.flight.ring import Ring
 from stepscope.capture.flight.watch import StepWatch
@@ -347,7 +350,7 @@ class FlightRecorder:
             self._ring.look()
         for slow in self._slow_steps():
             self._ring.look()
-            text = sentences.of_slow_step(slow, self._notebook)
+            text = slow_step_sentence(slow, self._notebook)
             lost_ns = slow.step.dur_ns - slow.median_ns
             self._answer(SLOW_STEP, text, lost_ns=lost_ns)
         now_ns = recorder.now()
@@ -376,7 +379,7 @@ class FlightRecorder:
         if last is None:
             return
         self._ring.look()
-        text = sentences.of_hang(
+        text = hang_sentence(
             last,
             self._notebook,
             main_thread=native_id(threading.main_thread()) or 0,
@@ -396,7 +399,7 @@ class FlightRecorder:
             self._ring.flush()
             for step in self._notebook.new_steps():
                 self._watch.ended(step)
-            self._write(EXCEPTION, sentences.of_exception(error, self._watch.last))
+            self._write(EXCEPTION, exception_sentence(error, self._watch.last))
         except Exception as failure:  # noqa: BLE001 - the program's own error comes first
             _log.warning("stepscope: the flight recorder failed: %s", failure)
 

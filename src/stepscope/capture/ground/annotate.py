@@ -5,16 +5,18 @@ Everything here costs next to nothing while nothing records, and needs no framew
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import threading
+from collections import Counter
 from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar, overload
 
 from stepscope._core import recorder
 from stepscope._core.recorder import Trace
-from stepscope.capture.ground.tracebacks import NO_FRAME
+from stepscope.errors import NO_FRAME
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from contextlib import AbstractContextManager
     from types import TracebackType
 
@@ -251,3 +253,50 @@ def _traced(
             return function(*args, **kwargs)
 
     return traced
+
+
+#: The system's ids. One process has one recording, so it has one such set.
+_threads: set[int] = set()
+
+
+def note_annotating(threads: Iterable[int]) -> None:
+    """Remember the system's ids of threads that annotated."""
+    _threads.update(threads)
+
+
+def annotating() -> frozenset[int]:
+    """Return the threads that annotated since the recording began."""
+    return frozenset(_threads)
+
+
+def forget_annotating() -> None:
+    """Forget all: another recording begins."""
+    _threads.clear()
+
+
+class StepsBegun:
+    """A listener to annotations (`annotate.add_listener`), of one recording."""
+
+    def __init__(self, steps: int, enough: threading.Event) -> None:
+        """Set an event when as many whole steps have passed.
+
+        Args:
+            steps: A step is over where the next one of its name begins; the one that
+                is under way at first does not count, since its annotation is not
+                recorded. Steps of several names (training and validation, or one
+                loop that is annotated twice) are counted apart.
+            enough: Is set when those of one name are enough.
+        """
+        self._steps = steps
+        self._begun: Counter[str] = Counter()
+        self._enough = enough
+
+    def begins(
+        self, name: str, stats: Mapping[str, object]
+    ) -> AbstractContextManager[object]:
+        """Take note of an annotation that begins."""
+        if "_r" in stats:
+            if self._begun[name] == self._steps:
+                self._enough.set()
+            self._begun[name] += 1
+        return contextlib.nullcontext()

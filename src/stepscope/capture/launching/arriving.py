@@ -1,16 +1,22 @@
-"""Noticing that the program imports a module, at the moment when it is there."""
+"""Noticing that the program imports a module, at the moment when it is there.
+
+What records is imported only when there is something to record, maybe while the program
+imports other modules.
+"""
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from stepscope.capture.ground.tracebacks import NO_FRAME
+from stepscope.errors import NO_FRAME
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from importlib.machinery import ModuleSpec
     from types import ModuleType
+
+    from stepscope.capture.recording.session import Session
 
 
 class Arrivals:
@@ -74,3 +80,30 @@ class Arrivals:
             sys.meta_path.remove(self)
         if arrived is not None:
             arrived()
+
+
+_SESSION: Final = "stepscope.capture.recording.session"
+
+
+def session_class() -> type[Session]:
+    """Return what records.
+
+    Raises:
+        StepscopeError: This interpreter lacks a package that recording needs.
+    """
+    try:
+        from stepscope.capture.recording.session import Session  # noqa: PLC0415
+    except ImportError as missing:
+        from stepscope.errors import StepscopeError  # noqa: PLC0415 - arming stays light
+
+        raise StepscopeError(
+            f"the program runs in {sys.executable}, which cannot record: {missing}. "
+            f"Install stepscope there too: {sys.executable} -m pip install stepscope"
+        ) from missing
+    return Session
+
+
+def is_half_imported() -> bool:
+    """Return whether the program is importing what records at this moment."""
+    spec = getattr(sys.modules.get(_SESSION), "__spec__", None)
+    return getattr(spec, "_initializing", False)

@@ -33,7 +33,7 @@ _ANNOTATIONS: Final = "stepscope.capture.ground.annotate"
 #: A program that uses these records itself: two recordings exclude each other.
 _OWN_RECORDING: Final = (
     "stepscope.capture.profile",
-    "stepscope.capture.schedule",
+    "stepscope.capture.profile",
     "stepscope.capture.keras",
     "stepscope.profiler.recording",
 )
@@ -122,7 +122,7 @@ class Armed:
         return heard
 
     def _arrived(self, name: str) -> None:
-        from stepscope.capture.launching.step_sources.registry import (  # noqa: PLC0415 - arming stays light
+        from stepscope.capture.launching.counting import (  # noqa: PLC0415 - arming stays light
             install,
         )
         from stepscope.capture.launching.window import Phase  # noqa: PLC0415 - arming stays light

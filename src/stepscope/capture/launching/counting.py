@@ -1,15 +1,101 @@
-"""Counting the steps of a process, from whichever source knows them best."""
+"""Counting the steps of a process, from whichever source knows them best.
+
+Of calls that repeat, the training step is the one that hands its result to itself.
+"""
 
 from __future__ import annotations
 
+import importlib
 import threading
+from collections import Counter
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
-from stepscope.capture.launching.stepping.repeated_calls import RepeatedCalls
 from stepscope.capture.launching.window import Phase
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
+
+#: A step has so many parts at least, where each is a call.
+_LEAST_PARTS: Final = 2
+
+
+class RepeatedCalls:
+    """Counts calls, and follows one of the things called: the leader.
+
+    What hands its own result back to itself (parameters in, parameters out) leads over
+    what does not: that is what a training step does, and what preparing an input or
+    evaluating does not. Among equals the one that was called more often leads, and
+    the first one where they are even: a call that initialises happens once, and
+    whatever goes along with each step comes after it.
+
+    A leader that begins anew, with other arguments than it returned, whenever something
+    else has advanced a state of its own is a part of that other's step: a cell that a
+    loop in Python calls for each element, or gradients that are accumulated.
+    """
+
+    def __init__(self) -> None:
+        self._calls: Counter[Hashable] = Counter()
+        self._carries: set[Hashable] = set()
+        self._leader: Hashable | None = None
+        self._settled = False
+        #: What led until it turned out to be a part.
+        self._parts: set[Hashable] = set()
+        #: What was called since the leader's last call, and what before it began anew.
+        self._since: set[Hashable] = set()
+        self._before_anew: set[Hashable] = set()
+
+    def ended(self, called: Hashable, *, carries: bool = False) -> int | None:
+        """Count a call; its number from 1 if it is the leader's, else None."""
+        calls = self._calls
+        calls[called] += 1
+        if called == self._leader:
+            if called in self._carries and not carries:
+                self._before_anew |= self._since
+            self._since.clear()
+        else:
+            self._since.add(called)
+        if carries:
+            self._carries.add(called)
+        if called != self._leader:
+            if self._encloses_leader(called):
+                self._parts.add(self._leader)
+                self._follow(called)
+            elif not self._settled and self._leads(called):
+                self._follow(called)
+        return calls[called] if called == self._leader else None
+
+    @property
+    def leads(self) -> Hashable | None:
+        """What is followed; None before the first call."""
+        return self._leader
+
+    def settle(self) -> None:
+        """From now on the leader stays: its steps are being recorded."""
+        self._settled = True
+
+    def _follow(self, called: Hashable) -> None:
+        self._leader = called
+        self._since.clear()
+        self._before_anew.clear()
+
+    def _encloses_leader(self, called: Hashable) -> bool:
+        calls = self._calls
+        return (
+            called in self._carries
+            and called in self._before_anew
+            and calls[self._leader] >= _LEAST_PARTS * calls[called]
+        )
+
+    def _leads(self, called: Hashable) -> bool:
+        if self._leader is None:
+            return True
+        if called in self._parts:
+            return False
+        return self._weight(called) > self._weight(self._leader)
+
+    def _weight(self, called: Hashable) -> tuple[bool, int]:
+        return called in self._carries, self._calls[called]
+
 
 #: The program annotates its steps itself: what it says is what is counted.
 MARKED: Final = "steps that the program annotates"
@@ -197,3 +283,29 @@ class StepCounter(Generic[_Hearer_co]):
         self._batches = 0
         self.window.forget_steps()
         return True
+
+
+_HERE: Final = "stepscope.capture.launching.step_sources."
+
+#: Module of the program → module here that hears of its steps.
+STEP_SOURCES: Final = {
+    "stepscope.capture.ground.annotate": _HERE + "annotations",
+    "keras": _HERE + "keras",
+    "torch": _HERE + "torch",
+    "jax": _HERE + "jax",
+    "tensorflow": _HERE + "tensorflow",
+}
+
+
+def install(arrived: str, counter: StepCounter[HearsSteps]) -> Callable[[], None]:
+    """Hear of the steps of a module that the program imported.
+
+    Returns:
+        What undoes it.
+
+    Raises:
+        Exception: This version of the module has no place to listen at.
+    """
+    listen = importlib.import_module(STEP_SOURCES[arrived]).listen
+    undo: Callable[[], None] = listen(counter)
+    return undo

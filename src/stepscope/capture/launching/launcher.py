@@ -1,14 +1,15 @@
-"""Running a command with a plan: signals passed on, its exit status kept."""
+"""Running a command: how it is armed, signals passed on, its exit status kept."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from stepscope.capture.launching.environment import armed_environment
 from stepscope.capture.launching.outcome import BY_SIGNAL
 from stepscope.capture.launching.plan import VARIABLE
 from stepscope.errors import BadUsage
@@ -18,6 +19,86 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from stepscope.capture.launching.plan import RunPlan
+
+#: Options of the Python interpreter that may take the place of a program.
+_OF_PYTHON: Final = ("-m", "-c")
+_SCRIPTS: Final = (".py", ".pyw", ".pyz")
+#: Names of an interpreter that this one replaces where none is installed.
+_PYTHONS: Final = ("python", "python3")
+
+
+def resolve(command: Sequence[str]) -> list[str]:
+    """Return the command with the program that runs it in front.
+
+    A script, `-m MODULE` and `-c CODE` are run by the interpreter that runs stepscope;
+    any other command is looked for on PATH, then beside that interpreter.
+
+    Raises:
+        BadUsage: There is no such script or command.
+    """
+    if not command:
+        raise BadUsage(
+            "there is nothing to run; name a program: stepscope run -- script.py"
+        )
+    first = command[0]
+    if first in _OF_PYTHON:
+        if len(command) == 1:
+            raise BadUsage(f"{first} needs a module or code after it")
+        return [sys.executable, *command]
+    if first.startswith("-"):
+        raise BadUsage(
+            f"stepscope run has no option {first}; see stepscope run --help. What is "
+            "for the program comes after its name"
+        )
+    if first.endswith(_SCRIPTS):
+        if not Path(first).is_file():
+            raise BadUsage(f"{first}: there is no such file. Name a script that exists")
+        return [sys.executable, *command]
+    return _found(first, command[1:])
+
+
+def _found(first: str, rest: Sequence[str]) -> list[str]:
+    # Scripts that were installed together with stepscope are found without activating.
+    beside = str(Path(sys.executable).parent)
+    found = shutil.which(first) or shutil.which(first, path=beside)
+    if found is not None:
+        return [found, *rest]
+    if first in _PYTHONS:
+        return [sys.executable, *rest]
+    if Path(first).is_file():
+        raise BadUsage(
+            f"{first}: is neither a script (.py) nor a program that may be run. Name "
+            "the program that runs it"
+        )
+    if os.sep in first:
+        raise BadUsage(f"{first}: there is no such program. Name one that exists")
+    raise BadUsage(
+        f"there is no command {first!r} on PATH. Install it or give its path"
+    )
+
+
+_INJECTED: Final = Path(__file__).parent / "injected"
+_PATH: Final = "PYTHONPATH"
+
+
+def armed_environment(
+    environment: Mapping[str, str], variable: str, plan: str
+) -> dict[str, str]:
+    """Return the environment with a plan, our `sitecustomize` first on Python's path.
+
+    Children inherit it: what they start is part of the run.
+
+    Args:
+        environment: The environment without us.
+        variable: Which of our variables carries the plan: what arms the processes.
+        plan: The plan, written down.
+    """
+    armed = {**environment, variable: plan}
+    before = environment.get(_PATH)
+    # An empty entry would mean the working directory.
+    armed[_PATH] = f"{_INJECTED}{os.pathsep}{before}" if before else str(_INJECTED)
+    return armed
+
 
 _PASSED_ON: Final = tuple(
     getattr(signal, name)

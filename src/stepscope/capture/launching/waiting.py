@@ -3,6 +3,8 @@
 A process that arms reports so to its ancestors, with the processor time that each had
 used by then. An ancestor that has used next to none since, that has annotated nothing
 and touched no device, only waits.
+
+Also waiting until devices are done, before a step is measured.
 """
 
 from __future__ import annotations
@@ -127,3 +129,44 @@ def _torch_on_gpu() -> Any:
 def _jax_has_begun() -> Any:
     bridge: Any = sys.modules["jax._src.xla_bridge"]
     return bridge._backends  # noqa: SLF001 - asking JAX itself would begin it
+
+
+def settle_devices() -> None:
+    """Wait for the devices of every framework that the program has imported.
+
+    A framework that cannot be asked, or that must not be at this moment, is not waited
+    for.
+    """
+    for name, settle in _SETTLE.items():
+        framework = sys.modules.get(name)
+        if framework is not None:
+            # The program's framework, in whichever version and state.
+            with suppress_faults():
+                settle(framework)
+
+
+def _settle_torch(torch: Any) -> None:
+    # To wait while a graph is captured would break the capture.
+    if torch.cuda.is_initialized() and not torch.cuda.is_current_stream_capturing():
+        torch.cuda.synchronize()
+
+
+def _settle_tensorflow(tensorflow: Any) -> None:
+    if tensorflow.executing_eagerly():
+        tensorflow.test.experimental.sync_devices()
+
+
+def _settle_jax(jax: Any) -> None:
+    # Asking for arrays would begin a backend that the program has not begun.
+    if sys.modules["jax._src.xla_bridge"]._backends:  # noqa: SLF001 - nothing else says it
+        for array in jax.live_arrays():
+            # Another thread may have given its memory away.
+            with suppress_faults():
+                array.block_until_ready()
+
+
+_SETTLE: Final[dict[str, Callable[[Any], None]]] = {
+    "torch": _settle_torch,
+    "tensorflow": _settle_tensorflow,
+    "jax": _settle_jax,
+}

@@ -21,6 +21,10 @@ from stepscope.capture.ground.affordable import (
     without_calls,
 )
 from stepscope.capture.ground.leaving import leaving
+from stepscope.capture.launching.arriving import (
+    is_half_imported,
+    session_class,
+)
 from stepscope.capture.launching.extent import Extent
 from stepscope.capture.launching.harmless import say, silence
 from stepscope.capture.launching.notes import (
@@ -32,13 +36,8 @@ from stepscope.capture.launching.notes import (
     write_note,
 )
 from stepscope.capture.launching.plan import FRAMEWORKS
-from stepscope.capture.launching.recording_import import (
-    is_half_imported,
-    session_class,
-)
-from stepscope.capture.launching.stepping.mark import StepMark
-from stepscope.capture.launching.stepping.settling import settle_devices
-from stepscope.capture.launching.waiting import is_launcher, only_waits
+from stepscope.capture.launching.step_mark import StepMark
+from stepscope.capture.launching.waiting import is_launcher, only_waits, settle_devices
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

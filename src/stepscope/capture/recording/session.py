@@ -21,8 +21,11 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from stepscope import rundir
 from stepscope._core import recorder
-from stepscope.capture.collectors.broken import BrokenCollector
-from stepscope.capture.collectors.registry import COLLECTORS, make_collector
+from stepscope.capture.collectors.registry import (
+    COLLECTORS,
+    BrokenCollector,
+    make_collector,
+)
 from stepscope.capture.ground import annotate
 from stepscope.capture.ground.clock import ClockPair
 from stepscope.capture.ground.leaving import leaving

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import platform
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from stepscope import rundir
 from stepscope.capture.collectors.contract import (
@@ -20,9 +21,7 @@ from stepscope.capture.ground.clock import ClockPair
 from stepscope.capture.ground.run import Run
 from stepscope.capture.ground.spool import Fragment
 from stepscope.capture.recording.assembling import Recording, assemble, spool_head
-from stepscope.capture.recording.flushing import Flusher
-from stepscope.capture.recording.garbage import collect_what_is_due
-from stepscope.capture.recording.saving import claim, hosts_of, save
+from stepscope.capture.recording.saving import Flusher, claim, hosts_of, save
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,6 +31,39 @@ if TYPE_CHECKING:
     from stepscope.capture.ground.options import ProfilerOptions
     from stepscope.capture.ground.spool import Spool
     from stepscope.capture.recording.saving import Place
+
+#: So many collections of the middle generation are as good as due: a recording's own
+#: threads make one in some seconds.
+_NEAR: Final = 2
+#: So many collections of the youngest are between them, and this many more are enough.
+_MOST: Final = 64
+
+
+def collect_what_is_due() -> None:
+    """Let Python collect all objects now, if it would before long.
+
+    Python collects where it allocates, whoever does. What starts a recording imports
+    modules, thousands of objects, and the threads that record allocate as well: the
+    next collection of all objects of the program would come soon, on a thread of ours,
+    and hold up the first steps for hundreds of milliseconds in a large program.
+
+    Objects are made until it decides by its own rules, so that nothing is collected
+    that it would leave. Nothing happens where the program collects by itself
+    (`gc.disable()`), or has set the last generation aside.
+    """
+    youngest, _, oldest = gc.get_threshold()
+    if not gc.isenabled() or not youngest or not oldest:
+        return
+    for _ in range(_MOST):
+        before = gc.get_count()[2]
+        if before <= oldest - _NEAR:
+            return
+        made: list[list[int]] = [[] for _ in range(youngest + 1)]
+        del made
+        if before > oldest and gc.get_count()[2] >= before:
+            # It could have, and did not: too few objects are new.
+            return
+
 
 #: User annotations alone, as frameworks number their levels.
 _ANNOTATIONS_LEVEL = 1

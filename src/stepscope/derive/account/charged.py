@@ -36,8 +36,6 @@ def charged_rows(
     """Return the time of each owner in each window.
 
     Args:
-        starts: Begins of the windows.
-        ends: Their ends.
         device: What the device did; None where there is none to look at.
         ordinal: Number of the device to write.
         idle: Owner of idle time → its instants.

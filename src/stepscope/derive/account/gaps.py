@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stepscope._core import launches
+from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.intervals.spans import Spans
 from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from stepscope.derive.device.correlation import Correlation
     from stepscope.derive.device.launch_facts import LaunchLatency
     from stepscope.derive.device.timeline import DeviceRows
 
@@ -32,18 +34,11 @@ class Launched(Frozen, frozen=True):
 
     Attributes:
         device: The activities of the device, in the order of their starts.
-        launch_of: By row of device_activity, the row of launches; -1 for none.
-        called_ps: By row of launches, when the call began.
-        dur_ps: By row of launches, how long the call lasted.
-        track: By row of launches, row of tracks of the thread that called.
         copies: By row of device_activity: whether it is a copy.
     """
 
     device: DeviceRows
-    launch_of: NDArray[np.int32]
-    called_ps: NDArray[np.int64]
-    dur_ps: NDArray[np.int64]
-    track: NDArray[np.int32]
+    correlation: Correlation
     copies: NDArray[np.bool_]
 
 
@@ -81,7 +76,6 @@ class Gaps(Frozen, frozen=True):
             stretch.
         copy_call_rows: Row of device_activity of that copy, by entry of `copy_call`.
         walk_start_ps: Begins of the rest, in which the host had not launched yet.
-        walk_end_ps: Ends of the rest.
         walk_track: Row of tracks of the thread that ended the rest by its launch; -1
             where nothing or an unknown launch ended it.
         activity: Row of device_activity that ended the rest; -1 for none.
@@ -97,19 +91,12 @@ class Gaps(Frozen, frozen=True):
     walk_track: NDArray[np.int32]
     activity: NDArray[np.int64]
 
-    @property
-    def walks(self) -> Spans:
-        """The rest as a set."""
-        return _from_pairs(self.walk_start_ps, self.walk_end_ps)
-
 
 def divided_gaps(idle: Spans, launched: Launched, facts: LaunchLatency) -> Gaps:
     """Divide each stretch of idle time of one device.
 
     Args:
         idle: The stretches, each ended by the first activity that begins at its end.
-        launched: The activities of the device with their launches.
-        facts: The usual launch latency and the shortest gap.
     """
     start, end = idle.start_ps, idle.end_ps
     short = end - start <= facts.switch_ps
@@ -146,17 +133,19 @@ def divided_gaps(idle: Spans, launched: Launched, facts: LaunchLatency) -> Gaps:
 def _endings(
     end_ps: NDArray[np.int64], launched: Launched, latency_ps: int
 ) -> _Endings:
-    """Look up what ended each stretch."""
     device = launched.device
+    launch_of = launched.correlation.launch_of_activity
+    calls = launched.correlation.launches
+    called_ps, dur_ps = ints(calls, "start_ps"), ints(calls, "dur_ps")
     place, behind = (np.empty(len(end_ps), np.int64) for _ in range(2))
     found = launches.endings(
         end_ps,
         device.start_ps,
         device.dur_ps,
         device.rows,
-        launched.launch_of,
-        launched.called_ps,
-        launched.dur_ps,
+        launch_of,
+        called_ps,
+        dur_ps,
         place,
         behind,
     )
@@ -166,17 +155,17 @@ def _endings(
     row = np.full(len(end_ps), -1)
     row[ended] = device.rows[place[ended]]
     launch = np.full(len(end_ps), -1, np.int32)
-    launch[ended] = launched.launch_of[row[ended]]
+    launch[ended] = launch_of[row[ended]]
     known = launch >= 0
     call = launch[known]
     called, returned = (np.full(len(end_ps), _NEVER) for _ in range(2))
-    called[known] = launched.called_ps[call]
-    returned[known] = called[known] + launched.dur_ps[call]
+    called[known] = called_ps[call]
+    returned[known] = called[known] + dur_ps[call]
     track = np.full(len(end_ps), -1, np.int32)
-    track[known] = launched.track[call]
+    track[known] = handles(calls, "track")[call]
     blocking = np.zeros(len(end_ps), np.bool_)
     own = device.dur_ps[place[known]]
-    waits = launched.dur_ps[call] > own + latency_ps
+    waits = dur_ps[call] > own + latency_ps
     blocking[known] = launched.copies[row[known]] & waits
     return _Endings(row, called, returned, track, blocking, behind)
 

@@ -15,15 +15,14 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.derive.account.off_core import lasting, off_core, together
 from stepscope.derive.account.places import marker_names
+from stepscope.derive.account.thread_waits import lasting, off_core, together
 from stepscope.derive.columns.arrays import handles
 from stepscope.derive.host.function_purposes import FunctionPurpose, idle_waits
-from stepscope.derive.host.program_types import of_the_program
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import SYSTEM_CLASSES, EventFlag, HostClass
 from stepscope.derive.step_time.host_codes import HostCode
-from stepscope.derive.step_time.threads import EVIDENCE
+from stepscope.derive.step_time.threads import EVIDENCE, of_the_program
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
 from stepscope.trace.reading.nullable import absent
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from stepscope.derive.device.launch_facts import LaunchLatency
     from stepscope.derive.host.function_frames import FunctionFrames
     from stepscope.derive.host.function_purposes import FunctionPurposes
-    from stepscope.derive.intervals.track_rows import TrackRows
+    from stepscope.derive.intervals.spans import TrackRows
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.derive.step_time.host_classes import HostClasses
     from stepscope.derive.steps.chosen import Steps
@@ -158,10 +157,6 @@ def _of_functions(
 ) -> tuple[dict[int, _Told], Spans]:
     if isinstance(frames, Unavailable) or isinstance(purposes, Unavailable):
         return {}, Spans.empty()
-    return _by_track(frames, purposes), idle_waits(frames, purposes)
-
-
-def _by_track(frames: FunctionFrames, purposes: FunctionPurposes) -> dict[int, _Told]:
     fetching = purposes.purpose == FunctionPurpose.INPUT
     fetching |= _are_named(frames, _FETCHES)
     writing = np.isin(purposes.purpose, _WRITING) | _are_named(frames, _WRITES)
@@ -177,7 +172,7 @@ def _by_track(frames: FunctionFrames, purposes: FunctionPurposes) -> dict[int, _
             waits,
             calls,
         )
-    return found
+    return found, idle_waits(frames, purposes)
 
 
 def _are_named(frames: FunctionFrames, pattern: Pattern[str]) -> NDArray[np.bool_]:
@@ -195,13 +190,11 @@ class HostStates(Frozen, frozen=True):
     out there only: of a long recording that is little.
 
     Attributes:
-        classes: The classes of host time.
         threads: Rows of tracks of the threads that are asked what they do.
         notes: Those of them that hold nothing but what was noted of a thread of the
             program, which has another line of its own.
         profiler: The recording's own work on any thread.
         chores: Ranges named as callbacks, metrics, evaluations or logs.
-        between: Where no step's own work goes on.
         dense: Where ops or launches begin in quick succession on the step threads.
         told: Row of tracks → what functions and ranges of the user tell.
         awaiting: Where a function waits for another thread, and none works.
@@ -227,8 +220,6 @@ class HostStates(Frozen, frozen=True):
         """Return what the state of one launching thread claims of a set, in order.
 
         Args:
-            track: Row of tracks.
-            within: The set.
             of_any_thread: What `claims_of_any_thread` returns of it.
         """
         active = self.doing(track, within)
@@ -370,7 +361,6 @@ class HostStates(Frozen, frozen=True):
         )
 
     def _all_away(self) -> Spans:
-        """Return when none of the threads that are asked had a core."""
         return together([self.off_core.get(it, Spans.empty()) for it in self.threads])
 
     def doing(self, track: int, within: Spans) -> Spans:
@@ -387,7 +377,6 @@ class HostStates(Frozen, frozen=True):
         return _of_all([self.classes.when(line, within) for line in lines])
 
     def _any(self, within: Spans) -> _State:
-        """Return where any thread has a code, while it drives a step."""
         classes = self.classes
         driving = set(classes.threads.tracks())
         when = {
@@ -410,22 +399,7 @@ def host_states(
     launch_latency: LaunchLatency | Unavailable,
     between_steps: Spans,
 ) -> HostStates:
-    """Collect the states of the threads that drive the steps.
-
-    Definition: docs/where-a-steps-time-goes.md#what-the-host-did.
-
-    Args:
-        tracks: The table.
-        events: The table.
-        event_types: The table.
-        event_kinds: What the names of the events say.
-        steps: The steps, whose marks say nothing of what is done.
-        host_classes: The classes of host time.
-        function_frames: The functions that ran.
-        function_purposes: What those of libraries are for.
-        launch_latency: What a launch usually takes.
-        between_steps: Where no step's own work goes on.
-    """
+    """Collect the states of the threads that drive the steps."""
     rows_of = host_classes.rows
     types = handles(events, "type")
     functions, awaiting = _of_functions(function_frames, function_purposes)
@@ -477,7 +451,6 @@ def host_states(
 
 
 def _of_the_step(functions: _Told, sets: Mapping[int, Spans]) -> Spans:
-    """Return when functions ran that no input pipeline called: it works ahead."""
     return functions.named - sets.get(HostCode.PIPELINE, Spans.empty())
 
 
@@ -507,9 +480,7 @@ def _threads(
     """Return the threads that are asked what they do, and which run the program.
 
     Args:
-        tracks: The table.
         calling: By row of tracks, whether it holds calls or frames of the program.
-        classes: The classes of host time.
         functions: The functions that ran, by row of tracks.
     """
     on_host = absent(tracks["device"])
@@ -548,7 +519,6 @@ def _notes(
 
 
 def _of_all(threads: Sequence[_State]) -> _State:
-    """Return where any of some threads has a code."""
     return cache(lambda code: Spans.union_of(state(code) for state in threads))
 
 

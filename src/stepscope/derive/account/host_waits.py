@@ -113,18 +113,6 @@ def host_waits(
     """Find where the program's thread sleeps, on a host without devices.
 
     Ops are left out: a framework's pool computes them while the program waits.
-
-    Definition: docs/definitions/host-time.md#waiting-and-working.
-
-    Args:
-        account: The account.
-        naming: What gives time its names.
-        windows: The windows.
-        tracks: The table.
-        core_time: The clocks of threads.
-        function_frames: The functions of threads that drive steps.
-        function_purposes: What they are called for.
-        frames_beside: The functions of other threads.
     """
     if (
         isinstance(naming, Unavailable)
@@ -184,7 +172,6 @@ def _others(
     *,
     main: int,
 ) -> list[_Other]:
-    """Return the other threads of the process whose clocks were read."""
     places = places_of(tracks)
     framed: dict[tuple[str, int | None, int], tuple[FunctionFrames, int]] = {}
     for frames in recorded:

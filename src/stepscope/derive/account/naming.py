@@ -11,18 +11,20 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 import polars as pl
 
-from stepscope.derive.account.awaited import awaited, host_threads
 from stepscope.derive.account.function_parts import calling_function, function_parts
-from stepscope.derive.account.off_core import lines_without_core
 from stepscope.derive.account.places import marker_names
+from stepscope.derive.account.thread_waits import (
+    awaited,
+    host_threads,
+    lines_without_core,
+)
 from stepscope.derive.columns.arrays import handles, ints
-from stepscope.derive.host.program_types import of_the_program
 from stepscope.derive.intervals.nesting import nest_subset
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import SYSTEM_CLASSES, EventFlag, HostClass
 from stepscope.derive.step_time.host_codes import STICKY, HostCode
 from stepscope.derive.step_time.neighbours import Surroundings, told_around
-from stepscope.derive.step_time.threads import EVIDENCE
+from stepscope.derive.step_time.threads import EVIDENCE, of_the_program
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.by_row import by_row
 from stepscope.trace.reading.nullable import absent

@@ -19,10 +19,11 @@ from stepscope.derive.account.charged import (
     overlapped_rows,
 )
 from stepscope.derive.account.gaps import Launched, divided_gaps
-from stepscope.derive.columns.arrays import codes, handles, ints
+from stepscope.derive.columns.arrays import codes, ints
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.step_time.owners import BUSY_OWNERS, IDLE_OWNERS, OWNERS
 from stepscope.frozen import Frozen
+from stepscope.remedies import Remedy
 from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.unavailable import Unavailable
 
@@ -46,7 +47,6 @@ class DeviceAccount(Frozen, frozen=True):
         device: Ordinal of the device; None for the step threads of the host.
         idle: Each of `IDLE_OWNERS` → its instants. The sets are disjoint and, with the
             busy time of the device, cover the hull of the windows.
-        between: Where no step's own work goes on.
         walked_by: Row of tracks → where the launch of that thread ended an idle
             stretch; -1 for no or an unknown thread.
         latency: The part of `launch` in which a launch was on its way.
@@ -102,10 +102,8 @@ def account(
     between_steps: Spans | Unavailable,
     host_states: HostStates | Unavailable,
     host_classes: HostClasses | Unavailable,
-    device_activity: pl.DataFrame | Unavailable,
     device_timeline: DeviceTimeline | Unavailable,
     device_sets: DeviceSets | Unavailable,
-    launches: pl.DataFrame | Unavailable,
     correlation: Correlation | Unavailable,
     launch_latency: LaunchLatency | Unavailable,
 ) -> Account:
@@ -113,24 +111,15 @@ def account(
 
     Args:
         windows: The windows; the one of the whole profile where there are no steps.
-        between_steps: Where no step's own work goes on.
         host_states: What the step threads did; without it all idle time is
             unexplained.
-        host_classes: What of that is unknown.
-        device_activity: The table.
         device_timeline: The activities of each device by start.
-        device_sets: What each device did.
-        launches: The table.
-        correlation: The launch of each activity.
-        launch_latency: The usual launch latency and the shortest gap.
     """
     hull = (
         int(ints(windows.rows, "start_ps").min()),
         int(ints(windows.rows, "end_ps").max()),
     )
-    launch = _Launching.of(
-        device_activity, device_timeline, launches, correlation, launch_latency
-    )
+    launch = _Launching.of(device_timeline, correlation, launch_latency)
     states = None if isinstance(host_states, Unavailable) else host_states
     between = Spans.empty() if isinstance(between_steps, Unavailable) else between_steps
     if isinstance(device_sets, Unavailable):
@@ -141,24 +130,22 @@ def account(
         owner: why for one in device_sets.devices for owner, why in one.unknown.items()
     } | _unknown(host_classes)
     if launch is None:
-        missing |= dict.fromkeys(_OF_LAUNCHES, _why(launches, correlation))
-    working = _at_work(device_sets, windows)
-    found = tuple(
-        _of_device(one, hull, states, between, launch) for one in working.devices
-    )
-    return _account(windows.rows, found, working, missing)
-
-
-def _at_work(device_sets: DeviceSets, windows: Windows) -> DeviceSets:
-    """Return the devices that do something in the windows; all where none does.
-
-    Work before the first step or after the last one makes a device no part of them.
-    """
+        missing |= dict.fromkeys(
+            _OF_LAUNCHES,
+            correlation if isinstance(correlation, Unavailable) else _NO_LAUNCHES,
+        )
+    # Work before the first step or after the last makes a device no part of them.
     start, end = (ints(windows.rows, name) for name in ("start_ps", "end_ps"))
     within = tuple(
         one for one in device_sets.devices if one.busy.within(start, end).any()
     )
-    return msgspec.structs.replace(device_sets, devices=within or device_sets.devices)
+    working = msgspec.structs.replace(
+        device_sets, devices=within or device_sets.devices
+    )
+    found = tuple(
+        _of_device(one, hull, states, between, launch) for one in working.devices
+    )
+    return _account(windows.rows, found, working, missing)
 
 
 #: Owners that only a device has.
@@ -175,10 +162,7 @@ class _Launching(Frozen, frozen=True):
     """The launches of all devices, for the division of their idle time."""
 
     timeline: dict[int, DeviceRows]
-    launch_of: NDArray[np.int32]
-    called_ps: NDArray[np.int64]
-    dur_ps: NDArray[np.int64]
-    track: NDArray[np.int32]
+    correlation: Correlation
     copies: NDArray[np.bool_]
     inputs: NDArray[np.bool_]
     facts: LaunchLatency
@@ -186,60 +170,41 @@ class _Launching(Frozen, frozen=True):
     @classmethod
     def of(
         cls,
-        device_activity: pl.DataFrame | Unavailable,
         device_timeline: DeviceTimeline | Unavailable,
-        launches: pl.DataFrame | Unavailable,
         correlation: Correlation | Unavailable,
         launch_latency: LaunchLatency | Unavailable,
     ) -> _Launching | None:
         if (
-            isinstance(device_activity, Unavailable)
-            or isinstance(device_timeline, Unavailable)
-            or isinstance(launches, Unavailable)
+            isinstance(device_timeline, Unavailable)
             or isinstance(correlation, Unavailable)
             or isinstance(launch_latency, Unavailable)
         ):
             return None
-        kind = codes(device_activity, "kind")
+        kind = codes(correlation.activity, "kind")
         return cls(
             timeline={one.device: one for one in device_timeline.devices},
-            launch_of=correlation.launch_of_activity,
-            called_ps=ints(launches, "start_ps"),
-            dur_ps=ints(launches, "dur_ps"),
-            track=handles(launches, "track"),
+            correlation=correlation,
             copies=(kind == _KIND["h2d"]) | (kind == _KIND["d2h"]),
             inputs=kind == _KIND["h2d"],
             facts=launch_latency,
         )
 
     def gaps(self, device: int, idle: Spans) -> Gaps:
-        launched = Launched(
-            self.timeline[device],
-            launch_of=self.launch_of,
-            called_ps=self.called_ps,
-            dur_ps=self.dur_ps,
-            track=self.track,
-            copies=self.copies,
-        )
+        launched = Launched(self.timeline[device], self.correlation, self.copies)
         return divided_gaps(idle, launched, self.facts)
 
 
 _KIND: Final = {kind: code for code, kind in enumerate(ACTIVITY_KINDS.categories)}
 
 
-def _why(*tables: object) -> Unavailable:
-    return next((one for one in tables if isinstance(one, Unavailable)), _NO_LAUNCHES)
-
-
 _NO_LAUNCHES: Final = Unavailable(
     code="NOT_RECORDED",
     reason="It is not known which launch call each activity came from.",
-    remedy="Record with the host tracer on in the process that launches the work.",
+    remedy=Remedy.RECORD_LAUNCHING_HOST,
 )
 
 
 def _unknown(host: HostClasses | Unavailable) -> dict[str, Unavailable]:
-    """Return the owners that the host's side leaves unknown."""
     if isinstance(host, Unavailable):
         return dict.fromkeys(_OF_THREADS, host)
     found = {}
@@ -255,7 +220,6 @@ def _unknown(host: HostClasses | Unavailable) -> dict[str, Unavailable]:
 def _of_host(
     hull: tuple[int, int], states: HostStates | None, between: Spans
 ) -> DeviceAccount:
-    """Give the time of the step threads its owners where there is no device."""
     left = Spans.of([hull])
     idle: dict[str, list[Spans]] = {name: [] for name in IDLE_OWNERS}
     if states is not None:
@@ -271,7 +235,6 @@ def _of_device(
     between: Spans,
     launching: _Launching | None,
 ) -> DeviceAccount:
-    """Give the idle time of one device its owners."""
     free = one.busy.gaps(*hull)
     idle: dict[str, list[Spans]] = {name: [] for name in IDLE_OWNERS}
     if states is None:
@@ -281,7 +244,8 @@ def _of_device(
     idle["profiler"].append(recording)
     if launching is None:
         left = free - recording
-        claims = _without_launch(states.claims_of_any_thread(left))
+        claimed = states.claims_of_any_thread(left)
+        claims = tuple((owner, spans) for owner, spans in claimed if owner != "launch")
         idle["unexplained"].append(_claimed(left, claims, idle))
         return _device_account(one.device, idle, between, {}, Spans.empty())
     gaps = launching.gaps(one.device, free)
@@ -315,10 +279,6 @@ def _claimed(left: Spans, claims: Claims, idle: dict[str, list[Spans]]) -> Spans
             idle[owner].append(part)
             left = left - part
     return left
-
-
-def _without_launch(claims: Claims) -> Claims:
-    return tuple((owner, spans) for owner, spans in claims if owner != "launch")
 
 
 def _device_account(

@@ -60,7 +60,6 @@ class AccountParts(Frozen, frozen=True):
             deepest function within a step from which most of that time is called, with
             the time inside it. What takes next to nothing of the windows has none.
         window_ps: Sum of the measured windows.
-        windows: Number of measured windows.
     """
 
     rows: pl.DataFrame
@@ -77,14 +76,7 @@ def account_parts(
     windows: Windows,
     naming: Naming | Unavailable,
 ) -> AccountParts:
-    """Name the time of each owner as exactly as the recording does.
-
-    Args:
-        account: The account.
-        idle_topics: What of the idle time is one matter.
-        windows: The windows.
-        naming: What gives time its names.
-    """
+    """Name the time of each owner as exactly as the recording does."""
     measured = windows.measured
     starts, ends = ints(measured, "start_ps"), ints(measured, "end_ps")
     judged = Spans.from_events(starts, ends - starts)

@@ -34,7 +34,6 @@ def between_steps(
     events: pl.DataFrame,
     event_kinds: EventKinds,
     host_classes: HostClasses,
-    launches: pl.DataFrame | Unavailable,
     correlation: Correlation | Unavailable,
     activity_steps: NDArray[np.int32] | Unavailable,
     requests: Requests | Unavailable,
@@ -49,15 +48,8 @@ def between_steps(
     Definition: docs/where-a-steps-time-goes.md#inside-or-between.
 
     Args:
-        windows: The windows.
         steps: The steps; without them nothing lies between.
-        events: The table.
-        event_kinds: What the names of the events say.
-        host_classes: Which threads drive the steps.
-        launches: The table.
-        correlation: The launch of each activity.
         activity_steps: Row of steps per activity, -1 for none.
-        requests: The requests that the program served.
     """
     nothing = Spans.empty()
     if isinstance(steps, Unavailable) or not windows.rows.height:
@@ -80,12 +72,9 @@ def between_steps(
         work = host_classes.host_compute
         outside = [hull - each for each in found if _hold(each, work, hull)]
         return outside[0] if outside else nothing
-    if (
-        isinstance(launches, Unavailable)
-        or isinstance(correlation, Unavailable)
-        or isinstance(activity_steps, Unavailable)
-    ):
+    if isinstance(correlation, Unavailable) or isinstance(activity_steps, Unavailable):
         return nothing
+    launches = correlation.launches
     used = correlation.activity_count_of_launch > 0
     called = ints(launches, "start_ps")[used]
     if len(called) and one_each:
@@ -113,7 +102,6 @@ def _served(requests: Requests | Unavailable) -> Spans:
 
 
 def _hold(calls: Spans, work: Spans | Unavailable, hull: Spans) -> bool:
-    """Return whether nearly all work of a host is done within some calls."""
     if isinstance(work, Unavailable) or not len(calls):
         return False
     done = work & hull
@@ -123,7 +111,6 @@ def _hold(calls: Spans, work: Spans | Unavailable, hull: Spans) -> bool:
 def _function_calls(
     events: pl.DataFrame, kinds: EventKinds, host: HostClasses
 ) -> Spans:
-    """Return where step threads call functions that run as a whole."""
     calls = kinds.has(EventFlag.FUNCTION_CALL | EventFlag.PJIT)
     track = handles(events, "track")
     rows = picked(handles(events, "type"), calls)

@@ -32,10 +32,8 @@ class Ran(NamedTuple):
 
     Attributes:
         start_ps: Begin of what ran, or of the stretch that has no event.
-        end_ps: Its end.
         event: Row of events; -1 where no event is it.
         name: What it is called, as in `AccountParts`.
-        time_ps: The time of the owner that it names.
     """
 
     start_ps: int
@@ -51,7 +49,6 @@ class RanMost(NamedTuple):
     Attributes:
         ran: At most as many as were asked for; where there are no more, their times add
             up to the owner's.
-        number: How many there are in all.
     """
 
     ran: list[Ran]
@@ -61,15 +58,7 @@ class RanMost(NamedTuple):
 def what_ran(
     naming: Naming, device: DeviceAccount, owner: str, spans: Spans, *, most: int
 ) -> RanMost:
-    """Return what ran during the time of one owner, by the rules of `Naming.parts`.
-
-    Args:
-        naming: What gives time its names.
-        device: The device whose time it is.
-        owner: One of the owners of idle time.
-        spans: Its time, or a part of it.
-        most: How many to return.
-    """
+    """Return what ran during the time of one owner, by the rules of `Naming.parts`."""
     if owner not in NAMED_OWNERS:
         return pieces(spans, most=most)
     found: list[RanMost] = []
@@ -107,7 +96,9 @@ def what_ran(
         )
     ]
     found.append(RanMost(named, rest_of.number + len(named) - len(rest_of.ran)))
-    every = sorted((one for each in found for one in each.ran), key=_by_time)
+    every = sorted(
+        (one for each in found for one in each.ran), key=lambda ran: -ran.time_ps
+    )
     return RanMost(every[:most], sum(each.number for each in found))
 
 
@@ -134,10 +125,6 @@ def largest(
     return RanMost(ran, len(some))
 
 
-def _by_time(one: Ran) -> int:
-    return -one.time_ps
-
-
 def _events(
     naming: Naming, at: NDArray[np.int64], time: NDArray[np.int64], *, most: int
 ) -> RanMost:
@@ -156,7 +143,6 @@ def _events(
 def _functions(
     naming: Naming, track: int, spans: Spans, *, most: int
 ) -> tuple[RanMost, Spans]:
-    """Return the functions that were innermost on a thread, and what they cover."""
     frames = naming.frames
     if frames is None:
         return RanMost([], 0), Spans.empty()

@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.derive.account.loss_scaling import scaling_holes
-from stepscope.derive.account.unfed import BatchCopies
+from stepscope.derive.account.unfed import BatchCopies, scaling_holes
 from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.host.function_purposes import FunctionPurpose
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.step_time.host_codes import HostCode
 from stepscope.frozen import Frozen
-from stepscope.remedies import RECORD_WITH_STEPSCOPE
+from stepscope.remedies import Remedy
 from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.reading.nullable import filled
 from stepscope.unavailable import Unavailable
@@ -114,25 +113,13 @@ def idle_topics(
     device_activity: pl.DataFrame | Unavailable,
     launch_latency: LaunchLatency | Unavailable,
     windows: Windows,
-    launches: pl.DataFrame | Unavailable,
     correlation: Correlation | Unavailable,
     iterators: pl.DataFrame | Unavailable,
 ) -> IdleTopics:
     """Find the topics of all idle time.
 
     Args:
-        account: The owners of the idle time.
-        host_states: What the step threads did.
         steps: The steps: only marks say where a step ends on the host.
-        events: The table.
-        event_types: The table.
-        function_frames: The functions that ran.
-        function_purposes: What those of libraries are for.
-        device_activity: The table, for results that were read back.
-        launch_latency: The usual launch latency.
-        windows: The windows.
-        launches: The table.
-        correlation: The launch of each activity.
         iterators: The table: where fetches of batches were recorded, silence is none.
     """
     if isinstance(host_states, Unavailable):
@@ -151,10 +138,9 @@ def idle_topics(
         within=Spans.union_of(_union(one.idle, _EVERY) for one in account.devices),
     )
     batches = reads = None
-    if not _fetched(host_states, iterators):
-        batches = BatchCopies.of(
-            windows, device_activity, launches, correlation, launch_latency
-        )
+    listed = isinstance(iterators, pl.DataFrame) and not iterators.is_empty()
+    if not listed and not len(host_states.classes.input_wait):
+        batches = BatchCopies.of(windows, correlation, launch_latency)
     if not isinstance(device_activity, Unavailable) and not isinstance(
         launch_latency, Unavailable
     ):
@@ -172,12 +158,6 @@ def idle_topics(
         found.append(_of(one, host, drained=drained, scaling=scaling, unfed=unfed))
     missing = {} if host.collections_seen else {"garbage": _NO_COLLECTIONS}
     return IdleTopics(tuple(found), missing)
-
-
-def _fetched(states: HostStates, iterators: pl.DataFrame | Unavailable) -> bool:
-    """Return whether any fetch of a batch was recorded, or a pipeline that has some."""
-    listed = isinstance(iterators, pl.DataFrame) and not iterators.is_empty()
-    return listed or bool(len(states.classes.input_wait))
 
 
 class _Host(Frozen, frozen=True):
@@ -330,7 +310,6 @@ def _are(event_types: pl.DataFrame, *names: str) -> NDArray[np.bool_]:
 
 
 def _waits(frames: FunctionFrames, purposes: FunctionPurposes) -> Spans:
-    """Return where functions wait for a device, whatever they do there."""
     return frames.spans(purposes.purpose == FunctionPurpose.SYNC)
 
 
@@ -348,7 +327,15 @@ class _ReadBacks(Frozen, frozen=True):
         or in the call of a copy of a small result.
         """
         free = Spans.union_of(one.idle.values())
-        copied = self._copied(one.device)
+        # The ends of copies of small results.
+        rows = np.flatnonzero(
+            (codes(self.activity, "kind") == _D2H)
+            & (handles(self.activity, "device") == one.device)
+        )
+        size = filled(self.activity["bytes"].gather(rows), _SMALL_BYTES + 1)
+        rows = rows[size <= _SMALL_BYTES]
+        start_ps, dur_ps = (ints(self.activity, it) for it in ("start_ps", "dur_ps"))
+        copied: NDArray[np.int64] = start_ps[rows] + dur_ps[rows]
         # Only idle time that begins as a wait ends, or as such a copy does.
         ends = host.waiting.end_ps
         near = Spans.from_events(
@@ -371,18 +358,6 @@ class _ReadBacks(Frozen, frozen=True):
         named = one.idle["between"] & host.doing
         return (after & _union(one.idle, _REFILLING)) - named
 
-    def _copied(self, device: int | None) -> NDArray[np.int64]:
-        """Return the ends of copies of small results."""
-        rows = np.flatnonzero(
-            (codes(self.activity, "kind") == _D2H)
-            & (handles(self.activity, "device") == device)
-        )
-        size = filled(self.activity["bytes"].gather(rows), _SMALL_BYTES + 1)
-        rows = rows[size <= _SMALL_BYTES]
-        start_ps, dur_ps = (ints(self.activity, it) for it in ("start_ps", "dur_ps"))
-        ends: NDArray[np.int64] = start_ps[rows] + dur_ps[rows]
-        return ends
-
 
 def _waited(
     spans: Spans, begin_ps: NDArray[np.int64], soon_ps: NDArray[np.int64]
@@ -399,5 +374,5 @@ def _waited(
 _NO_COLLECTIONS: Final = Unavailable(
     code="NOT_RECORDED",
     reason="Garbage collections were not recorded.",
-    remedy=RECORD_WITH_STEPSCOPE,
+    remedy=Remedy.RECORD_WITH_STEPSCOPE,
 )

@@ -1,8 +1,14 @@
-"""Silence that ends as a batch is copied to the device, where no fetch was recorded.
+"""Idle time that what comes next explains: the copy of a batch, or a look at gradients.
 
 Profilers that know no loader (Nsight Systems without ranges of PyTorch, JAX fed with
 arrays) show nothing of how a batch is made: the program is silent, and what it does
 next is to copy the batch.
+
+With dynamic loss scaling a kernel looks, after the last gradient, for numbers that are
+not finite, its answer is copied to the host, and the host decides whether the optimizer
+may run. Until then the device has nothing to do.
+
+Definition: docs/where-a-steps-time-goes.md#topics.
 """
 
 from __future__ import annotations
@@ -28,6 +34,21 @@ if TYPE_CHECKING:
     from stepscope.derive.device.launch_facts import LaunchLatency
     from stepscope.derive.step_windows.windows import Windows
 
+
+#: Kernels and ops that look for numbers that are not finite.
+FINITE_CHECK: Final = (
+    r"(?i)non_?finite_check|(?:^|[^a-z])(?:is|all)_?finite(?:[^a-z]|$)|multi_?tensor_?"
+    r"(?:scale|l2norm_?scale)_?check"
+)
+#: The answer is no larger than this.
+_ANSWER_BYTES: Final = 16
+#: So many activities at most lie between the look and the copy of its answer: the
+#: answers about several tensors are put together first.
+_NEAR: Final = 8
+_KINDS: Final = ACTIVITY_KINDS.categories.to_list()
+_KERNEL, _D2H = _KINDS.index("kernel"), _KINDS.index("d2h")
+
+
 #: Owners of time of which nothing says what the program did.
 UNFED_OWNERS: Final = ("between", "unexplained")
 #: What is smaller is a scalar or a few indices, no batch.
@@ -42,15 +63,10 @@ class BatchCopies(Frozen, frozen=True):
 
     Attributes:
         windows: The windows, most of which must copy a batch.
-        device_activity: The table.
-        launches: The table.
-        correlation: The launch of each activity.
         soon_ps: Silence is longer than this; a copy comes sooner after it.
     """
 
     windows: Windows
-    device_activity: pl.DataFrame
-    launches: pl.DataFrame
     correlation: Correlation
     soon_ps: int
 
@@ -58,32 +74,32 @@ class BatchCopies(Frozen, frozen=True):
     def of(
         cls,
         windows: Windows,
-        device_activity: pl.DataFrame | Unavailable,
-        launches: pl.DataFrame | Unavailable,
         correlation: Correlation | Unavailable,
         launch_latency: LaunchLatency | Unavailable,
     ) -> BatchCopies | None:
         """Collect the copies; None where one of the tables is missing."""
-        if (
-            isinstance(device_activity, Unavailable)
-            or isinstance(launches, Unavailable)
-            or isinstance(correlation, Unavailable)
-            or isinstance(launch_latency, Unavailable)
+        if isinstance(correlation, Unavailable) or isinstance(
+            launch_latency, Unavailable
         ):
             return None
-        soon_ps = long_stretch_ps(launch_latency.latency_ps)
-        return cls(windows, device_activity, launches, correlation, soon_ps)
+        return cls(windows, correlation, long_stretch_ps(launch_latency.latency_ps))
 
     def waits(self, one: DeviceAccount, doing: Spans, blocked: Spans) -> Spans:
         """Return the long silence of a device's program before it copies a batch.
 
         Args:
-            one: The idle time of the device.
             doing: When something says what a step thread does.
             blocked: The part of its idle time in which the program was blocked by
                 something else than a device.
         """
-        called = self._calls(one.device)
+        # When calls began that copy as much as a batch, ascending.
+        activity = self.correlation.activity
+        launch = self.correlation.launch_of_activity
+        mine = codes(activity, "kind") == _H2D
+        mine &= handles(activity, "device") == one.device
+        size = filled(activity["bytes"], 0)
+        mine &= (size > _LEAST_BYTES) & (launch >= 0)
+        called = np.sort(ints(self.correlation.launches, "start_ps")[launch[mine]])
         rows = self.windows.rows.filter(~self.windows.rows["open_end"])
         if not rows.height or not len(called):
             return Spans.empty()
@@ -93,26 +109,43 @@ class BatchCopies(Frozen, frozen=True):
             return Spans.empty()
         silent = Spans.union_of((blocked, *(one.idle[owner] for owner in UNFED_OWNERS)))
         # Small work may be launched between the silence and the copy.
-        walks = _ending_before(
-            Spans.union_of(one.walked_by.values()), called, self.soon_ps
-        )
+        # The stretches that end less than some time before a call, or with it.
+        silences = Spans.union_of(one.walked_by.values())
+        at = np.searchsorted(called, silences.end_ps)
+        next_call = np.append(called, np.iinfo(np.int64).max)[at]
+        soon = next_call - silences.end_ps <= self.soon_ps
+        walks = Spans(silences.start_ps[soon], silences.end_ps[soon])
         found = (silent & walks) - doing
         long = found.end_ps - found.start_ps > self.soon_ps
         return Spans(found.start_ps[long], found.end_ps[long])
 
-    def _calls(self, device: int | None) -> NDArray[np.int64]:
-        """Return when calls began that copy as much as a batch, ascending."""
-        activity, launch = self.device_activity, self.correlation.launch_of_activity
-        mine = codes(activity, "kind") == _H2D
-        mine &= handles(activity, "device") == device
-        size = filled(activity["bytes"], 0)
-        mine &= (size > _LEAST_BYTES) & (launch >= 0)
-        return np.sort(ints(self.launches, "start_ps")[launch[mine]])
 
-
-def _ending_before(walks: Spans, called_ps: NDArray[np.int64], soon_ps: int) -> Spans:
-    """Return the stretches that end less than some time before a call, or with it."""
-    at = np.searchsorted(called_ps, walks.end_ps)
-    next_call = np.append(called_ps, np.iinfo(np.int64).max)[at]
-    soon = next_call - walks.end_ps <= soon_ps
-    return Spans(walks.start_ps[soon], walks.end_ps[soon])
+def scaling_holes(
+    device_activity: pl.DataFrame, event_types: pl.DataFrame, device: int | None
+) -> Spans:
+    """Return from each look to the first kernel after the copy of its answer."""
+    looks = event_types["name"].str.contains(FINITE_CHECK).to_numpy()
+    if not looks.any():
+        return Spans.empty()
+    mine = np.flatnonzero(handles(device_activity, "device") == device)
+    start = ints(device_activity, "start_ps")[mine]
+    order = np.argsort(start, kind="stable")
+    mine, start = mine[order], start[order]
+    end = start + ints(device_activity, "dur_ps")[mine]
+    kernel = codes(device_activity, "kind")[mine] == _KERNEL
+    looking = kernel & looks[handles(device_activity, "type")[mine]]
+    size = device_activity["bytes"].fill_null(_ANSWER_BYTES + 1).to_numpy()[mine]
+    answers = codes(device_activity, "kind")[mine] == _D2H
+    copies = np.flatnonzero(answers & (size <= _ANSWER_BYTES))
+    # The last look before each copy; -1 where there is none.
+    rows = np.flatnonzero(looking)
+    place = np.searchsorted(rows, copies) - 1
+    look = np.where(place >= 0, np.append(rows, -1)[place], -1)
+    # The first kernel after each copy; their number for none.
+    kernels = np.append(np.flatnonzero(kernel), len(kernel))
+    following: NDArray[np.int64] = kernels[
+        np.searchsorted(kernels, copies, side="right")
+    ]
+    found = (look >= 0) & (copies - look <= _NEAR) & (following < len(mine))
+    begin = end[look[found]]
+    return Spans.from_events(begin, np.maximum(start[following[found]] - begin, 0))

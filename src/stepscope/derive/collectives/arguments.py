@@ -1,4 +1,7 @@
-"""What a communication library says of each call: name, sizes, element type, group."""
+"""What is recorded of collective calls: kinds, sizes, element types, groups.
+
+`host_collectives` are those that host threads carry out, one by one.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +10,52 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
+from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.columns.stat_values import (
     find_handle,
     numbers_of,
     rows_of_owners,
     texts_of,
 )
+from stepscope.derive.host.values import host_rows
+from stepscope.derive.names.event_kinds import EventFlag
+from stepscope.patterns import Pattern
 from stepscope.trace.reading.stat_keys import StatKey
+from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from stepscope.derive.intervals.nesting import Nesting
+    from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.trace.model import TraceData
+
+
+#: What a name in lower case calls the exchange; the first that fits.
+_KINDS: Final = (
+    ("reduce-scatter", Pattern(r"reduce_?-?scatter")),
+    (
+        "all-reduce",
+        Pattern(r"all_?-?reduce|cross_device_reduce|collectivereduce"),
+    ),
+    ("all-gather", Pattern(r"all_?-?gather|collectivegather")),
+    (
+        "all-to-all",
+        Pattern(r"all_?-?(?:to|2)_?-?all|deep_ep\w*(?:::\w+)*::(?:disp|comb)"),
+    ),
+    ("broadcast", Pattern(r"broad_?cast|bcast")),
+    ("send-receive", Pattern(r"send|recv|permute")),
+    ("gather", Pattern(r"gather")),
+    ("scatter", Pattern(r"scatter")),
+    ("reduce", Pattern(r"reduce")),
+    ("barrier", Pattern(r"barrier")),
+)
+#: Every kind; the last is that of an exchange that nothing names.
+KINDS: Final = (*(kind for kind, _ in _KINDS), "other")
+
+#: Kinds whose names mean nothing else, whoever writes them.
+_SURE: Final = frozenset({"all-reduce", "reduce-scatter", "all-gather", "all-to-all"})
+
 
 ARGUMENTS: Final[dict[str, pl.DataType]] = {
     "name": pl.String(),  # of the collective, in the words of the library
@@ -58,14 +95,88 @@ _TYPES: Final = {
 }
 
 
+HOST_COLLECTIVES: Final[dict[str, pl.DataType]] = {
+    "event": pl.Int32(),  # row of events
+    "kind": pl.String(),  # of exchange, one of `KINDS`
+    "group": pl.String(),  # names the members of the group; "" where not recorded
+    "start_ps": pl.Int64(),
+    "dur_ps": pl.Int64(),
+}
+#: Ranges of the libraries that communicate between hosts: the exchange itself. The ops
+#: around or before them hand it over and go on.
+_TRANSPORT: Final = r"^(?:gloo|mpi|ucc):"
+
+_NONE: Final = Unavailable(
+    code="NO_SAMPLES",
+    reason="No thread of this host took part in a collective that was recorded.",
+    remedy="Nothing to do where processes do not exchange anything; otherwise record "
+    "with the profiler of the framework.",
+)
+
+
+def host_collectives(
+    *,
+    trace: TraceData,
+    tracks: pl.DataFrame,
+    events: pl.DataFrame,
+    event_types: pl.DataFrame,
+    event_kinds: EventKinds,
+    event_nesting: Nesting,
+    stats: pl.DataFrame | Unavailable,
+) -> pl.DataFrame | Unavailable:
+    """List the collectives of all threads of a host; of nested ones the outermost.
+
+    Where the transport itself was recorded, it is the collective; otherwise the op or
+    the function that asks for it. On a host whose devices communicate, these are the
+    calls that hand the exchange to the device.
+
+    Definition: docs/definitions/device-work.md#collectives.
+
+    Returns:
+        Columns `HOST_COLLECTIVES`, by start.
+    """
+    names = event_types["name"]
+    flagged = event_kinds.has(EventFlag.COLLECTIVE)
+    transport = flagged & names.str.contains(_TRANSPORT).to_numpy()
+    types = handles(events, "type")
+    rows = host_rows(tracks, types, transport).astype(np.int32)
+    if not len(rows):
+        reduced = host_rows(tracks, types, flagged).astype(np.int32)
+        chosen = np.zeros(len(event_nesting.parent), np.bool_)
+        chosen[reduced] = True
+        above, inside = event_nesting.parent[reduced], np.zeros(len(reduced), np.bool_)
+        # One round per level of nesting.
+        while (above >= 0).any():
+            inside |= (above >= 0) & chosen[above]
+            above = np.where(above >= 0, event_nesting.parent[above], np.int32(-1))
+        rows = reduced[~inside]
+    if not len(rows):
+        return _NONE
+    group = [""] * len(rows)
+    if not isinstance(stats, Unavailable):
+        group = recorded_arguments(trace, stats, rows)["group"].to_list()
+    kinds = {
+        number: exchange_kind(names[number]) or "other"
+        for number in np.unique(types[rows]).tolist()
+    }
+    return pl.DataFrame(
+        {
+            "event": rows,
+            "kind": [kinds[number] for number in types[rows].tolist()],
+            "group": group,
+            "start_ps": ints(events, "start_ps")[rows],
+            "dur_ps": ints(events, "dur_ps")[rows],
+        },
+        schema=HOST_COLLECTIVES,
+    ).sort("start_ps", "event")
+
+
 def recorded_arguments(
     trace: TraceData, stats: pl.DataFrame, events: NDArray[np.int32]
 ) -> pl.DataFrame:
     """Return what each event says of its collective, columns `ARGUMENTS`.
 
     Args:
-        trace: The trace.
-        stats: Its values.
         events: Rows of events; negative ones say nothing.
     """
     owners = np.unique(events[events >= 0])
@@ -98,3 +209,35 @@ def element_type(name: str) -> tuple[str, int | None]:
     """Return the common name of an element type, and its bytes where known."""
     lowered = name.lower()
     return _TYPES.get(lowered, (lowered, None))
+
+
+def exchange_kind(text: str) -> str | None:
+    """Return the kind of exchange in the name of a kernel, an op, a range or a call.
+
+    None where the name holds no kind.
+    """
+    lowered = text.lower()
+    return next((kind for kind, found in _KINDS if found.search(lowered)), None)
+
+
+def is_sure_kind(kind: str) -> bool:
+    """Return whether ops that do not communicate have no such name.
+
+    Beside them are ops that gather, scatter or reduce within one device.
+    """
+    return kind in _SURE
+
+
+def bus_share(kind: str, members: int) -> float:
+    """Return the part of the bytes of a collective that a member's link carries.
+
+    With it, times of different kinds and group sizes compare with the rate of a link:
+    an all-reduce of n members sends (n - 1) / n of the bytes twice.
+
+    Definition: docs/definitions/device-work.md#collectives.
+    """
+    if kind == "all-reduce":
+        return 2.0 * (members - 1) / members
+    if kind in ("reduce-scatter", "all-gather", "all-to-all", "gather", "scatter"):
+        return (members - 1) / members
+    return 1.0

@@ -1,4 +1,4 @@
-"""`collective_calls`: every collective of a host, one by one: kind, bytes, group."""
+"""`collective_calls` and `collectives`: what devices exchanged, by call and by kind."""
 
 from __future__ import annotations
 
@@ -7,16 +7,19 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 import polars as pl
 
+from stepscope._core.nesting import inherit
 from stepscope.derive.collectives.arguments import (
     ARGUMENTS,
+    bus_share,
     element_type,
+    exchange_kind,
+    is_sure_kind,
     recorded_arguments,
 )
-from stepscope.derive.collectives.kinds import bus_share, exchange_kind, is_sure_kind
-from stepscope.derive.collectives.surroundings import Launched, surroundings
-from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.columns.arrays import handles, ints, picked
 from stepscope.derive.costs.operands import from_text
 from stepscope.frozen import Frozen
+from stepscope.remedies import Remedy
 from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.reading.activity_names import (
     is_collective_category,
@@ -24,17 +27,41 @@ from stepscope.trace.reading.activity_names import (
 )
 from stepscope.trace.reading.by_row import by_row
 from stepscope.unavailable import Unavailable
+from stepscope.xspace.op_links import BOOKKEEPING
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.derive.costs.operands import Tensor
-    from stepscope.derive.device.activity_classes import ActivityClasses
+    from stepscope.derive.device.activity_classes import ActivityClasses, Exposure
     from stepscope.derive.device.attribution import ActivityOps
     from stepscope.derive.device.correlation import Correlation
-    from stepscope.derive.device.exposure import Exposure
     from stepscope.derive.intervals.nesting import Nesting
     from stepscope.trace.model import TraceData
+
+
+#: Ranges that a communication library puts around each of its launches.
+_RANGE: Final = r"^(?:nccl|rccl|msccl|hccl|xccl|ucc|gloo|mpi):"
+
+
+class Launched(Frozen, frozen=True, eq=True):
+    """What leads from activities to the host; any of it may be absent."""
+
+    correlation: Correlation | Unavailable
+    nesting: Nesting | Unavailable
+
+
+class Surroundings(Frozen, frozen=True, eq=True):
+    """Rows of events by activity, -1 for none.
+
+    Attributes:
+        range: The nearest range of a communication library around the launch.
+        record: The nearest record of a framework about the collective around it.
+    """
+
+    range: NDArray[np.int32]
+    record: NDArray[np.int32]
+
 
 COLLECTIVE_CALLS: Final[dict[str, pl.DataType]] = {
     "activity": pl.Int32(),  # row of device_activity
@@ -63,8 +90,7 @@ _BOTH_SIDES: Final = 2
 NO_COLLECTIVES: Final = Unavailable(
     code="NO_SAMPLES",
     reason="No device of this host took part in a collective.",
-    remedy="Nothing to do where devices do not exchange anything; otherwise record "
-    "with the device tracer on.",
+    remedy=Remedy.RECORD_DEVICE_OF_COLLECTIVES,
 )
 
 
@@ -75,6 +101,79 @@ class _Names(NamedTuple):
     range: pl.Series
     op: pl.Series
     kernel: pl.Series
+
+
+class _Tensors(Frozen, frozen=True, eq=True):
+    """What is known of the tensors of each collective, from its op.
+
+    Attributes:
+        operands: Shapes of the operands; null where not recorded.
+        lists: Whether all operands are given and got alike, as lists of tensors.
+        results: Shape of what an instruction gives; null where unknown.
+    """
+
+    operands: pl.Series
+    lists: pl.Series
+    results: pl.Series
+
+
+COLLECTIVE_ROWS: Final[dict[str, pl.DataType]] = {
+    "kind": pl.String(),
+    "device": pl.Int32(),
+    "count": pl.Int64(),
+    "total_ps": pl.Int64(),
+    "min_ps": pl.Int64(),
+    "max_ps": pl.Int64(),
+    "exposed_ps": pl.Int64(),  # nothing else ran on the device
+    "sized": pl.Int64(),  # collectives whose bytes are known
+    "bytes": pl.Int64(),  # of these; null where there are none
+    "sized_ps": pl.Int64(),  # time of these
+    "bus_bytes": pl.Int64(),  # what a link carried; null where that is never known
+    "bus_ps": pl.Int64(),  # time of the collectives of which that is known
+}
+
+
+def collectives(
+    *,
+    device_activity: pl.DataFrame,
+    collective_calls: pl.DataFrame | Unavailable,
+) -> pl.DataFrame | Unavailable:
+    """Sum collectives by kind and device.
+
+    Definition: docs/definitions/device-work.md#collectives.
+
+    Returns:
+        Columns `COLLECTIVE_ROWS`, by kind and device; no rows where there were none.
+        A collective whose kind nothing shows is `other`.
+    """
+    del device_activity  # without it nothing is known, rather than that there was none
+    if isinstance(collective_calls, Unavailable):
+        if collective_calls == NO_COLLECTIVES:
+            return pl.DataFrame(schema=COLLECTIVE_ROWS)
+        return collective_calls
+    dur = pl.col("dur_ps")
+    return (
+        collective_calls.group_by("kind", "device")
+        .agg(
+            count=pl.len(),
+            total_ps=dur.sum(),
+            min_ps=dur.min(),
+            max_ps=dur.max(),
+            exposed_ps=pl.col("exposed_ps").sum(),
+            sized=pl.col("bytes").count(),
+            bytes=_sum_of_known("bytes"),
+            sized_ps=dur.filter(pl.col("bytes").is_not_null()).sum(),
+            bus_bytes=_sum_of_known("bus_bytes"),
+            bus_ps=dur.filter(pl.col("bus_bytes").is_not_null()).sum(),
+        )
+        .select(pl.col(name).cast(dtype) for name, dtype in COLLECTIVE_ROWS.items())
+        .sort("kind", "device")
+    )
+
+
+def _sum_of_known(name: str) -> pl.Expr:
+    values = pl.col(name)
+    return pl.when(values.is_not_null().any()).then(values.sum())
 
 
 def collective_calls(
@@ -89,7 +188,6 @@ def collective_calls(
     activity_steps: NDArray[np.int32] | Unavailable,
     stats: pl.DataFrame | Unavailable,
     correlation: Correlation | Unavailable,
-    launches: pl.DataFrame | Unavailable,
     event_nesting: Nesting | Unavailable,
     hlo_ops: pl.DataFrame | Unavailable,
 ) -> pl.DataFrame | Unavailable:
@@ -110,7 +208,7 @@ def collective_calls(
     if not len(rows):
         return NO_COLLECTIVES
     around = surroundings(
-        rows, Launched(correlation, launches, event_nesting), events, event_types
+        rows, Launched(correlation, event_nesting), events, event_types
     )
     own = handles(device_activity, "event")[rows]
     said = _arguments(trace, stats, own, around.record)
@@ -175,14 +273,12 @@ def _gathered(values: pl.Series, at: NDArray[np.integer]) -> pl.Series:
 
 
 def _strings(trace: TraceData, of: NDArray[np.int32]) -> pl.Series:
-    """Return texts by handle; null for negative ones."""
     used = np.unique(of[of >= 0])
     texts = pl.Series([trace.strings[it] for it in used.tolist()], dtype=pl.String)
     return _gathered(texts, np.where(of >= 0, np.searchsorted(used, of), -1))
 
 
 def _results(ops: pl.DataFrame, hlo_ops: pl.DataFrame | Unavailable) -> pl.Series:
-    """Return the shape of what the instruction of each op gives; null if unknown."""
     if isinstance(hlo_ops, Unavailable):
         return pl.Series([None], dtype=pl.String).new_from_index(0, len(ops))
     return _gathered(hlo_ops["shape"], ops["hlo"].fill_null(-1).to_numpy())
@@ -223,7 +319,6 @@ def _op_texts(ops: pl.DataFrame) -> pl.Series:
 
 
 def _kinds(names: _Names) -> pl.Series:
-    """Return the kind by the strongest name that holds one."""
     frame = pl.DataFrame(dict(zip(_Names._fields, names, strict=True)))
     found = pl.Series([None] * len(frame), dtype=pl.String)
     for text in frame:
@@ -232,20 +327,6 @@ def _kinds(names: _Names) -> pl.Series:
         named = text.replace_strict(kinds, default=None, return_dtype=pl.String)
         found = found.fill_null(named) if kinds else found
     return found.fill_null("other").alias("kind")
-
-
-class _Tensors(Frozen, frozen=True, eq=True):
-    """What is known of the tensors of each collective, from its op.
-
-    Attributes:
-        operands: Shapes of the operands; null where not recorded.
-        lists: Whether all operands are given and got alike, as lists of tensors.
-        results: Shape of what an instruction gives; null where unknown.
-    """
-
-    operands: pl.Series
-    lists: pl.Series
-    results: pl.Series
 
 
 def _sizes(kinds: pl.Series, said: pl.DataFrame, tensors: _Tensors) -> pl.DataFrame:
@@ -327,3 +408,52 @@ def _bus_bytes(calls: pl.DataFrame) -> pl.Series:
         ],
         dtype=pl.Int64,
     )
+
+
+def surroundings(
+    rows: NDArray[np.int64],
+    given: Launched,
+    events: pl.DataFrame,
+    event_types: pl.DataFrame,
+) -> Surroundings:
+    """Find what encloses the launch calls of some activities on their threads."""
+    nothing = np.full(len(rows), -1, np.int32)
+    if isinstance(given.correlation, Unavailable) or isinstance(
+        given.nesting, Unavailable
+    ):
+        return Surroundings(nothing, nothing)
+    launch = given.correlation.launch_of_activity[rows]
+    call = np.append(handles(given.correlation.launches, "event"), np.int32(-1))[launch]
+    names = event_types["name"]
+    types = handles(events, "type")
+    found = []
+    for wanted in (
+        names.str.contains(_RANGE).to_numpy(),
+        names.is_in(sorted(BOOKKEEPING)).to_numpy(),
+    ):
+        chosen = picked(types, wanted)
+        found.append(_nearest(given.nesting.parent, chosen, call))
+    return Surroundings(*found)
+
+
+def _nearest(
+    parent: NDArray[np.int32],
+    chosen: NDArray[np.integer],
+    of: NDArray[np.int32],
+) -> NDArray[np.int32]:
+    """Return the nearest of the chosen events around each one of others; -1 for none.
+
+    Args:
+        parent: Row by row the event that holds it.
+        chosen: Rows that may enclose others, ascending.
+        of: Rows to look from; negative ones have none.
+    """
+    if not len(chosen) or not (of >= 0).any():
+        return np.full(len(of), -1, np.int32)
+    label = np.full(len(parent), -1, np.int32)
+    label[chosen] = chosen
+    begin = int(chosen[0])
+    answer = inherit(parent, label, begin, max(int(of.max()) + 1, begin))
+    if answer < 0:
+        raise ValueError(f"the kernel refused its arrays ({answer})")
+    return np.where(of >= 0, label[of], np.int32(-1))

@@ -33,7 +33,6 @@ class HostClock(Frozen, frozen=True, eq=True):
     """How the times of one host become those of the reference.
 
     Attributes:
-        host: Name of the host.
         source: What ties the host's clock to the reference, one of `CLOCK_SOURCES`.
         shift_ps: Picoseconds to add to a time of this host to get the reference's
             time; None where nothing ties the two clocks together.
@@ -156,21 +155,17 @@ def _through_collectives(
             known = [(tie.samples, via, tie) for via, tie in direct if tie is not None]
             if known:
                 _, via, tie = max(known, key=lambda it: it[0])
-                found[host] = _joined(tie, ties[via])
+                second = ties[via]
+                found[host] = _Tie(
+                    tie.shift_ps + second.shift_ps,
+                    tie.doubt_ps + second.doubt_ps,
+                    tie.bound_ps + second.bound_ps,
+                    tie.samples,
+                )
         ties |= found
         nearest = list(found)
         waiting = [host for host in waiting if host not in found]
     return ties
-
-
-def _joined(first: _Tie, second: _Tie) -> _Tie:
-    """Return the tie that two ties in a row amount to."""
-    return _Tie(
-        first.shift_ps + second.shift_ps,
-        first.doubt_ps + second.doubt_ps,
-        first.bound_ps + second.bound_ps,
-        first.samples,
-    )
 
 
 def _times(calls: pl.DataFrame) -> dict[str, pl.DataFrame]:

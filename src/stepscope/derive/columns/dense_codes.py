@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
+from stepscope._core import launches as kernels
 from stepscope._core import numbering
 from stepscope.frozen import Frozen
 
@@ -19,6 +20,22 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
+
+
+class DistinctRuns(Frozen, frozen=True):
+    """Distinct pairs of a place and an execution.
+
+    Attributes:
+        count: int64 by place; the number of its executions.
+        owner: int32 by execution: the place of its first row, -1 for none.
+        further: int64, shape (2, pairs); each further place of an execution, and the
+            execution.
+    """
+
+    count: NDArray[np.int64]
+    owner: NDArray[np.int32]
+    further: NDArray[np.int64]
+
 
 #: A table of the whole range is worth its memory up to this many entries per row.
 _ENTRIES_PER_ROW: Final = 4
@@ -45,37 +62,21 @@ class Codes(Frozen, frozen=True):
 
 
 class Totals(Frozen, frozen=True):
-    """Exact sums by code; a code without rows has zeros.
-
-    Attributes:
-        count: Number of rows.
-        total: Sum of the values.
-    """
+    """Exact sums by code; a code without rows has zeros."""
 
     count: NDArray[np.int64]
     total: NDArray[np.int64]
 
 
 class Extremes(Totals, frozen=True):
-    """Sums as in `Totals`, with the ends of each code's values.
-
-    Attributes:
-        least: Smallest value.
-        greatest: Largest value.
-    """
+    """Sums as in `Totals`, with the ends of each code's values."""
 
     least: NDArray[np.int64]
     greatest: NDArray[np.int64]
 
 
 class Hulls(Frozen, frozen=True):
-    """From the first begin to the last end by code; a code without rows has zeros.
-
-    Attributes:
-        count: Number of rows.
-        first_ps: Smallest begin.
-        last_ps: Largest end.
-    """
+    """From the first begin to the last end by code; a code without rows has zeros."""
 
     count: NDArray[np.int64]
     first_ps: NDArray[np.int64]
@@ -155,7 +156,6 @@ def totals_by(
     Args:
         code: Below `count`; -1 for a row that is left out.
         values: By row.
-        count: How many codes there are.
         where: Which rows count; by default all.
     """
     none = np.empty(0, np.int64)
@@ -203,7 +203,6 @@ def hulls_by(
         code: Below `count`; below 0 for a row that is left out.
         start_ps: By row.
         dur_ps: By row.
-        count: How many codes there are.
     """
     found = Hulls(*(np.zeros(count, np.int64) for _ in range(3)))
     answer = numbering.hulls(
@@ -217,3 +216,35 @@ def hulls_by(
     if answer < 0:
         raise ValueError(f"the kernel refused its arrays ({answer})")
     return found
+
+
+def distinct_runs(
+    place: NDArray[np.int32],
+    execution: NDArray[np.int32],
+    *,
+    places: int,
+    executions: int,
+) -> DistinctRuns:
+    """Count the distinct executions of each place.
+
+    Args:
+        place: By row, from 0 up to `places - 1`.
+        execution: By row, from 0 up to `executions - 1`; -1 for none.
+    """
+    count, owner = np.zeros(places, np.int64), np.full(executions, -1, np.int32)
+    spilled = np.empty(0, np.int64)
+    answer: int = kernels.executions(place, execution, owner, count, spilled)
+    if answer > 0:
+        # Executions of several places, as a rule few; ask for the rows.
+        spilled = np.empty(answer, np.int64)
+        owner[:] = -1
+        count[:] = 0
+        answer = kernels.executions(place, execution, owner, count, spilled)
+    if answer < 0:
+        raise ValueError(f"the kernel refused its arrays ({answer})")
+    # Sorting bare keys is several times faster than sorting pairs.
+    key = place[spilled].astype(np.int64) * max(executions, 1) + execution[spilled]
+    pairs = np.unique(key)
+    further = np.stack(np.divmod(pairs, max(executions, 1)))
+    count += np.bincount(further[0], minlength=places)
+    return DistinctRuns(count, owner, further)

@@ -122,6 +122,24 @@ def numbers_of(
     return numbers, present
 
 
+def values_of_owners(
+    wanted: NDArray[np.signedinteger],
+    owner: NDArray[np.signedinteger],
+    value: NDArray[np.signedinteger],
+    *,
+    default: int = 0,
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return each wanted owner's value, and whether it has one.
+
+    Owners ascend; of several values of one owner the last one counts.
+    """
+    if not len(owner):
+        return np.full(len(wanted), default), np.zeros(len(wanted), np.bool_)
+    at = np.maximum(np.searchsorted(owner, wanted, side="right") - 1, 0)
+    known = owner[at] == wanted
+    return np.where(known, value[at], default).astype(np.int64), known
+
+
 def texts_of(
     trace: TraceData, rows: StatRows, owners: NDArray[np.int32], handle: int
 ) -> list[str | None]:

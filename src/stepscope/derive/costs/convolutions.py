@@ -1,15 +1,48 @@
-"""Convolutions and their gradients."""
+"""Convolutions and their gradients, and how many terms one with a window adds up."""
 
 from __future__ import annotations
 
 import math
 from typing import TYPE_CHECKING, Final
 
-from stepscope.derive.costs.family import Family, Part, Rule
+import numpy as np
+
+from stepscope.derive.costs.operands import Family, Part, Rule
 from stepscope.frozen import Frozen
+from stepscope.patterns import Pattern
 
 if TYPE_CHECKING:
-    from stepscope.derive.costs.operands import Operands, Tensor
+    from collections.abc import Sequence
+
+    from stepscope.derive.costs.operands import Operands
+
+
+_WINDOW: Final = Pattern(r"window=\{([^}]*)\}")
+_LABELS: Final = Pattern(r"dim_labels=([\dbf]+)_([\dio]+)->([\dbf]+)")
+#: A dimension is followed position by position up to this length of the result.
+_LONGEST: Final = 1 << 20
+
+
+class Window(Frozen, frozen=True, eq=True):
+    """How a window moves; one number per spatial dimension.
+
+    Attributes:
+        stride: Distance that the window moves from one element of the result to the
+            next.
+        low: Number of zeros before the input; negative where elements are cut off.
+        spread: Distance between the elements that the window takes (its dilation).
+        gaps: Distance between the input's elements, with zeros between them.
+        labels: Meaning of each dimension of input, kernel and result: a spatial number,
+            or one of `b`, `f`, `i`, `o`; None for a window without them.
+    """
+
+    size: tuple[int, ...]
+    stride: tuple[int, ...]
+    low: tuple[int, ...]
+    spread: tuple[int, ...]
+    gaps: tuple[int, ...]
+    labels: tuple[str, str, str] | None
+
 
 _Sizes = tuple[int, ...]
 
@@ -122,7 +155,6 @@ def _padding(given: Operands, place: int | None, room: int) -> _Sizes | None:
 
 
 def _gradients(given: Operands) -> int | None:
-    """Count each gradient that is asked for as one convolution."""
     outer, inputs, weight = given.tensor(0), given.tensor(1), given.tensor(2)
     asked = given.value(10)
     if outer is None or inputs is None or weight is None or not weight.sizes:
@@ -136,7 +168,6 @@ def _gradients(given: Operands) -> int | None:
 
 
 def _gradients_result(given: Operands) -> _Sizes | None:
-    """Return the size of all gradients together, as one row of elements."""
     inputs, weight, asked = given.tensor(1), given.tensor(2), given.value(10)
     if inputs is None or weight is None or not isinstance(asked, list):
         return None
@@ -157,19 +188,84 @@ def _input_gradient(depthwise: bool) -> Rule:  # noqa: FBT001 - a table's cell
 
     def flops(given: Operands) -> int | None:
         kernel, outer = given.tensor(1), given.tensor(2)
-        return _filtered(kernel, outer, depthwise=depthwise)
+        if kernel is None or outer is None or len(kernel.sizes) < 3:
+            return None
+        # A depthwise filter has no sum over channels.
+        per_element = math.prod(kernel.sizes[:-2] if depthwise else kernel.sizes[:-1])
+        return 2 * outer.elements * per_element
 
     return Rule(flops, lambda _: None)
 
 
-def _filtered(
-    kernel: Tensor | None, outer: Tensor | None, *, depthwise: bool
-) -> int | None:
-    if kernel is None or outer is None or len(kernel.sizes) < 3:
+def read_window(attributes: str | None) -> Window | None:
+    """Read `window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f`."""
+    found = _WINDOW.search(attributes or "")
+    if found is None:
         return None
-    # A depthwise filter has no sum over channels.
-    per_element = math.prod(kernel.sizes[:-2] if depthwise else kernel.sizes[:-1])
-    return 2 * outer.elements * per_element
+    given = dict(part.split("=", 1) for part in found[1].split() if "=" in part)
+    size = _numbers(given.get("size", ""))
+    if not size:
+        return None
+    ones = (1,) * len(size)
+    pads = given.get("pad", "x".join(["0_0"] * len(size))).split("x")
+    low = tuple(int(pad.split("_")[0]) for pad in pads)
+    sides = [
+        _numbers(given[name]) if name in given else ones
+        for name in ("stride", "rhs_dilate", "lhs_dilate")
+    ]
+    if {len(low), *map(len, sides)} != {len(size)}:
+        return None
+    labels = _LABELS.search(attributes or "")
+    names = (labels[1], labels[2], labels[3]) if labels else None
+    return Window(size, sides[0], low, sides[1], sides[2], names)
+
+
+def convolution_terms(
+    window: Window, inputs: Sequence[int], kernel: Sequence[int], result: Sequence[int]
+) -> int | None:
+    """Count multiplications of input elements by weights, padding left out.
+
+    Returns:
+        None where the labels do not fit the sizes.
+    """
+    if window.labels is None:
+        return None
+    sizes = (tuple(inputs), tuple(kernel), tuple(result))
+    if any(len(a) != len(b) for a, b in zip(window.labels, sizes, strict=True)):
+        return None
+    by_label = [
+        dict(zip(labels, one, strict=True))
+        for labels, one in zip(window.labels, sizes, strict=True)
+    ]
+    of_input, of_kernel, of_result = by_label
+    terms = math.prod(
+        size for label, size in of_result.items() if not label.isdecimal()
+    )
+    terms *= of_kernel.get("i", 1)
+    for place in range(len(window.size)):
+        label = str(place)
+        if label not in of_input or label not in of_result:
+            return None
+        if of_result[label] > _LONGEST:
+            return None
+        # Count pairs of a place in the result and one in the window on an element.
+        starts = np.arange(of_result[label], dtype=np.int64) * window.stride[place]
+        gaps = window.gaps[place]
+        reach = (of_input[label] - 1) * gaps + 1
+        found = 0
+        for step in range(window.size[place]):
+            at = starts + step * window.spread[place] - window.low[place]
+            inside = (at >= 0) & (at < reach)
+            if gaps > 1:
+                inside &= at % gaps == 0
+            found += int(np.count_nonzero(inside))
+        terms *= found
+    return terms
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    parts = text.split("x")
+    return tuple(map(int, parts)) if all(one.isdecimal() for one in parts) else ()
 
 
 _FUNCTION: Final = _forward(_Places(3, 4, 5, groups=6))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from stepscope.derive.costs.convolution_windows import (
+from stepscope.derive.costs.convolutions import (
     Window,
     convolution_terms,
     read_window,
@@ -81,9 +81,6 @@ def instruction_costs(*, hlo_ops: pl.DataFrame) -> pl.DataFrame:
     cost is unknown of an instruction whose shape was not recorded, of a call of a
     library function that is no known product, and of a fusion that holds one of these.
 
-    Args:
-        hlo_ops: The table of that name.
-
     Returns:
         Columns `INSTRUCTION_COSTS`, one row per row of `hlo_ops`.
     """
@@ -127,7 +124,11 @@ class _Program:
     def flops(self, one: _Instruction, depth: int = 0) -> int | None:
         """Floating-point operations of one execution."""
         if one.opcode == "fusion":
-            return self._of_fusion(one, depth)
+            if depth > _DEEPEST or not one.calls:
+                return None
+            sums = [self._of_computation(name, depth + 1) for name in one.calls]
+            known = [number for number in sums if number is not None]
+            return sum(known) if len(known) == len(sums) else None
         if one.opcode in _NOTHING:
             return 0
         result = self._tensors(one.shape)
@@ -157,13 +158,6 @@ class _Program:
             for name in one.operands or ()
         ]
 
-    def _of_fusion(self, one: _Instruction, depth: int) -> int | None:
-        if depth > _DEEPEST or not one.calls:
-            return None
-        sums = [self._of_computation(name, depth + 1) for name in one.calls]
-        known = [number for number in sums if number is not None]
-        return sum(known) if len(known) == len(sums) else None
-
     def _of_computation(self, name: str, depth: int) -> int | None:
         if name not in self._sums:
             # Set first: a damaged program may call itself.
@@ -182,7 +176,15 @@ class _Program:
         call = _CONVOLUTION_CALL.match(one.custom_call or "")
         if call or one.opcode == "convolution":
             way = call["way"] if call else ""
-            return _convolution(way, one.attributes, result, operands)
+            window = read_window(one.attributes)
+            if window is None or len(operands) < 2:
+                return None
+            first, second = operands[0], operands[1]
+            if way.startswith("BackwardInput"):
+                return _terms(window, result, second, first)
+            if way.startswith("BackwardFilter"):
+                return _terms(window, first, result, second)
+            return _terms(window, first, second, result)
         return _reduction(one, result, operands)
 
 
@@ -193,7 +195,6 @@ _MOVING: Final = frozenset(
 
 
 def _tensors(shape: str | None) -> tuple[Tensor, ...]:
-    """Return the tensors of a shape; none where it is unknown."""
     found = None if shape is None else from_text(shape)
     return () if found is None else tuple(found.every())
 
@@ -228,21 +229,6 @@ def _reduction(
         # At most one addition per element that is scattered.
         return operands[-1].elements if result.is_floating else 0
     return None
-
-
-def _convolution(
-    way: str, attributes: str | None, result: Tensor, operands: Sequence[Tensor]
-) -> int | None:
-    """Count a convolution, or the gradient of one that a library computes."""
-    window = read_window(attributes)
-    if window is None or len(operands) < 2:
-        return None
-    first, second = operands[0], operands[1]
-    if way.startswith("BackwardInput"):
-        return _terms(window, result, second, first)
-    if way.startswith("BackwardFilter"):
-        return _terms(window, first, result, second)
-    return _terms(window, first, second, result)
 
 
 def _terms(

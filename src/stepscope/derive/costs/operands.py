@@ -1,4 +1,4 @@
-"""Operands of one execution as they were recorded: element types, sizes, plain values.
+"""Operands of one execution as they were recorded, and families of ops that read them.
 
 Two notations occur: lists in JSON (sizes, types and plain values apart), and one text
 of the form `(float[16,32];float[32,10])`.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -16,7 +17,52 @@ from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+
+class Part(IntEnum):
+    """The part of an op's work that a rule counts.
+
+    Where an op calls others whose rules count its own part, that work is theirs; only
+    the rest is its own. So the product inside a layer counts once, and so does an
+    addition next to it.
+    """
+
+    PRODUCT = 1
+    OTHER = 2
+
+
+class Rule(Frozen, frozen=True, eq=True):
+    """The cost of one execution.
+
+    Attributes:
+        flops: Floating-point operations; None where the operands do not determine
+            them.
+        result: Sizes of the result; None where the operands do not determine them.
+        accessed: Bytes read and written, where they are not those of all operands and
+            of a result of the first one's type; None where that is what they are.
+    """
+
+    flops: Callable[[Operands], int | None]
+    result: Callable[[Operands], tuple[int, ...] | None]
+    accessed: Callable[[Operands], int | None] | None = None
+
+
+class Family(Frozen, frozen=True, eq=True):
+    """Ops whose costs follow one formula.
+
+    Attributes:
+        part: Part of the work that its ops count.
+        formula: The number of operations in words.
+        rules: Op type → its rule.
+    """
+
+    name: str
+    part: Part
+    formula: str
+    source: str
+    rules: Mapping[str, Rule]
+
 
 #: Bytes of an element; types of other names have an unknown width.
 _WIDTHS: Final = {
@@ -95,6 +141,23 @@ class Operands(Frozen, frozen=True, eq=True):
         """Yield all tensors."""
         for operand in self.tensors:
             yield from operand
+
+
+def broadcast_sizes(
+    first: Sequence[int], second: Sequence[int]
+) -> tuple[int, ...] | None:
+    """Return the sizes to which two operands are broadcast; None where they are not."""
+    longest = max(len(first), len(second))
+    found = []
+    for one, other in zip(
+        (*(1,) * (longest - len(first)), *first),
+        (*(1,) * (longest - len(second)), *second),
+        strict=True,
+    ):
+        if one != other and 1 not in (one, other):
+            return None
+        found.append(other if one == 1 else one)
+    return tuple(found)
 
 
 def operand_bytes(given: Operands) -> int | None:

@@ -1,31 +1,105 @@
-"""Functions of single elements, after broadcasting."""
+"""Functions of single elements, and ops that compute no floating-point number."""
 
 from __future__ import annotations
 
 import math
 from typing import TYPE_CHECKING, Final
 
-from stepscope.derive.costs.family import Family, Part, Rule
+import msgspec
+
+from stepscope.derive.costs.operands import (
+    Family,
+    Part,
+    Rule,
+    broadcast_sizes,
+    operand_bytes,
+    total_bytes,
+)
+from stepscope.patterns import Pattern
 
 if TYPE_CHECKING:
     from stepscope.derive.costs.operands import Operands
 
 
+#: Ops whose operands are all that they read or write, each once: the destination of a
+#: copy, or what is filled, is the first.
+_IN_PLACE: Final = "copy_ fill_ zero_"
+#: Ops that read all operands and write as many elements as the first has.
+_SAME_SIZES: Final = (
+    "clone contiguous flip roll tril triu tril_ triu_ masked_fill masked_fill_"
+)
+_JOINING: Final = "cat concat stack hstack vstack"
+_COMPARING: Final = (
+    "eq ne gt ge lt le logical_and logical_or logical_not logical_xor isnan isinf "
+    "isfinite"
+)
+_ATEN: Final = (
+    "empty empty_like empty_strided zeros zeros_like ones ones_like full full_like "
+    "new_empty new_zeros new_ones zero_ fill_ view _unsafe_view reshape "
+    "_reshape_alias reshape_as view_as expand expand_as transpose t permute squeeze "
+    "unsqueeze squeeze_ unsqueeze_ flatten unflatten narrow slice select split "
+    "split_with_sizes chunk unbind detach detach_ alias as_strided as_strided_ clone "
+    "contiguous copy_ _to_copy to type_as lift_fresh cat stack concat repeat "
+    "repeat_interleave tile index_select gather index flip roll resize_ set_ "
+    "resolve_conj resolve_neg item _local_scalar_dense is_nonzero lift resize_as_ "
+    "arange scalar_tensor masked_fill masked_fill_ where tril triu tril_ triu_ eq ne "
+    "gt ge lt le logical_and logical_or logical_not logical_xor bitwise_and "
+    "bitwise_or bitwise_not isnan isinf isfinite all any nonzero argsort sort topk "
+    "one_hot random_ _pin_memory pin_memory is_pinned "
+    "record_stream conj real imag movedim swapaxes ravel broadcast_to hstack vstack "
+    "constant_pad_nd pad index_put_ _index_put_impl_ requires_grad_ "
+    "result_type _has_compatible_shallow_copy_type _nested_tensor_from_mask isin "
+    "bucketize searchsorted unique_consecutive unfold im2col"
+)
+_GRAPH: Final = (
+    "Identity IdentityN NoOp Const Reshape Squeeze ExpandDims Transpose Shape ShapeN "
+    "Size Rank Slice StridedSlice StridedSliceGrad ConcatV2 ConcatOffset Concat Split "
+    "SplitV Pack Unpack Tile BroadcastTo BroadcastGradientArgs Fill ZerosLike OnesLike "
+    "Gather GatherV2 GatherNd ResourceGather Pad PadV2 MirrorPad Cast Bitcast "
+    "ReadVariableOp AssignVariableOp VarHandleOp StopGradient PreventGradient Reverse "
+    "ReverseV2 Range Select SelectV2 Where Equal NotEqual Greater GreaterEqual Less "
+    "LessEqual LogicalAnd LogicalOr LogicalNot OneHot IteratorGetNext _Arg _Retval "
+    "_Send _Recv _HostSend _HostRecv ControlTrigger Switch Merge Enter Exit "
+    "NextIteration LoopCond DecodeRaw EmptyTensorList "
+    "DynamicStitch InvertPermutation MergeV2Checkpoints Placeholder Print Assert "
+    "DeepCopy Empty TensorListStack TensorListFromTensor VariableShape Snapshot"
+)
+
+
+#: Ranges that only call other ops, which do the work and have costs of their own.
+CALLERS: Final = Pattern(
+    r"autograd::engine::evaluate_function: |\w+Backward\d*$|torch::autograd::\w+$"
+    r"|Optimizer\.(?:step|zero_grad)#|aten::(?:dropout|cross_entropy_loss|nll_loss"
+    r"|nll_loss_nd|chunk_cat|lstm|gru|multi_head_attention_forward)$"
+)
+
+#: Op type → places of the operands that are variables of a layer. These are the ops
+#: that layers call with their own variables; the ops they call read the same variables.
+WEIGHTS: Final = {
+    **dict.fromkeys(
+        (
+            *("aten::linear", "aten::batch_norm", "aten::instance_norm"),
+            *("aten::conv1d", "aten::conv2d", "aten::conv3d"),
+            *("aten::conv_transpose1d", "aten::conv_transpose2d"),
+            "aten::conv_transpose3d",
+        ),
+        (1, 2),
+    ),
+    "aten::embedding": (0,),
+    "aten::embedding_bag": (0,),
+    **dict.fromkeys(("aten::layer_norm", "aten::group_norm"), (2, 3)),
+    "aten::rms_norm": (2,),
+}
+
+
 def broadcast(given: Operands) -> tuple[int, ...] | None:
     """Return sizes after broadcasting all operands; None where there are none."""
-    found: list[int] = []
-    seen = False
+    found: tuple[int, ...] | None = None
     for tensor in given.every():
-        seen = True
-        sizes = list(tensor.sizes)
-        longest = max(len(found), len(sizes))
-        found = [1] * (longest - len(found)) + found
-        sizes = [1] * (longest - len(sizes)) + sizes
-        pairs = list(zip(found, sizes, strict=True))
-        if any(a != b and 1 not in (a, b) for a, b in pairs):
+        found = broadcast_sizes(found or (), tensor.sizes)
+        if found is None:
             return None
-        found = [b if a == 1 else a for a, b in pairs]
-    return tuple(found) if seen else None
+    return found
 
 
 def _per_element(count: int) -> Rule:
@@ -58,6 +132,91 @@ def _lists(count: int) -> Rule:
 def _named(prefix: str, names: str, *, inplace: bool = False) -> list[str]:
     found = [f"{prefix}{name}" for name in names.split()]
     return found + [f"{name}_" for name in found] if inplace else found
+
+
+def _none(_: Operands) -> int:
+    return 0
+
+
+def _unknown(_: Operands) -> None:
+    return None
+
+
+def _joined(given: Operands) -> tuple[int, ...] | None:
+    tensors = list(given.every())
+    return (sum(one.elements for one in tensors),) if tensors else None
+
+
+def _compared(given: Operands) -> int | None:
+    """Return bytes of all operands and of one truth value per element."""
+    read, sizes = operand_bytes(given), broadcast(given)
+    return None if read is None or sizes is None else read + math.prod(sizes)
+
+
+def _chosen(given: Operands) -> int | None:
+    """Return bytes of a condition, of both choices and of what is chosen."""
+    sizes = broadcast(given)
+    choices = [one for place in (1, 2) if (one := given.tensor(place)) is not None]
+    if sizes is None or not choices:
+        return None
+    # A single number takes the type of the tensor beside it.
+    widest = max(choices, key=lambda one: (len(one.sizes), one.elements))
+    return total_bytes((*given.every(), msgspec.structs.replace(widest, sizes=sizes)))
+
+
+def _aten(names: str, rule: Rule) -> dict[str, Rule]:
+    return {f"aten::{name}": rule for name in names.split()}
+
+
+WITHOUT_ARITHMETIC: Final = Family(
+    name="moving, making, comparing",
+    part=Part.OTHER,
+    formula="0",
+    source="what they do: they copy, view, fill, compare or pick elements",
+    rules={
+        **{f"aten::{name}": Rule(_none, _unknown) for name in _ATEN.split()},
+        **_aten(_IN_PLACE, Rule(_none, _unknown, operand_bytes)),
+        **_aten(
+            _SAME_SIZES,
+            Rule(
+                _none,
+                lambda given: None if (one := given.tensor(0)) is None else one.sizes,
+            ),
+        ),
+        **_aten(_JOINING, Rule(_none, _joined)),
+        **_aten(_COMPARING, Rule(_none, _unknown, _compared)),
+        "aten::where": Rule(_none, _unknown, _chosen),
+        **{name: Rule(_none, _unknown) for name in _GRAPH.split()},
+    },
+)
+MOVEMENT: Final = Family(
+    name="embedding",
+    part=Part.OTHER,
+    formula="0 for looking rows up; one addition per element for their gradient",
+    source="what they do",
+    rules={
+        # No recording says which rows are read, and so how many bytes.
+        "aten::embedding": Rule(_none, _unknown),
+        **dict.fromkeys(
+            ("aten::embedding_dense_backward", "aten::embedding_backward"),
+            Rule(
+                lambda given: (
+                    None if (one := given.tensor(0)) is None else one.elements
+                ),
+                _unknown,
+            ),
+        ),
+        **dict.fromkeys(
+            ("aten::index_add_", "aten::scatter_add_", "aten::scatter_add"),
+            Rule(
+                lambda given: (
+                    None if (one := given.tensor(3)) is None else one.elements
+                ),
+                lambda given: None if (one := given.tensor(0)) is None else one.sizes,
+            ),
+        ),
+    },
+)
 
 
 _ONE: Final = (

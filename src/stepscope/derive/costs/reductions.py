@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
-from stepscope.derive.costs.family import Family, Part, Rule
+from stepscope.derive.costs.operands import Family, Part, Rule
 
 if TYPE_CHECKING:
     from stepscope.derive.costs.operands import Operands
@@ -28,7 +28,6 @@ def _per_input(count: int, place: int = 0) -> Rule:
 
 
 def _reading(count: int) -> Rule:
-    """Make a rule of so many operations per element, with a result of unknown sizes."""
     return Rule(_per_input(count).flops, lambda _: None)
 
 

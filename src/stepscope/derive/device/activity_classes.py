@@ -1,20 +1,55 @@
-"""`activity_classes`: activities that differ in time and stream only, as one class."""
+"""`activity_classes`: activities that differ in time and stream only, as one class.
+
+What each class costs (`class_totals`), with the time in which an activity runs alone on
+its device (`exposure`).
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+import numpy as np
 import polars as pl
 
-from stepscope.derive.columns.arrays import codes, handles
-from stepscope.derive.columns.dense_codes import combined
+from stepscope._core import sweeps as kernels
+from stepscope.derive.columns.arrays import codes, handles, ints
+from stepscope.derive.columns.dense_codes import (
+    Extremes,
+    combined,
+    extremes_by,
+    totals_by,
+)
 from stepscope.frozen import Frozen
+from stepscope.trace.reading.by_row import by_row
+from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from stepscope.derive.device.attribution import ActivityOps
+    from stepscope.derive.device.timeline import DeviceRows, DeviceTimeline
+
+
+#: Streams rarely run more at once; a busier device is done again with room for all.
+_USUAL_OVERLAP: Final = 256
+
+
+class Exposure(Frozen, frozen=True):
+    """What runs alone on its device.
+
+    Attributes:
+        alone_ps: int64 by row of device_activity; the time in which the activity runs
+            and no other one of the device does.
+        group_ps: Device → int64 by `group` of the ops of `activity_ops`; the time in
+            which only activities of this group run on it.
+        busy_ps: Device → length of the union of its activities.
+        hull_ps: Device → time from its first begin to its last end.
+    """
+
+    alone_ps: NDArray[np.int64]
+    group_ps: dict[int, NDArray[np.int64]]
+    busy_ps: dict[int, int]
+    hull_ps: dict[int, int]
 
 
 class ActivityClasses(Frozen, frozen=True):
@@ -29,6 +64,43 @@ class ActivityClasses(Frozen, frozen=True):
 
     code: NDArray[np.int32]
     rows: pl.DataFrame
+
+
+class ClassTotals(Frozen, frozen=True):
+    """Sums by row of `activity_classes`.
+
+    Attributes:
+        all: Counts and times; on a coarse clock many activities last 0 ps.
+        alone_ps: int64; time during which nothing else ran on the device.
+        step_ps: int64; time of the activities that belong to a step; None where there
+            are no steps, or where no activity could be assigned to one.
+    """
+
+    all: Extremes
+    alone_ps: NDArray[np.int64]
+    step_ps: NDArray[np.int64] | None
+
+
+def class_totals(
+    *,
+    device_activity: pl.DataFrame,
+    activity_classes: ActivityClasses,
+    exposure: Exposure,
+    activity_steps: NDArray[np.int32] | Unavailable,
+) -> ClassTotals:
+    """Sum counts and times of each class of activities."""
+    code, count = activity_classes.code, len(activity_classes.rows)
+    dur_ps = ints(device_activity, "dur_ps")
+    everything = extremes_by(code, dur_ps, count=count)
+    step_ps = None
+    if not isinstance(activity_steps, Unavailable):
+        inside = activity_steps >= 0
+        if inside.all():
+            step_ps = everything.total
+        elif inside.any():
+            step_ps = totals_by(code, dur_ps, count=count, where=inside).total
+    alone = totals_by(code, exposure.alone_ps, count=count).total
+    return ClassTotals(everything, alone, step_ps)
 
 
 def activity_classes(
@@ -54,3 +126,44 @@ def activity_classes(
     return ActivityClasses(
         distinct.code, rows.with_columns(hlo[rows["op"]].alias("hlo"))
     )
+
+
+def exposure(*, device_timeline: DeviceTimeline, activity_ops: ActivityOps) -> Exposure:
+    """Sweep each device once.
+
+    Definition: docs/tools/framework_op_stats.md#how-each-number-is-defined.
+    """
+    found = Exposure(np.zeros(device_timeline.row_count, np.int64), {}, {}, {})
+    group_of_op = activity_ops.ops["group"].to_numpy()
+    group = by_row(group_of_op, activity_ops.op)
+    for device in device_timeline.devices:
+        key = group[device.rows]
+        alone_ps, group_ps, busy_ps = _swept(device, key, int(group_of_op.max()) + 1)
+        found.alone_ps[device.rows] = alone_ps
+        found.group_ps[device.device] = group_ps
+        found.busy_ps[device.device] = busy_ps
+        last = int((device.start_ps + device.dur_ps).max())
+        found.hull_ps[device.device] = last - int(device.start_ps[0])
+    return found
+
+
+def _swept(
+    device: DeviceRows, key: NDArray[np.int32], key_count: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
+    for room in (_USUAL_OVERLAP, len(key)):
+        alone_ps = np.zeros(len(key), np.int64)
+        group_ps = np.zeros(key_count, np.int64)
+        answer: int = kernels.sweep(
+            device.start_ps,
+            device.dur_ps,
+            key,
+            np.empty((2, room), np.int64),
+            np.zeros(key_count, np.int64),
+            alone_ps,
+            group_ps,
+        )
+        if answer != kernels.NO_ROOM:
+            break
+    if answer < 0:
+        raise ValueError(f"device {device.device} could not be swept ({answer})")
+    return alone_ps, group_ps, answer

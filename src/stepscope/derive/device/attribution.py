@@ -11,13 +11,14 @@ import polars as pl
 from stepscope.derive.columns.arrays import codes, handles, present
 from stepscope.derive.columns.dense_codes import combined, dense
 from stepscope.derive.device.graph_instructions import graph_instructions
-from stepscope.derive.names.hlo_instructions import HLO_TEXTS, resolve_hlo
 from stepscope.derive.names.op_names import (
     COPY_OPS,
+    HLO_TEXTS,
     NO_ANNOTATION,
     UNKNOWN,
     name_scope,
     read_annotations,
+    resolve_hlo,
 )
 from stepscope.frozen import Frozen
 from stepscope.trace.device_activity import ACTIVITY_KINDS
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.derive.device.correlation import Correlation
-    from stepscope.derive.host.launching_ops import LaunchingOps
+    from stepscope.derive.host.event_nesting import LaunchingOps
 
 
 class OpEvidence(IntEnum):
@@ -112,7 +113,17 @@ def activity_ops(
         launching_ops, Unavailable
     ):
         _by_launch(found, correlation, launching_ops)
-        no_op = _reasons(found, device_activity, correlation)
+        # How far the search for the op of each activity came.
+        reasons = np.where(
+            correlation.launch_of_activity >= 0,
+            np.uint8(NoOp.OUTSIDE),
+            np.where(
+                present(device_activity, "correlation"),
+                np.uint8(NoOp.NO_CALL),
+                np.uint8(NoOp.NO_ID),
+            ),
+        )
+        no_op = np.where(found.op == 0, reasons, np.uint8(NoOp.NAMED))
     ops = pl.concat(found.frames).with_columns(scope=name_scope(pl.col("name")))
     numbers: dict[tuple[str | None, str], int] = {}
     # There are as many ops as programs hold, not as ran.
@@ -150,7 +161,6 @@ class _Found:
 
 
 def _rows(evidence: OpEvidence, **columns: Sequence[str | None]) -> pl.DataFrame:
-    """Return rows of `ops` with the columns given, all others null."""
     frame = pl.DataFrame(columns, schema_overrides=dict.fromkeys(columns, pl.String()))
     if "category" not in columns:
         frame = frame.with_columns(category=pl.col("type"))
@@ -293,19 +303,3 @@ def _by_launch(
         OpEvidence.LAUNCH, name=ops["name"].to_list(), type=ops["type"].to_list()
     )
     found.add(rows, distinct.code, named)
-
-
-def _reasons(
-    found: _Found, activity: pl.DataFrame, correlation: Correlation
-) -> NDArray[np.uint8]:
-    """Return a `NoOp` by activity: how far the search for its op came."""
-    reasons = np.where(
-        correlation.launch_of_activity >= 0,
-        np.uint8(NoOp.OUTSIDE),
-        np.where(
-            present(activity, "correlation"),
-            np.uint8(NoOp.NO_CALL),
-            np.uint8(NoOp.NO_ID),
-        ),
-    )
-    return np.where(found.op == 0, reasons, np.uint8(NoOp.NAMED))

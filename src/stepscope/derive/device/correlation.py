@@ -35,6 +35,8 @@ class Correlation(Frozen, frozen=True):
     docs/definitions/device-work.md#launch-latency.
 
     Attributes:
+        activity: The table `device_activity`.
+        launches: The table of that name.
         launch_of_activity: int32 by row of device_activity; the row of launches with
             the same process and id, -1 where there is none.
         activity_count_of_launch: int32 by row of launches; the number of activities
@@ -47,6 +49,8 @@ class Correlation(Frozen, frozen=True):
         notes: Activities without launch calls, and contradictions between the two.
     """
 
+    activity: pl.DataFrame
+    launches: pl.DataFrame
     launch_of_activity: NDArray[np.int32]
     activity_count_of_launch: NDArray[np.int32]
     queue_empty: NDArray[np.bool_]
@@ -70,10 +74,18 @@ def correlation(
     rows = len(launch_of)
     queue_empty, latency_ps = np.empty(rows, np.uint8), np.empty(rows, np.int64)
     early = np.zeros(2, np.int64)
+    # By activity the latest end on its device of those started before.
+    busy_until_ps = np.empty(device_timeline.row_count, np.int64)
+    for device in device_timeline.devices:
+        until = np.empty(len(device.rows), np.int64)
+        order = busy_before(device.start_ps, device.dur_ps, until)
+        if order < 0:
+            raise ValueError(f"device {device.device} is out of order ({order})")
+        busy_until_ps[device.rows] = until
     answer = kernels.waits(
         launch_of,
         ints(device_activity, "start_ps"),
-        _busy_before(device_timeline),
+        busy_until_ps,
         ints(launches, "start_ps"),
         ints(launches, "dur_ps"),
         queue_empty,
@@ -84,6 +96,8 @@ def correlation(
         raise ValueError(f"the kernel refused its arrays ({answer})")
     unmatched = rows - device_activity["correlation"].null_count() - int(counts.sum())
     return Correlation(
+        activity=device_activity,
+        launches=launches,
         launch_of_activity=launch_of,
         activity_count_of_launch=counts,
         queue_empty=queue_empty.view(np.bool_),
@@ -155,18 +169,6 @@ def _shared_processes(
         return None
     code = numbered.code.astype(np.int64)
     return code[: len(ours)], code[len(ours) :], numbered.count
-
-
-def _busy_before(timeline: DeviceTimeline) -> NDArray[np.int64]:
-    """Return by activity the latest end on its device of those started before."""
-    found = np.empty(timeline.row_count, np.int64)
-    for device in timeline.devices:
-        until = np.empty(len(device.rows), np.int64)
-        answer = busy_before(device.start_ps, device.dur_ps, until)
-        if answer < 0:
-            raise ValueError(f"device {device.device} is out of order ({answer})")
-        found[device.rows] = until
-    return found
 
 
 def _notes(

@@ -8,8 +8,12 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.columns.arrays import handles
-from stepscope.derive.columns.dense_codes import combined, extremes_by, totals_by
-from stepscope.derive.columns.distinct_runs import distinct_runs
+from stepscope.derive.columns.dense_codes import (
+    combined,
+    distinct_runs,
+    extremes_by,
+    totals_by,
+)
 from stepscope.derive.columns.stat_values import find_handle, rows_with_key
 from stepscope.derive.device.attribution import OpEvidence
 from stepscope.derive.host.values import int_values
@@ -26,7 +30,7 @@ if TYPE_CHECKING:
     from stepscope.derive.device.activity_classes import ActivityClasses
     from stepscope.derive.device.attribution import ActivityOps
     from stepscope.derive.device.correlation import Correlation
-    from stepscope.derive.host.launching_ops import LaunchingOps
+    from stepscope.derive.host.event_nesting import LaunchingOps
     from stepscope.derive.host.op_events import HostOpEvents
     from stepscope.trace.model import TraceData
 
@@ -81,7 +85,9 @@ def device_executions(
     code = activity_classes.code
     place = by_row(places.code, code)
     everything = np.bincount(code, minlength=len(places.code))
-    eager = _eager_flags(host_op_events)
+    eager = np.empty(0, np.int8)
+    if not isinstance(host_op_events, Unavailable):
+        eager = host_op_events.eager
     rest, counted = everything, _Counted.nothing(places.count, len(eager))
     execution = executions_of_activities(activity_ops, correlation, launching_ops)
     if execution is not None:
@@ -111,7 +117,6 @@ class _Kernels(Frozen, frozen=True):
 
     Attributes:
         group: int32 by class; the group of the op.
-        places: The distinct devices and groups.
         programs: The distinct programs of these; no program counts as one.
         kernels: The distinct kernels of these programs.
     """
@@ -196,36 +201,24 @@ def executions_of_activities(
     if not (launching_ops.execution >= 0).any():
         return None
     # A call inside another op (a whole program's, say) is no execution of this one.
-    equal = _same_ops(activity_ops.ops, launching_ops.ops)
+    # By device op the row of the host op with its name and type, -2 for none. An
+    # annotation on the device may lack the type; then the name decides.
+    by_type: dict[tuple[str, str], int] = {}
+    by_name: dict[str, int] = {}
+    # There are as many ops as the program's author wrote, not as ran.
+    for row, (name, kind) in enumerate(launching_ops.ops[["name", "type"]].iter_rows()):
+        by_type.setdefault((name, kind), row)
+        by_name.setdefault(name, row)
+    same = (
+        by_name.get(name, -2) if kind is None else by_type.get((name, kind), -2)
+        for name, kind in activity_ops.ops[["name", "type"]].iter_rows()
+    )
+    equal = np.fromiter(same, np.int32, len(activity_ops.ops))
     launch = correlation.launch_of_activity
     op = by_row(launching_ops.op, launch, none=-1)
     mine = op == by_row(equal, activity_ops.op)
     execution = by_row(launching_ops.execution, launch, none=-1)
     return np.where(mine, execution, np.int32(-1))
-
-
-def _same_ops(device: pl.DataFrame, host: pl.DataFrame) -> NDArray[np.int32]:
-    """Return by device op the row of the host op with its name and type, -2 for none.
-
-    An annotation on the device may lack the type; then the name decides.
-    """
-    by_type: dict[tuple[str, str], int] = {}
-    by_name: dict[str, int] = {}
-    # There are as many ops as the program's author wrote, not as ran.
-    for row, (name, kind) in enumerate(host[["name", "type"]].iter_rows()):
-        by_type.setdefault((name, kind), row)
-        by_name.setdefault(name, row)
-    same = (
-        by_name.get(name, -2) if kind is None else by_type.get((name, kind), -2)
-        for name, kind in device[["name", "type"]].iter_rows()
-    )
-    return np.fromiter(same, np.int32, len(device))
-
-
-def _eager_flags(host_op_events: HostOpEvents | Unavailable) -> NDArray[np.int8]:
-    if isinstance(host_op_events, Unavailable):
-        return np.empty(0, np.int8)
-    return host_op_events.eager
 
 
 def _distinct_executions(
@@ -235,7 +228,6 @@ def _distinct_executions(
     eager: NDArray[np.int8],
     count: int,
 ) -> _Counted:
-    """Count distinct (place, execution) pairs by place."""
     found = distinct_runs(place, execution, places=count, executions=len(eager))
     counted = _Counted.nothing(count, len(eager))
     counted.executions[:] = found.count

@@ -54,8 +54,6 @@ def graph_instructions(
     Args:
         rows: Rows of device_activity, ascending, with a program and a recorded
             instruction that the program does not have.
-        device_activity: The table.
-        event_types: The table.
         hlo_ops: The table, in the order of the schedule.
         alone: Rows of hlo_ops that other activities carry out by themselves.
 
@@ -149,14 +147,12 @@ class _Program:
         return found
 
     def _may_be(self, kernel: str | None, row: int) -> bool:
-        """Return whether by its name a kernel can carry out an instruction."""
         if kernel is None or kernel not in self._by_name or row == _NONE:
             return True
         instruction = _NOT_IN_NAMES.sub("_", self._names[row])
         return _stem(kernel) == _stem(instruction)
 
     def _between(self, before: int, after: int) -> list[int]:
-        """Return the rows of the schedule between two instructions of a computation."""
         ends = [self._place[row] for row in (before, after) if row != _NONE]
         if not ends or len({computation for computation, _ in ends}) > 1:
             return []
@@ -172,7 +168,6 @@ def _stem(name: str) -> str:
 
 
 def _runs(found: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Yield begin and end of each stretch of unknown instructions."""
     at = 0
     for unknown, group in groupby(found, key=lambda row: row == _NONE):
         length = len(list(group))

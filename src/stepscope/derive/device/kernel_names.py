@@ -158,7 +158,6 @@ def width_of_name(name: str, capability: tuple[int, int] | None = None) -> Width
     """Return the width that a kernel's name states; None where it states none.
 
     Args:
-        name: The name, as recorded.
         capability: Compute capability of the device that ran it, where it is known.
             What names no type on matrix units is 16-bit before 8.0, TF32 from there on.
     """
@@ -208,7 +207,6 @@ def _of_instruction(
 
 
 def _cuts(name: str, lowered: str, capability: tuple[int, int] | None) -> bool:
-    """Return whether 32-bit operands meet matrix units, which cut them."""
     if capability is not None and capability < _FIRST_TF32:
         return False
     if _BEFORE_TF32.search(lowered) or any(

@@ -20,9 +20,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from stepscope.derive.device.activity_classes import ActivityClasses
+    from stepscope.derive.device.activity_classes import ActivityClasses, ClassTotals
     from stepscope.derive.device.attribution import ActivityOps
-    from stepscope.derive.device.class_totals import ClassTotals
     from stepscope.derive.device.precision import Precision
     from stepscope.derive.device.tensor_cores import TensorCores
 
@@ -166,7 +165,6 @@ def _precision() -> pl.Expr:
 def _with_names(
     rows: pl.DataFrame, event_types: pl.DataFrame, ops: pl.DataFrame
 ) -> pl.DataFrame:
-    """Return names of kernels, and of ops where they have a name."""
     op_names = ops.select(
         pl.when(~pl.col("evidence").is_in([int(OpEvidence.COPY), int(OpEvidence.NONE)]))
         .then("name")
@@ -207,7 +205,6 @@ def _with_geometry(
 
 
 def _occupancies(rows: pl.DataFrame) -> pl.DataFrame:
-    """Theoretical occupancy by shape, where registers, memory and device are known."""
     needed = ("registers", "shared_memory_bytes", "cc_major", "cc_minor")
     blocks = ("block_x", "block_y", "block_z")
     found = []

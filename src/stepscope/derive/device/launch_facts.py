@@ -81,31 +81,20 @@ class LaunchLatency(Frozen, frozen=True):
 def launch_latency(
     *,
     tracks: pl.DataFrame,
-    device_activity: pl.DataFrame,
-    launches: pl.DataFrame,
     correlation: Correlation,
 ) -> LaunchLatency:
     """Measure the launches that some device activity came from."""
-    latency_ps, samples = typical_ps(
-        idle_waits_ps(device_activity, launches, correlation)
-    )
+    latency_ps, samples = typical_ps(idle_waits_ps(correlation))
+    runs_programs = (tracks["kind"] == "core").any()
     return LaunchLatency(
         latency_ps=latency_ps,
         latency_samples=samples,
-        switch_ps=_switch_ps(device_activity, launches, correlation, latency_ps),
-        most_ps=_most_ps(tracks, latency_ps),
+        switch_ps=_switch_ps(correlation, latency_ps),
+        most_ps=max(_MOST_PS, _OF_PROGRAMS * latency_ps) if runs_programs else _MOST_PS,
     )
 
 
-def _most_ps(tracks: pl.DataFrame, latency_ps: int) -> int:
-    """Return how much of a wait a launch explains: more where it queues a program."""
-    runs_programs = (tracks["kind"] == "core").any()
-    return max(_MOST_PS, _OF_PROGRAMS * latency_ps) if runs_programs else _MOST_PS
-
-
-def idle_waits_ps(
-    device_activity: pl.DataFrame, launches: pl.DataFrame, correlation: Correlation
-) -> NDArray[np.int64]:
+def idle_waits_ps(correlation: Correlation) -> NDArray[np.int64]:
     """Return how long activities took from the begin of their launch calls.
 
     Of those whose device had nothing to do. Below zero are the ones that begin before
@@ -113,8 +102,8 @@ def idle_waits_ps(
     """
     launch_of = correlation.launch_of_activity
     known = _known(launch_of)
-    waited = ints(device_activity, "start_ps")[known] - by_row(
-        ints(launches, "start_ps"), launch_of[known]
+    waited = ints(correlation.activity, "start_ps")[known] - by_row(
+        ints(correlation.launches, "start_ps"), launch_of[known]
     )
     found: NDArray[np.int64] = waited[correlation.queue_empty[known] | (waited < 0)]
     return found
@@ -141,7 +130,6 @@ class LaunchFacts(Frozen, frozen=True):
         median_call_ps: Median duration of the calls that launched something; None
             where nothing was launched.
         median_kernel_ps: Median duration of a kernel; None without kernels.
-        kernels: Number of kernels on all devices.
         graph_percent: Share of the kernels' time that lies in replayed graphs, in
             percent; None without kernels.
         clock_error_ps: How far the clocks of host and device differ at least: the time
@@ -166,8 +154,6 @@ class LaunchFacts(Frozen, frozen=True):
 
 def launch_facts(
     *,
-    device_activity: pl.DataFrame,
-    launches: pl.DataFrame,
     correlation: Correlation,
     launch_latency: LaunchLatency,
     events: pl.DataFrame,
@@ -175,11 +161,10 @@ def launch_facts(
     event_nesting: Nesting,
 ) -> LaunchFacts:
     """Measure the launches that some device activity came from."""
+    device_activity, launches = correlation.activity, correlation.launches
     launch_of = correlation.launch_of_activity
-    start_ps, dur_ps = (
-        ints(device_activity, "start_ps"),
-        ints(device_activity, "dur_ps"),
-    )
+    start_ps = ints(device_activity, "start_ps")
+    dur_ps = ints(device_activity, "dur_ps")
     called_ps = ints(launches, "start_ps")
     known = _known(launch_of)
     waited = start_ps[known] - called_ps[launch_of[known]]
@@ -231,7 +216,17 @@ def _outlasting_ps(
     waits for a stream does where only one stream was used. A call that copies to
     pageable memory of the host returns when the copy is done.
     """
-    copied = _copied_late_ps(device_activity, event_types, launch_of, returned_ps)
+    # By how much copies to pageable memory end after their call returned.
+    pageable = event_types["name"].str.contains(_TO_PAGEABLE, literal=True)
+    named = is_true(pageable)
+    late_rows = picked(handles(device_activity, "type"), named)
+    late_rows = late_rows[launch_of[late_rows] >= 0]
+    late_ps = (
+        ints(device_activity, "start_ps")[late_rows]
+        + ints(device_activity, "dur_ps")[late_rows]
+    )
+    late_by_ps = late_ps - returned_ps[launch_of[late_rows]]
+    copied: NDArray[np.int64] = late_by_ps[late_by_ps > 0]
     known = _known(launch_of)
     if not len(launch_of[known]) or not _is_one(handles(device_activity, "device")):
         return copied
@@ -261,27 +256,7 @@ def _outlasting_ps(
 
 
 def _is_one(values: NDArray[np.int32]) -> bool:
-    """Return whether all of some values, at least one, are the same."""
     return bool(values.min() == values.max())
-
-
-def _copied_late_ps(
-    device_activity: pl.DataFrame,
-    event_types: pl.DataFrame,
-    launch_of: NDArray[np.int32],
-    returned_ps: NDArray[np.int64],
-) -> NDArray[np.int64]:
-    """Return by how much copies to pageable memory end after their call returned."""
-    pageable = event_types["name"].str.contains(_TO_PAGEABLE, literal=True)
-    named = is_true(pageable)
-    rows = picked(handles(device_activity, "type"), named)
-    rows = rows[launch_of[rows] >= 0]
-    ended = (
-        ints(device_activity, "start_ps")[rows] + ints(device_activity, "dur_ps")[rows]
-    )
-    beyond = ended - returned_ps[launch_of[rows]]
-    found: NDArray[np.int64] = beyond[beyond > 0]
-    return found
 
 
 def _lost(
@@ -311,11 +286,14 @@ def _lost(
     np.maximum.at(last, track[used], called[used])
     np.minimum.at(first, track[used], called[used])
     track, called, used = track[rows], called[rows], used[rows]
+    # The innermost event around each call; -1 for none.
+    parent = nesting.parent[handles(launches[rows], "event")]
+    name = handles(events, "type")[np.maximum(parent, 0)]
     place = pl.DataFrame(
         {
             "track": track,
             "type": type_[rows],
-            "around": _around(launches[rows], events, nesting),
+            "around": pl.Series(np.where(parent >= 0, name, -1)),
             "used": used,
         }
     )
@@ -325,15 +303,6 @@ def _lost(
     within = (first[track] < called) & (called < last[track])
     lost: NDArray[np.intp] = rows[~used & usual.to_numpy() & within]
     return lost
-
-
-def _around(
-    launches: pl.DataFrame, events: pl.DataFrame, nesting: Nesting
-) -> pl.Series:
-    """Return the name of the innermost event around each call; -1 for none."""
-    parent = nesting.parent[handles(launches, "event")]
-    name = handles(events, "type")[np.maximum(parent, 0)]
-    return pl.Series(np.where(parent >= 0, name, -1))
 
 
 def _priced(
@@ -354,16 +323,12 @@ def _priced(
     return total
 
 
-def _switch_ps(
-    device_activity: pl.DataFrame,
-    launches: pl.DataFrame,
-    correlation: Correlation,
-    latency_ps: int,
-) -> int:
+def _switch_ps(correlation: Correlation, latency_ps: int) -> int:
     """Return the 10th percentile of the gaps on a stream that no launch can cause.
 
     No device needs long between activities: where all gaps are, they have a cause.
     """
+    device_activity, launches = correlation.activity, correlation.launches
     out = np.empty(len(device_activity), np.int64)
     count = kernels.gaps(
         handles(device_activity, "track"),

@@ -89,7 +89,18 @@ def _peaks_of(device: dict[str, Any]) -> tuple[dict[str, Any], QualityNote | Non
     if doubtful:
         return row, _doubt(sheet.product, recorded, published)
     if _DATA_SHEET in (row["clock_source"], row["memory_source"]):
-        return row, _taken(sheet.product, row)
+        parts = []
+        if row["clock_source"] == _DATA_SHEET:
+            parts.append(f"a clock of {sheet.clock_mhz:,.0f} MHz")
+        if row["memory_source"] == _DATA_SHEET:
+            parts.append(f"{sheet.memory_gb_per_s:,.0f} GB/s of memory")
+        return row, QualityNote(
+            kind="peaks_from_data_sheet",
+            severity="info",
+            scope="devices",
+            message="The recording does not hold them, so peaks are those of the data "
+            f"sheet of {sheet.product}: {' and '.join(parts)}.",
+        )
     return row, None
 
 
@@ -101,19 +112,4 @@ def _doubt(product: str, recorded: float, published: float) -> QualityNote:
         message=f"The recorded memory bandwidth, {recorded / _GIGA:,.0f} GB/s, is "
         f"{100 * recorded / published:.0f} % of what the data sheet of {product} says; "
         f"its {published / _GIGA:,.0f} GB/s are used.",
-    )
-
-
-def _taken(product: str, row: dict[str, Any]) -> QualityNote:
-    parts = []
-    if row["clock_source"] == _DATA_SHEET:
-        parts.append(f"a clock of {row['clock_hz'] / _MEGA:,.0f} MHz")
-    if row["memory_source"] == _DATA_SHEET:
-        parts.append(f"{row['memory_bandwidth'] / _GIGA:,.0f} GB/s of memory")
-    return QualityNote(
-        kind="peaks_from_data_sheet",
-        severity="info",
-        scope="devices",
-        message="The recording does not hold them, so peaks are those of the data "
-        f"sheet of {product}: {' and '.join(parts)}.",
     )

@@ -16,9 +16,9 @@ from stepscope.derive.device.kernel_names import (
     width_of_name,
 )
 from stepscope.frozen import Frozen
+from stepscope.remedies import Remedy
 from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.reading.by_row import by_row
-from stepscope.tracer_remedies import RECORD_SHAPES
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -52,14 +52,14 @@ def untold_widths(share: float) -> Unavailable | None:
         code="NOT_RECORDED",
         reason=f"Nothing tells how wide the kernels compute that take {share:.0%} of "
         "the compute time; they count as 32-bit.".replace("%", " %"),
-        remedy=RECORD_SHAPES,
+        remedy=Remedy.RECORD_SHAPES,
     )
 
 
 class PrecisionEvidence(IntEnum):
     """The evidence that decided the width.
 
-    Definition: docs/definitions/device-work.md#width-of-a-kernel.
+    Definition: docs/definitions/device-work.md#precision-of-a-kernel.
     """
 
     NOT_COMPUTE = 0
@@ -123,7 +123,7 @@ def precision(
     A kernel of unknown width is taken to compute with 32 bits, and its evidence is the
     default one.
 
-    Definition: docs/definitions/device-work.md#width-of-a-kernel.
+    Definition: docs/definitions/device-work.md#precision-of-a-kernel.
     """
     rows = activity_classes.rows
     told = _told(rows, event_types["name"], strings, hlo_ops, _capability(devices))

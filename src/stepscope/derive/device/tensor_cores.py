@@ -16,7 +16,6 @@ from stepscope.derive.device.kernel_names import (
 from stepscope.derive.device.precision import KERNEL_KIND
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
-from stepscope.trace.reading.by_row import by_row
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -60,21 +59,15 @@ _FIRST_CAPABILITY: Final = (7, 0)
 
 
 class TensorCores(Frozen, frozen=True):
-    """Arrays by row of device_activity; 1 yes, 0 no, -1 unknown.
+    """Whether kernels use matrix units, and could.
 
     Attributes:
-        uses: int8; the kernel holds matrix instructions. 0 for activities that do not
-            compute.
-        eligible: int8; the kernel or its op is a matrix product or convolution, and the
-            device has matrix units.
-        evidence: uint8; a `TensorCoreEvidence`, for `uses`.
-        of_class: int8, shape (classes, 3): `uses`, `eligible` and `evidence` by row of
-            `activity_classes`.
+        of_class: int8, shape (classes, 3), by row of `activity_classes`. Whether the
+            kernel holds matrix instructions (0 for activities that do not compute);
+            whether it or its op is a matrix product or convolution, and the device has
+            matrix units; a `TensorCoreEvidence` for the first. 1 yes, 0 no, -1 unknown.
     """
 
-    uses: NDArray[np.int8]
-    eligible: NDArray[np.int8]
-    evidence: NDArray[np.int8]
     of_class: NDArray[np.int8]
 
 
@@ -127,9 +120,7 @@ def tensor_cores(
         elif can is None and eligible:
             eligible = None
         of_class[place] = (_code(uses), _code(eligible), evidence)
-    code = activity_classes.code
-    uses_, eligible_, by = (by_row(column, code) for column in of_class.T)
-    return TensorCores(uses_, eligible_, by, of_class)
+    return TensorCores(of_class)
 
 
 def is_matmul_type(op_type: str) -> bool:
@@ -178,7 +169,6 @@ def _eligible_ops(
 def _able_devices(
     devices: pl.DataFrame | Unavailable,
 ) -> tuple[dict[int, bool], set[int]]:
-    """Return whether each GPU of known capability has the units, and what is no GPU."""
     if isinstance(devices, Unavailable):
         return {}, set()
     others = devices.filter(pl.col("type") != "GPU")["device"].to_list()

@@ -18,7 +18,6 @@ class DeviceRows(Frozen, frozen=True):
     """One device's activities, all streams together.
 
     Attributes:
-        device: Ordinal of the device.
         rows: Rows of device_activity by start; equal starts in the table's order.
         start_ps: Starts of `rows`.
         dur_ps: Durations of `rows`.
@@ -35,7 +34,6 @@ class DeviceTimeline(Frozen, frozen=True):
 
     Attributes:
         devices: One entry per device that has activity, ordinals ascending.
-        row_count: Number of rows of device_activity.
     """
 
     devices: tuple[DeviceRows, ...]

@@ -34,10 +34,6 @@ def called_most(frames: FunctionFrames, callers: Pattern[str]) -> FunctionName |
     """Return the outermost function of the program that some functions called most.
 
     A framework's threads have names of their own, so it is told by who called it.
-
-    Args:
-        frames: The functions that ran.
-        callers: Names of the functions that called it.
     """
     outermost = outermost_called(frames, callers)
     rows = pl.DataFrame(
@@ -55,12 +51,7 @@ def called_most(frames: FunctionFrames, callers: Pattern[str]) -> FunctionName |
 def outermost_called(
     frames: FunctionFrames, callers: Pattern[str]
 ) -> NDArray[np.int64]:
-    """Return the rows of the outermost frames of the program below some functions.
-
-    Args:
-        frames: The functions that ran.
-        callers: Names of the functions that called them.
-    """
+    """Return the rows of the outermost frames of the program below some functions."""
     names = frames.names.items()
     own = [
         kind

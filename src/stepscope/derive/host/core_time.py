@@ -35,7 +35,6 @@ class ThreadTime(Frozen, frozen=True):
     """When a thread's clocks were read, and what they said.
 
     Attributes:
-        name: Name of the thread.
         seen: From the first to the last of readings in a row.
         awake: Where in that time it was on a core, or ready while others had them all.
         system: Where it was found to wait for the system, as for a file, a process or
@@ -69,15 +68,7 @@ class CoreTime(Frozen, frozen=True):
 def core_time(
     *, tracks: pl.DataFrame, events: pl.DataFrame, event_types: pl.DataFrame
 ) -> CoreTime | Unavailable:
-    """Collect what the lines of core time hold.
-
-    Definition: docs/definitions/host-time.md#waiting-and-working.
-
-    Args:
-        tracks: The table.
-        events: The table.
-        event_types: The table, for names.
-    """
+    """Collect what the lines of core time hold."""
     threads: dict[tuple[str, int | None, int], ThreadTime] = {}
     rest: dict[tuple[str, int | None], ThreadTime] = {}
     sampled = tracks.with_row_index("row").filter(tracks["kind"] == "samples")

@@ -10,8 +10,8 @@ import polars as pl
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.host.values import int_values, text_codes
 from stepscope.derive.intervals.nesting import nest_subset
+from stepscope.remedies import Remedy
 from stepscope.trace.reading.stat_keys import StatKey
-from stepscope.tracer_remedies import RECORD_FUNCTIONS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def function_calls(
         return Unavailable(
             code="NOT_RECORDED",
             reason="no call of a graph function was recorded.",
-            remedy=RECORD_FUNCTIONS,
+            remedy=Remedy.RECORD_FUNCTIONS,
         )
     nested = nest_subset(
         ints(events, "start_ps")[owner],

@@ -15,9 +15,9 @@ from stepscope.derive.intervals.nesting import nest_subset
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.frozen import Frozen
+from stepscope.remedies import Remedy
 from stepscope.trace.reading.nullable import absent
 from stepscope.trace.tracks import TRACK_KINDS
-from stepscope.tracer_remedies import RECORD_CALLS
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_S
 from stepscope.xspace.samples_line import SamplesLine
@@ -43,7 +43,7 @@ _SAMPLES: Final = _KINDS.index("samples")
 _NO_FRAMES: Final = Unavailable(
     code="NOT_RECORDED",
     reason="No Python function was recorded.",
-    remedy=RECORD_CALLS,
+    remedy=Remedy.RECORD_CALLS,
 )
 #: Lines of the program → the functions that they are lines of.
 _LINES_OF: Final[dict[SamplesKind, SamplesKind]] = {
@@ -162,7 +162,7 @@ def frames_beside(
 
     They say nothing of what a step does, but what runs while it waits.
 
-    Definition: docs/definitions/host-time.md#threads-beside-the-steps.
+    Definition: docs/definitions/host-time.md#threads-that-drive-no-step.
     """
     return _collected(
         tracks,

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
-from stepscope.derive.columns.arrays import handles, ints, picked
+from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.columns.dense_codes import combined, dense
-from stepscope.derive.host.values import host_ranges, int_values, text_codes
+from stepscope.derive.columns.stat_values import values_of_owners
+from stepscope.derive.host.values import host_rows, int_values, text_codes
 from stepscope.derive.intervals.nesting import nest_subset
 from stepscope.derive.names.event_kinds import EventFlag, OpCategory
-from stepscope.derive.names.hlo_instructions import HLO_TEXTS, resolve_hlo
-from stepscope.derive.names.op_names import read_annotations
+from stepscope.derive.names.op_names import HLO_TEXTS, read_annotations, resolve_hlo
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.by_row import by_row
 from stepscope.trace.reading.stat_keys import StatKey
@@ -132,7 +132,7 @@ def host_op_events(
         self_ps=nested.self_ps,
         parent=nested.parent,
         depth=nested.depth,
-        outermost=_outermost(nested.parent, by_row(_groups(ops), op)),
+        outermost=outermost_of_op(nested.parent, by_row(_groups(ops), op)),
         eager=eager,
         ops=ops,
         without_values=host_values if isinstance(host_values, Unavailable) else None,
@@ -201,7 +201,6 @@ class _Candidates:
 
 
 def _frame(name: pl.Series, **columns: pl.Series | int | bool) -> pl.DataFrame:
-    """Return rows of `HOST_OPS` with the columns given, all others null."""
     given = {"name": name, **columns}
     return pl.DataFrame(
         [
@@ -242,11 +241,7 @@ def _by_name(
         call=pl.Series(call),
     )
     types = handles(events, "type")
-    wanted = is_op.astype(np.uint8)
-    rows = np.concatenate(
-        [picked(types, wanted, begin, end) for begin, end in host_ranges(tracks)]
-        or [np.empty(0, np.int64)]
-    )
+    rows = host_rows(tracks, types, is_op)
     of_type = types[rows]
     found.add(rows, of_type, named, rank=by_row(rank, of_type))
 
@@ -335,9 +330,9 @@ def _instructions(
     module_owner, module_code, module_texts = text_codes(
         trace, values[StatKey.HLO_MODULE]
     )
-    module = _of_owners(owner, module_owner, module_code, default=-1)
+    module, _ = values_of_owners(owner, module_owner, module_code, default=-1)
     program_owner, program_ids = int_values(values[StatKey.PROGRAM_ID])
-    program = _of_owners(owner, program_owner, program_ids, default=-1)
+    program, _ = values_of_owners(owner, program_owner, program_ids, default=-1)
     distinct = combined([program, module, code])
     at = distinct.first
     programs = pl.Series(program[at])
@@ -359,24 +354,9 @@ def _instructions(
     found.add(owner, distinct.code, named, rank=_NAMED)
 
 
-def _of_owners(
-    wanted: NDArray[np.signedinteger],
-    owner: NDArray[np.int32],
-    value: NDArray[np.signedinteger],
-    *,
-    default: int,
-) -> NDArray[np.int64]:
-    """Return each wanted owner's value; owners ascend, the last of equals counts."""
-    if not len(owner):
-        return np.full(len(wanted), default, np.int64)
-    at = np.maximum(np.searchsorted(owner, wanted, side="right") - 1, 0)
-    return np.where(owner[at] == wanted, value[at], default).astype(np.int64)
-
-
 def _distinct(
     frames: list[pl.DataFrame], op: NDArray[np.int32]
 ) -> tuple[pl.DataFrame, NDArray[np.int32]]:
-    """Drop ops that no event has, and unite equal ones."""
     if not frames:
         return pl.DataFrame(schema=HOST_OPS), op
     everything = pl.concat(frames)
@@ -405,7 +385,7 @@ def _eager(
     eager = by_row(by_rank, rank)
     stored = None if values is None else int_values(values[StatKey.IS_EAGER])
     if stored is not None and len(stored[0]):
-        given = _of_owners(event, *stored, default=-1)
+        given, _ = values_of_owners(event, *stored, default=-1)
         eager = np.where(given >= 0, given != 0, eager).astype(np.int8)
     return eager
 
@@ -449,7 +429,6 @@ def _one_per_execution(
 
 
 def _groups(ops: pl.DataFrame) -> NDArray[np.int32]:
-    """Return by row one number for all instructions that are one op."""
     same = pl.struct("name", "type", "module", "program")
     groups: NDArray[np.int32] = (
         ops.select(same.rank("dense")).to_series().to_numpy().astype(np.int32)
@@ -457,7 +436,9 @@ def _groups(ops: pl.DataFrame) -> NDArray[np.int32]:
     return groups
 
 
-def _outermost(parent: NDArray[np.int32], op: NDArray[np.int32]) -> NDArray[np.bool_]:
+def outermost_of_op(
+    parent: NDArray[np.int32], op: NDArray[np.int32]
+) -> NDArray[np.bool_]:
     """Return False for an event that some ancestor of the same op encloses."""
     outermost = np.ones(len(op), np.bool_)
     row = np.flatnonzero(parent >= 0)

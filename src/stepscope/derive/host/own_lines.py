@@ -24,7 +24,6 @@ def own_lines(
     What libraries do for a line is its own, and what has no name and stands in it.
 
     Args:
-        lines: The lines that ran.
         kinds: The function, as in `FunctionLines.type`.
         tracks: Rows of tracks of the threads that are asked.
     """

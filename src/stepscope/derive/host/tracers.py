@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from stepscope.derive.columns.arrays import handles
 from stepscope.derive.names.event_kinds import EventFlag
-from stepscope.tracer_remedies import Tracers
+from stepscope.remedies import Tracers
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

@@ -66,6 +66,16 @@ def host_ranges(tracks: pl.DataFrame) -> list[tuple[int, int]]:
     return ranges
 
 
+def host_rows(
+    tracks: pl.DataFrame, types: NDArray[np.int32], wanted: NDArray[np.bool_]
+) -> NDArray[np.int64]:
+    """Return the rows of events on host threads whose type is wanted, ascending."""
+    if not wanted.any():
+        return np.empty(0, np.int64)
+    found = [picked(types, wanted, *bounds) for bounds in host_ranges(tracks)]
+    return np.concatenate([*found, np.empty(0, np.int64)])
+
+
 def host_values(
     *,
     trace: TraceData,
@@ -81,11 +91,37 @@ def host_values(
         listed for each of those events that has none of its own.
     """
     values = host_stats(trace.strings, tracks, stats, HOST_VALUES)
-    for name, own in values.items():
-        shared = rows_with_key(type_stats, "type", find_handle(trace.strings, name))
-        if len(shared.owner):
-            values[name] = _with_shared(own, shared, events, host_ranges(tracks))
+    add_shared_values(values, trace.strings, tracks, events, type_stats)
     return values
+
+
+def add_shared_values(
+    values: dict[StatKey, StatRows],
+    strings: Sequence[str],
+    tracks: pl.DataFrame,
+    events: pl.DataFrame,
+    type_stats: pl.DataFrame,
+) -> None:
+    """Add what all events of a type share, for those without a value of theirs."""
+    types = handles(events, "type")
+    for name, own in values.items():
+        shared = rows_with_key(type_stats, "type", find_handle(strings, name))
+        if not len(shared.owner):
+            continue
+        value_row = np.full(int(max(types.max(initial=0), shared.owner.max())) + 1, -1)
+        value_row[shared.owner] = np.arange(len(shared.owner))
+        heirs = host_rows(tracks, types, value_row >= 0)
+        heirs = heirs[~np.isin(heirs, own.owner)]
+        at = value_row[types[heirs]]
+        owner = np.concatenate((own.owner, heirs.astype(np.int32)))
+        order = np.argsort(owner, kind="stable")
+        values[name] = StatRows(
+            owner[order],
+            np.concatenate((own.key, shared.key[at]))[order],
+            np.concatenate((own.kind, shared.kind[at]))[order],
+            np.concatenate((own.value, shared.value[at]))[order],
+            np.concatenate((own.length, shared.length[at]))[order],
+        )
 
 
 def host_stats(
@@ -158,31 +194,3 @@ def text_codes(
     owner, number = np.concatenate(owners), np.concatenate(numbers)
     order = np.argsort(owner, kind="stable")
     return owner[order], number[order], texts
-
-
-def _with_shared(
-    own: StatRows,
-    shared: StatRows,
-    events: pl.DataFrame,
-    ranges: list[tuple[int, int]],
-) -> StatRows:
-    """Add to the events' own values those that their types hold for all of them."""
-    types = handles(events, "type")
-    value_row = np.full(int(max(types.max(initial=0), shared.owner.max())) + 1, -1)
-    value_row[shared.owner] = np.arange(len(shared.owner))
-    heirs = [
-        np.flatnonzero(value_row[types[begin:end]] >= 0) + begin
-        for begin, end in ranges
-    ]
-    rows = np.concatenate(heirs) if heirs else np.empty(0, np.int64)
-    rows = rows[~np.isin(rows, own.owner)]
-    at = value_row[types[rows]]
-    owner = np.concatenate((own.owner, rows.astype(np.int32)))
-    order = np.argsort(owner, kind="stable")
-    return StatRows(
-        owner[order],
-        np.concatenate((own.key, shared.key[at]))[order],
-        np.concatenate((own.kind, shared.kind[at]))[order],
-        np.concatenate((own.value, shared.value[at]))[order],
-        np.concatenate((own.length, shared.length[at]))[order],
-    )

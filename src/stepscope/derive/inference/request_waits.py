@@ -40,7 +40,6 @@ class RequestBucket(Frozen, frozen=True, eq=True):
     """One thing that a request may be doing.
 
     Attributes:
-        name: Name of the bucket.
         category: The category of the results that the bucket is part of.
     """
 
@@ -115,34 +114,15 @@ def request_waits(
     stats: pl.DataFrame,
     host_classes: HostClasses,
     requests: Requests,
-    device_activity: pl.DataFrame | Unavailable,
-    launches: pl.DataFrame | Unavailable,
     correlation: Correlation | Unavailable,
     precision: Precision | Unavailable,
 ) -> RequestWaits:
-    """Charge every request, thread by thread.
-
-    Args:
-        trace: The trace itself, for texts.
-        tracks: The table.
-        events: The table.
-        event_kinds: What the names of the events say.
-        event_nesting: Parents of the rows of `events`.
-        stats: The table, for what threads hand to thread pools.
-        host_classes: What each host event stands for.
-        requests: The requests of the host.
-        device_activity: The table.
-        launches: The table.
-        correlation: The launch of each activity.
-        precision: Bits of each activity.
-    """
+    """Charge every request, thread by thread."""
     served = _Served.of(requests.rows)
     tasks = _tasks(
         trace, events, event_kinds, event_nesting, stats=stats, served=served
     )
-    work = _device_work(
-        device_activity, launches, correlation, precision, served=served, tasks=tasks
-    )
+    work = _device_work(correlation, precision, served=served, tasks=tasks)
     missing: dict[str, Unavailable] = {}
     if tasks is None:
         missing |= dict.fromkeys(("other_threads", "thread_queue"), _MANY_THREADS)
@@ -164,7 +144,14 @@ def request_waits(
         if not isinstance(work, Unavailable):
             sets |= work[number]
         if tasks is not None:
-            sets |= _elsewhere(tasks, served, number)
+            mine = np.flatnonzero(tasks.code == number + 1)
+            handed, start = tasks.handed_ps[mine], tasks.start_ps[mine]
+            sets |= {
+                "other_threads": served.clipped(
+                    number, handed, start, tasks.end_ps[mine]
+                ),
+                "thread_queue": served.clipped(number, handed, handed, start),
+            }
         _charge(times, sets, served, number, skipped=missing.keys())
     return RequestWaits(_frame(times, missing), missing)
 
@@ -231,8 +218,6 @@ class _Served(Frozen, frozen=True):
         Args:
             number: Place of the thread in `tracks`.
             at_ps: When each was caused; one outside of all requests is left out.
-            start_ps: Their begins.
-            end_ps: Their ends.
         """
         mine = self.rows[number]
         at = np.searchsorted(self.start_ps[mine], at_ps, side="right") - 1
@@ -290,35 +275,18 @@ def _own_work(
     }
 
 
-def _elsewhere(tasks: PoolTasks, served: _Served, number: int) -> dict[str, Spans]:
-    """Return the tasks that a thread's requests handed over, waiting and running."""
-    mine = np.flatnonzero(tasks.code == number + 1)
-    handed, start = tasks.handed_ps[mine], tasks.start_ps[mine]
-    return {
-        "other_threads": served.clipped(number, handed, start, tasks.end_ps[mine]),
-        "thread_queue": served.clipped(number, handed, handed, start),
-    }
-
-
 def _device_work(
-    device_activity: pl.DataFrame | Unavailable,
-    launches: pl.DataFrame | Unavailable,
     correlation: Correlation | Unavailable,
     precision: Precision | Unavailable,
     *,
     served: _Served,
     tasks: PoolTasks | None,
 ) -> list[dict[str, Spans]] | Unavailable:
-    """Return for each thread the device work launched by its requests, by kind."""
-    if isinstance(device_activity, Unavailable):
-        return device_activity
-    if isinstance(launches, Unavailable):
-        return launches
     if isinstance(correlation, Unavailable):
         return correlation
     if isinstance(precision, Unavailable):
         return precision
-    called_ps, thread = _callers(launches, served, tasks)
+    called_ps, thread = _callers(correlation.launches, served, tasks)
     launch = correlation.launch_of_activity
     rows = np.flatnonzero(launch >= 0)
     rows = rows[thread[launch[rows]] >= 0]
@@ -326,9 +294,9 @@ def _device_work(
     order = np.argsort(of_thread, kind="stable")
     rows, of_thread = rows[order], of_thread[order]
     edges = np.searchsorted(of_thread, np.arange(1, len(served.tracks)))
-    start = ints(device_activity, "start_ps")
-    dur = ints(device_activity, "dur_ps")
-    place = owner_places(codes(device_activity, "kind"), precision)
+    activity = correlation.activity
+    start, dur = ints(activity, "start_ps"), ints(activity, "dur_ps")
+    place = owner_places(codes(activity, "kind"), precision)
     found: list[dict[str, Spans]] = []
     for number, mine in enumerate(np.split(rows, edges)):
         sets = {}

@@ -13,17 +13,22 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.derive.columns.arrays import handles, ints, picked
+from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.columns.stat_values import (
     StatRows,
-    find_handle,
-    rows_with_key,
+    values_of_owners,
 )
-from stepscope.derive.host.values import host_ranges, host_stats, int_values, text_codes
+from stepscope.derive.host.values import (
+    add_shared_values,
+    host_rows,
+    host_stats,
+    int_values,
+    text_codes,
+)
 from stepscope.derive.intervals.nesting import nest_subset
 from stepscope.derive.names.event_kinds import EventFlag, OpCategory
 from stepscope.frozen import Frozen
-from stepscope.remedies import COPY_AGAIN
+from stepscope.remedies import Remedy
 from stepscope.trace.reading.nullable import absent, nullable
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
@@ -90,7 +95,7 @@ _NONE: Final = Unavailable(
 _NAMELESS: Final = Unavailable(
     code="CORRUPT",
     reason="The file holds events without names, so no request can be recognised.",
-    remedy=COPY_AGAIN,
+    remedy=Remedy.COPY_AGAIN,
 )
 
 
@@ -121,13 +126,6 @@ def requests(
     """Find the outermost request events of every host thread.
 
     Args:
-        trace: The trace itself, for texts.
-        tracks: The table.
-        events: The table.
-        event_types: The table.
-        event_kinds: What the names of the events say.
-        stats: The table.
-        type_stats: The table.
         steps: The steps; where the program marks them, an event without an id is
             training.
     """
@@ -157,23 +155,13 @@ class _Scene(Frozen, frozen=True):
     events: pl.DataFrame
     kinds: EventKinds
 
-    def _of_types(self, chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Return rows of the events on host threads whose type is chosen."""
-        nothing = np.empty(0, np.int64)
-        if not chosen.any():
-            return nothing
-        types, wanted = handles(self.events, "type"), chosen.astype(np.uint8)
-        found = [
-            picked(types, wanted, begin, end) for begin, end in host_ranges(self.tracks)
-        ]
-        return np.concatenate(found or [nothing])
-
     def calls(self, names: pl.Series, *, marked: bool) -> NDArray[np.int64]:
         """Calls of the outermost serving library that was at work."""
         for pattern in _CALLS:
             if pattern == _PLAIN_SESSIONS and marked:
                 break
-            rows = self._of_types(names.str.contains(pattern).to_numpy())
+            wanted = names.str.contains(pattern).to_numpy()
+            rows = host_rows(self.tracks, handles(self.events, "type"), wanted)
             if len(rows):
                 return rows
         return np.empty(0, np.int64)
@@ -186,27 +174,8 @@ class _Scene(Frozen, frozen=True):
         found = host_stats(strings, self.tracks, stats, _KEYS)
         if isinstance(type_stats, Unavailable):
             return found
-        for name, own in found.items():
-            shared = rows_with_key(type_stats, "type", find_handle(strings, name))
-            if len(shared.owner):
-                found[name] = self._with_shared(own, shared)
+        add_shared_values(found, strings, self.tracks, self.events, type_stats)
         return found
-
-    def _with_shared(self, own: StatRows, shared: StatRows) -> StatRows:
-        """Add what all events of a type share, for those without a value of theirs."""
-        place = np.full(len(self.kinds.flags), -1)
-        place[shared.owner] = np.arange(len(shared.owner))
-        heirs = self._of_types(place >= 0)
-        heirs = heirs[~np.isin(heirs, own.owner)]
-        at = place[handles(self.events, "type")[heirs]]
-        order = np.argsort(np.concatenate((own.owner, heirs)), kind="stable")
-        return StatRows(
-            np.concatenate((own.owner, heirs.astype(np.int32)))[order],
-            np.concatenate((own.key, shared.key[at]))[order],
-            np.concatenate((own.kind, shared.kind[at]))[order],
-            np.concatenate((own.value, shared.value[at]))[order],
-            np.concatenate((own.length, shared.length[at]))[order],
-        )
 
     def announced(
         self, values: Mapping[StatKey, StatRows], *, marked: bool
@@ -228,7 +197,6 @@ class _Scene(Frozen, frozen=True):
     def _requests(
         self, rows: NDArray[np.int32], excluded: NDArray[np.bool_]
     ) -> NDArray[np.int64]:
-        """Return the rows on host tracks whose type is not excluded."""
         on_host = absent(self.tracks["device"])
         mine = on_host[handles(self.events, "track")[rows]]
         return rows[mine & ~excluded[handles(self.events, "type")[rows]]].astype(
@@ -267,10 +235,10 @@ class _Scene(Frozen, frozen=True):
         if values is None:
             return pl.Series([None] * len(rows), dtype=pl.String)
         owner, number = int_values(values[_ID])
-        value, known = _aligned(rows, owner, number)
+        value, known = values_of_owners(rows, owner, number)
         numbers = nullable("id", value, known).cast(pl.String)
         owner, code, texts = text_codes(self.trace, values[_ID])
-        at, spelled = _aligned(rows, owner, code.astype(np.int64))
+        at, spelled = values_of_owners(rows, owner, code)
         if not spelled.any():
             return numbers
         words = pl.Series(texts, dtype=pl.String).gather(at)
@@ -282,19 +250,6 @@ class _Scene(Frozen, frozen=True):
         """Return the batch size of each request; null where it is not recorded."""
         if values is None:
             return pl.Series([None] * len(rows), dtype=pl.Int64)
-        size, known = _aligned(rows, *int_values(values[_BATCH]))
-        task, batched = _aligned(rows, *int_values(values[_TASK]))
+        size, known = values_of_owners(rows, *int_values(values[_BATCH]))
+        task, batched = values_of_owners(rows, *int_values(values[_TASK]))
         return nullable("batch_size", np.where(known, size, task), known | batched)
-
-
-def _aligned(
-    wanted: NDArray[np.int64],
-    owner: NDArray[np.signedinteger],
-    value: NDArray[np.int64],
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return the value of each wanted owner and whether it has one; owners ascend."""
-    if not len(owner):
-        return np.zeros(len(wanted), np.int64), np.zeros(len(wanted), np.bool_)
-    at = np.maximum(np.searchsorted(owner, wanted, side="right") - 1, 0)
-    known: NDArray[np.bool_] = owner[at] == wanted
-    return np.where(known, value[at], 0), known

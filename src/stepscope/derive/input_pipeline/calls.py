@@ -57,7 +57,6 @@ class PipelineCalls(Frozen, frozen=True):
         call: int64, ascending; rows of `calls`, one entry per execution of a call.
         execution: int64; the execution of each entry of `call`, an index into the
             arrays of `PipelineGraph`.
-        notes: Doubts about the numbers.
     """
 
     calls: pl.DataFrame
@@ -267,19 +266,6 @@ def _sums(
     return before[ends] - before[np.concatenate(([0], ends[:-1]))]
 
 
-def _self_ps(graph: PipelineGraph) -> NDArray[np.int64]:
-    """Return each execution's time less what its immediate children overlap."""
-    low = graph.start_ps[graph.parent]
-    high = low + graph.dur_ps[graph.parent]
-    end_ps = graph.start_ps + graph.dur_ps
-    starts = np.clip(graph.start_ps[graph.child], low, high)
-    ends = np.clip(end_ps[graph.child], starts, high)
-    starts = np.minimum(_after_earlier(graph.parent, starts, ends), ends)
-    covered = _sums(graph.parent, ends - starts, count=len(graph.start_ps))
-    own: NDArray[np.int64] = graph.dur_ps - covered
-    return own
-
-
 def _per_stage(
     graph: PipelineGraph,
     *,
@@ -288,14 +274,22 @@ def _per_stage(
     critical_ps: NDArray[np.int64],
     blocking: NDArray[np.bool_],
 ) -> pl.DataFrame:
-    """Return one row per call and stage."""
+    # Each execution's time less what its immediate children overlap.
+    low = graph.start_ps[graph.parent]
+    high = low + graph.dur_ps[graph.parent]
+    end_ps = graph.start_ps + graph.dur_ps
+    starts = np.clip(graph.start_ps[graph.child], low, high)
+    ends = np.clip(end_ps[graph.child], starts, high)
+    starts = np.minimum(_after_earlier(graph.parent, starts, ends), ends)
+    covered = _sums(graph.parent, ends - starts, count=len(graph.start_ps))
+    own: NDArray[np.int64] = graph.dur_ps - covered
     rows = pl.DataFrame(
         {
             "call": call,
             "stage": graph.stage[execution],
             "start_ps": graph.start_ps[execution],
             "total_ps": graph.dur_ps[execution],
-            "self_ps": _self_ps(graph)[execution],
+            "self_ps": own[execution],
             "critical_ps": critical_ps,
             "blocking": blocking,
         }
@@ -313,10 +307,7 @@ def _per_stage(
 
 
 def _calls(graph: PipelineGraph, stages: pl.DataFrame) -> pl.DataFrame:
-    """Return latency, rank and bottleneck of each call.
-
-    Definition: docs/tools/tf_data_bottleneck_analysis.md#how-each-number-is-defined.
-    """
+    """Return latency, rank and bottleneck of each call."""
     named = graph.stages.with_row_index("stage").select(
         pl.col("stage").cast(pl.Int32), "transparent", "long_name"
     )

@@ -1,4 +1,4 @@
-"""Work that one thread hands to another: which call it runs for.
+"""Work that one thread hands to another: which call it runs for, who takes an element.
 
 An event with a producer's type and id is a parent of every event with an equal
 consumer's type and id.
@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 import numpy as np
 
 from stepscope.derive.columns.arrays import handles, ints, picked
+from stepscope.derive.columns.dense_codes import combined, dense
+from stepscope.derive.columns.stat_values import values_of_owners
 from stepscope.derive.host.values import host_stats, int_values
 from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.frozen import Frozen
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
     from stepscope.derive.columns.stat_values import StatRows
     from stepscope.derive.names.event_kinds import EventKinds
+
 
 #: A context with this many producers and as many consumers is no evidence.
 _CROWD: Final = 64
@@ -62,7 +65,6 @@ class Contexts(Frozen, frozen=True, dict=True):
     """All contexts of a host.
 
     Attributes:
-        producers: Events that hand work over.
         consumers: Events that mark the work handed over, where it runs.
         pool_begins: int64, ascending; rows of events with which a thread of a pool
             begins a task. They last no time: the task runs until the entry of
@@ -107,6 +109,52 @@ class Contexts(Frozen, frozen=True, dict=True):
         return place[kept], self.producers.row[found[kept]], crowds
 
 
+class Elements(Frozen, frozen=True, eq=True):
+    """Elements that are made, or taken.
+
+    Attributes:
+        stage: int32; row of stages of the stage that takes the element.
+        number: int64; number of the element within that stage.
+        time_ps: int64; when making began, or when taking ended.
+    """
+
+    stage: NDArray[np.int32]
+    number: NDArray[np.int64]
+    time_ps: NDArray[np.int64]
+
+
+def handovers(
+    made: Elements, taken: Elements
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Join the making of elements with their taking.
+
+    An element goes to the first taking that ends after its making began: numbers are
+    used again when an iterator is made anew, and an element is handed over once.
+
+    Definition: docs/tools/tf_data_bottleneck_analysis.md#how-each-number-is-defined.
+
+    Returns:
+        Places in `made` and in `taken`, one pair per element that was handed over.
+    """
+    count = len(made.stage)
+    if not count or not len(taken.stage):
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    stage = np.concatenate((made.stage, taken.stage))
+    number = np.concatenate((made.number, taken.number))
+    time_ps = np.concatenate((made.time_ps, taken.time_ps))
+    code = combined((stage, dense(number).code)).code
+    is_taking = np.arange(len(code)) >= count
+    order = np.lexsort((is_taking, time_ps, code))
+    # The next taking after each place in this order; one past the end for none.
+    last = len(order)
+    at = np.where(is_taking[order], np.arange(last), last)
+    following = np.minimum.accumulate(at[::-1])[::-1]
+    making = np.flatnonzero(~is_taking[order] & (following < last))
+    taking = following[making]
+    same = code[order[making]] == code[order[taking]]
+    return order[making[same]], order[taking[same]] - count
+
+
 def contexts(
     strings: Sequence[str],
     tracks: pl.DataFrame,
@@ -128,9 +176,15 @@ def contexts(
         values[StatKey.CONSUMER], values[StatKey.CONSUMER_TYPE], process, track
     )
     owner, elsewhere = int_values(values[StatKey.CONSUMER_PROCESS])
-    named, value = _aligned(consumers.row, owner, elsewhere)
+    value, named = values_of_owners(consumers.row, owner, elsewhere)
     consumers = consumers._replace(process=np.where(named, value, consumers.process))
-    begins, ends = _pool_tasks(events, kinds)
+    types, thread = handles(events, "type"), handles(events, "track")
+    marks = kinds.has(EventFlag.POOL_START | EventFlag.POOL_STOP)
+    is_start = kinds.has(EventFlag.POOL_START)
+    rows = picked(types, marks)
+    is_begin = is_start[types[rows]]
+    pair = is_begin[:-1] & ~is_begin[1:] & (thread[rows[:-1]] == thread[rows[1:]])
+    begins, ends = rows[:-1][pair], ints(events, "start_ps")[rows[1:][pair]]
     return Contexts(_by_id(producers), _by_id(consumers), begins, ends)
 
 
@@ -148,8 +202,6 @@ def callers(
         rows: Rows of events that no call on their own thread encloses.
         parent: Row that contains each row of events, -1 for none.
         is_call: bool by row of events; the calls, at which the search ends.
-        events: The table.
-        found: The contexts of the host.
 
     Returns:
         Places in `rows`, the rows of the calls that these run for, and the contexts
@@ -201,7 +253,17 @@ def _around(
     """Return the nearest stop around each row, else the task of a pool around it."""
     here = nearest_above(parent, rows, stops)
     alone = here < 0
-    here[alone] = _task_around(rows[alone], events, found)
+    # The begin of the task of a pool in which each row runs, -1 for none.
+    outside = rows[alone]
+    around = np.full(len(outside), -1, np.int64)
+    at = np.searchsorted(found.pool_begins, outside, side="right") - 1
+    exists = at >= 0
+    at, mine = at[exists], outside[exists]
+    begins = found.pool_begins[at]
+    track, start_ps = handles(events, "track"), ints(events, "start_ps")
+    inside = (track[begins] == track[mine]) & (start_ps[mine] <= found.pool_ends_ps[at])
+    around[np.flatnonzero(exists)[inside]] = begins[inside]
+    here[alone] = around
     return here
 
 
@@ -221,21 +283,6 @@ def nearest_above(
     return found
 
 
-def _task_around(
-    rows: NDArray[np.int64], events: pl.DataFrame, found: Contexts
-) -> NDArray[np.int64]:
-    """Return the begin of the task of a pool in which each row runs, -1 for none."""
-    around = np.full(len(rows), -1, np.int64)
-    at = np.searchsorted(found.pool_begins, rows, side="right") - 1
-    exists = at >= 0
-    at, mine = at[exists], rows[exists]
-    begins = found.pool_begins[at]
-    track, start_ps = handles(events, "track"), ints(events, "start_ps")
-    inside = (track[begins] == track[mine]) & (start_ps[mine] <= found.pool_ends_ps[at])
-    around[np.flatnonzero(exists)[inside]] = begins[inside]
-    return around
-
-
 def _side(
     ids: StatRows,
     types: StatRows,
@@ -243,7 +290,7 @@ def _side(
     track: NDArray[np.int32],
 ) -> _Side:
     owner, value = int_values(ids)
-    typed, kind = _aligned(owner, *int_values(types))
+    kind, typed = values_of_owners(owner, *int_values(types))
     row = owner[typed].astype(np.int64)
     return _Side(row, kind[typed], value[typed], process[track[row]])
 
@@ -251,18 +298,6 @@ def _side(
 def _by_id(side: _Side) -> _Side:
     order = np.argsort(side.id, kind="stable")
     return _Side(*(column[order] for column in side))
-
-
-def _aligned(
-    wanted: NDArray[np.signedinteger],
-    owner: NDArray[np.signedinteger],
-    value: NDArray[np.int64],
-) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    """Return whether each wanted owner has a value, and which; owners ascend."""
-    if not len(owner):
-        return np.zeros(len(wanted), np.bool_), np.zeros(len(wanted), np.int64)
-    at = np.maximum(np.searchsorted(owner, wanted, side="right") - 1, 0)
-    return owner[at] == wanted, value[at]
 
 
 def _matching(
@@ -288,16 +323,3 @@ def _among(
     at = np.minimum(np.searchsorted(ascending, values), len(ascending) - 1)
     hit: NDArray[np.bool_] = ascending[at] == values
     return hit
-
-
-def _pool_tasks(
-    events: pl.DataFrame, kinds: EventKinds
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the rows with which tasks begin, and when each ends on its thread."""
-    types, track = handles(events, "type"), handles(events, "track")
-    marks = kinds.has(EventFlag.POOL_START | EventFlag.POOL_STOP)
-    begins = kinds.has(EventFlag.POOL_START)
-    rows = picked(types, marks)
-    is_begin = begins[types[rows]]
-    pair = is_begin[:-1] & ~is_begin[1:] & (track[rows[:-1]] == track[rows[1:]])
-    return rows[:-1][pair], ints(events, "start_ps")[rows[1:][pair]]

@@ -16,11 +16,18 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.columns.arrays import handles, ints, picked
+from stepscope.derive.columns.stat_values import values_of_owners
 from stepscope.derive.host.values import host_stats, int_values
-from stepscope.derive.input_pipeline.contexts import callers, contexts, nearest_above
-from stepscope.derive.input_pipeline.handovers import Elements, handovers
-from stepscope.derive.input_pipeline.names import BEGINNING, mark_of
+from stepscope.derive.input_pipeline.contexts import (
+    Elements,
+    callers,
+    contexts,
+    handovers,
+    nearest_above,
+)
 from stepscope.derive.input_pipeline.stages import (
+    BEGINNING,
+    MARKS,
     STAGES,
     last_stages,
     pipelines_of,
@@ -28,9 +35,9 @@ from stepscope.derive.input_pipeline.stages import (
 )
 from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.frozen import Frozen
+from stepscope.remedies import Remedy
 from stepscope.trace.quality import QualityNote
 from stepscope.trace.reading.stat_keys import StatKey
-from stepscope.tracer_remedies import RECORD_PIPELINE_STAGES
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -44,13 +51,12 @@ if TYPE_CHECKING:
 _NO_STAGES: Final = Unavailable(
     code="NO_TFDATA_EVENTS",
     reason="The input was recorded as calls without stages, so it has no graph.",
-    remedy=RECORD_PIPELINE_STAGES,
+    remedy=Remedy.RECORD_PIPELINE_STAGES,
 )
 _NO_WHOLE_CALL: Final = Unavailable(
     code="NO_TFDATA_EVENTS",
     reason="The profile holds work of an input pipeline, but no call of a whole one.",
-    remedy="Record for longer than one call of the pipeline lasts, and on the process "
-    "that asks for the data.",
+    remedy=Remedy.RECORD_WHOLE_CALL_OF_PROCESS,
 )
 
 
@@ -69,7 +75,6 @@ class PipelineGraph(Frozen, frozen=True):
         child: int64 by edge; the execution that was caused. No edge occurs twice.
         root: int64; executions with which a call of a pipeline begins, by start.
         pipeline: int32 by root; row of pipelines.
-        notes: Doubts about the graph.
     """
 
     stages: pl.DataFrame
@@ -108,12 +113,6 @@ def pipeline_graph(
 
     Args:
         iterators: The table; calls that name no stages are left aside.
-        trace: The trace itself, for interned texts.
-        tracks: The table.
-        events: The table.
-        event_types: The table.
-        event_kinds: What the names of `event_types` say.
-        event_nesting: Parents of the rows of `events`.
         stats: The table, for the numbers of elements and for contexts.
     """
     listed = iterators.filter(pl.col("long_name").str.starts_with(BEGINNING))
@@ -214,9 +213,6 @@ def _handed_over(
     """Pair executions that took an element with those that made it elsewhere.
 
     Args:
-        runs: The executions.
-        stages: Their stages.
-        events: The table.
         elements: Rows of events that carry the number of an element, and the number.
         marks: By row of event_types: it marks the making, or the taking, of one.
     """
@@ -230,12 +226,12 @@ def _handed_over(
     making, first = np.unique(around[begun], return_index=True)
     begun = begun[first]
     consumer = handles(stages, "consumer")[runs.stage[begun]]
-    numbered, number = _of_owners(making, *elements)
+    number, numbered = values_of_owners(making, *elements)
     some = numbered & (consumer >= 0)
     begun = begun[some]
     made = Elements(consumer[some], number[some], runs.start_ps[begun])
     within = nearest_above(runs.parent, taken_rows, runs.is_call)
-    numbered, number = _of_owners(taken_rows, *elements)
+    number, numbered = values_of_owners(taken_rows, *elements)
     known = numbered & (within >= 0)
     taker, rows = runs.at(within[known]), taken_rows[known]
     ends_ps = ints(events, "start_ps")[rows] + ints(events, "dur_ps")[rows]
@@ -254,30 +250,18 @@ def _elements(
 def _marks(
     event_types: pl.DataFrame, kinds: EventKinds
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return by row of event_types whether it makes an element, and takes one."""
     makes = np.zeros(len(event_types), np.bool_)
     takes = makes.copy()
     names = event_types["name"]
     for row in np.flatnonzero(kinds.has(EventFlag.PRODUCER)).tolist():
-        mark = mark_of(names[row])
+        mark = MARKS.get(names[row])
         makes[row], takes[row] = mark is True, mark is False
     return makes, takes
-
-
-def _of_owners(
-    wanted: NDArray[np.int64], owner: NDArray[np.int32], value: NDArray[np.int64]
-) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    """Return whether each wanted owner has a value, and which; owners ascend."""
-    if not len(owner):
-        return np.zeros(len(wanted), np.bool_), np.zeros(len(wanted), np.int64)
-    at = np.maximum(np.searchsorted(owner, wanted, side="right") - 1, 0)
-    return owner[at] == wanted, value[at]
 
 
 def _edges(
     parent: NDArray[np.int64], child: NDArray[np.int64], start_ps: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return each edge once, by parent, then by the start of the child."""
     other = parent != child
     parent, child = parent[other], child[other]
     order = np.lexsort((child, start_ps[child], parent))

@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.derive.columns.arrays import codes, handles, ints, picked
+from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.columns.dense_codes import combined, totals_by
-from stepscope.derive.host.values import host_ranges, text_codes
-from stepscope.derive.input_pipeline.names import BEGINNING, read_name
+from stepscope.derive.host.op_events import outermost_of_op
+from stepscope.derive.host.values import host_rows, text_codes
+from stepscope.derive.input_pipeline.stages import BEGINNING, read_name
 from stepscope.derive.intervals.nesting import nest_subset
 from stepscope.derive.names.event_kinds import EventFlag, OpCategory
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
-from stepscope.remedies import COPY_AGAIN
+from stepscope.remedies import Remedy
 from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.reading.nullable import is_true
 from stepscope.trace.reading.stat_keys import StatKey
@@ -96,8 +97,7 @@ _NONE: Final = Unavailable(
     code="NO_TFDATA_EVENTS",
     reason="No event of an input pipeline, of a data loader or of an input stage was "
     "recorded.",
-    remedy="Read the input through an instrumented pipeline, or put an annotation "
-    "named `load_batch` around the code that fetches it.",
+    remedy=Remedy.NAME_FETCH,
 )
 _IN_WORKERS: Final = Unavailable(
     code="NOT_RECORDED",
@@ -110,19 +110,18 @@ _ONE_CALL: Final = Unavailable(
     code="NOT_RECORDED",
     reason="What was recorded makes or fetches a batch in one call: what of it reads "
     "and what transforms is not told apart.",
-    remedy="Mark both in the program: `load_batch` around the whole, and a stage of "
-    "its own around what reads.",
+    remedy=Remedy.MARK_FETCH_AND_READING,
 )
 _NO_READER: Final = Unavailable(
     code="NOT_RECORDED",
     reason="No recorded stage of the input pipeline reads files: what a function or a "
     "generator of it reads counts as preprocessing.",
-    remedy="Read the files by a stage of the pipeline, as `TFRecordDataset` is one.",
+    remedy=Remedy.READ_FILES_BY_STAGE,
 )
 _NAMELESS: Final = Unavailable(
     code="CORRUPT",
     reason="The file holds events without names, so no input op can be recognised.",
-    remedy=COPY_AGAIN,
+    remedy=Remedy.COPY_AGAIN,
 )
 
 
@@ -152,16 +151,12 @@ def input_ops(
     event_kinds: EventKinds,
     host_values: Mapping[str, StatRows] | Unavailable,
     iterators: pl.DataFrame | Unavailable,
-    launches: pl.DataFrame | Unavailable,
     correlation: Correlation | Unavailable,
-    device_activity: pl.DataFrame | Unavailable,
 ) -> InputOps | Unavailable:
     """Find the input ops on host threads and sum them.
 
     Input ops are iterators, loaders, ranges that the program named as fetching input,
     input stages, and the calls that copy to a device or feed it.
-
-    Definition: docs/tools/input_pipeline_analyzer.md#host-side.
     """
     if not event_types["known"].any():
         return _NAMELESS
@@ -172,7 +167,7 @@ def input_ops(
             doubts |= dict.fromkeys(INPUT_CATEGORIES[:3], iterators)
     else:
         found.add(*_listed(iterators), source="iterator")
-    copies = _copy_calls(launches, correlation, device_activity)
+    copies = _copy_calls(correlation)
     if isinstance(copies, Unavailable):
         doubts["enqueue"] = copies
     else:
@@ -249,7 +244,7 @@ class _Found:
         track = handles(events, "track")[rows]
         nested = nest_subset(start_ps, dur_ps, track=track)
         own = totals_by(number, nested.self_ps, count=len(ops))
-        outer = _outermost(nested.parent, number)
+        outer = outermost_of_op(nested.parent, number)
         total = totals_by(number, dur_ps, count=len(ops), where=outer).total
         pairs = combined([number, track])
         threads = np.bincount(number[pairs.first], minlength=len(ops))
@@ -297,20 +292,6 @@ def _united(
     return united, handles(number, "number")[code]
 
 
-def _outermost(parent: NDArray[np.int32], op: NDArray[np.int32]) -> NDArray[np.bool_]:
-    """Return False for a call inside a call of the same op."""
-    outermost = np.ones(len(op), np.bool_)
-    row = np.flatnonzero(parent >= 0)
-    above = parent[row]
-    # One round per level of nesting, over the rows that still have an ancestor.
-    while len(row):
-        recursive = op[above] == op[row]
-        outermost[row[recursive]] = False
-        row, above = row[~recursive], parent[above[~recursive]]
-        row, above = row[above >= 0], above[above >= 0]
-    return outermost
-
-
 def _named(names: pl.Series, category: str | pl.Series) -> pl.DataFrame:
     column = pl.lit(category) if isinstance(category, str) else category
     return names.alias("name").to_frame().with_columns(column.alias("category"))
@@ -333,7 +314,6 @@ def _of_loader(name: str) -> str:
 def _listed(
     iterators: pl.DataFrame,
 ) -> tuple[NDArray[np.int32], NDArray[np.int64], pl.DataFrame]:
-    """Return the calls that the reader itself found, by their long names."""
     names = iterators["long_name"].unique(maintain_order=True).alias("name")
     numbered = names.to_frame().with_row_index("op")
     op = (
@@ -354,10 +334,8 @@ def _by_name(
     event_types: pl.DataFrame,
     kinds: EventKinds,
 ) -> Iterator[tuple[str, NDArray[np.int64], NDArray[np.int32], pl.DataFrame]]:
-    """Find calls by their names, one kind of source after the other."""
     names = event_types["name"]
     types = handles(events, "type")
-    ranges = host_ranges(tracks)
     dataset = kinds.has(EventFlag.DATASET) & names.str.starts_with(BEGINNING).to_numpy()
     library = names.str.contains(_LIBRARY).to_numpy()
     loader = names.str.contains(_LOADER).to_numpy()
@@ -384,18 +362,13 @@ def _by_name(
         ("copy", copy, "enqueue"),
     ):
         if mask.any():
-            wanted = mask.astype(np.uint8)
-            rows = np.concatenate(
-                [picked(types, wanted, begin, end) for begin, end in ranges]
-                or [np.empty(0, np.int64)]
-            )
+            rows = host_rows(tracks, types, mask)
             yield source, rows, types[rows], _named(names, category)
 
 
 def _stages(
     trace: TraceData, values: Mapping[str, StatRows]
 ) -> tuple[NDArray[np.int32], NDArray[np.int64], pl.DataFrame]:
-    """Input stages that the program itself marked, by name and kind."""
     owner, name, names = text_codes(trace, values[StatKey.STAGE_NAME])
     kind_owner, kind, kinds = text_codes(trace, values[StatKey.STAGE_CATEGORY])
     at = np.searchsorted(kind_owner, owner)
@@ -422,20 +395,14 @@ def _stages(
 
 
 def _copy_calls(
-    launches: pl.DataFrame | Unavailable,
     correlation: Correlation | Unavailable,
-    device_activity: pl.DataFrame | Unavailable,
 ) -> NDArray[np.int32] | Unavailable:
     """Return rows of the host calls that launched nothing but copies to a device."""
-    if isinstance(device_activity, Unavailable):
-        return device_activity
-    if isinstance(launches, Unavailable):
-        return launches
     if isinstance(correlation, Unavailable):
         return correlation
     launch = correlation.launch_of_activity
-    sent = (codes(device_activity, "kind") == _H2D) & (launch >= 0)
-    copies = np.bincount(launch[sent], minlength=launches.height)
+    sent = (codes(correlation.activity, "kind") == _H2D) & (launch >= 0)
+    copies = np.bincount(launch[sent], minlength=correlation.launches.height)
     only = (copies > 0) & (copies == correlation.activity_count_of_launch)
-    rows: NDArray[np.int32] = handles(launches, "event")[only]
+    rows: NDArray[np.int32] = handles(correlation.launches, "event")[only]
     return rows

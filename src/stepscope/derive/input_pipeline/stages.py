@@ -1,7 +1,14 @@
-"""Stages of input pipelines, and the pipelines that they make up."""
+"""Stages of input pipelines: their names, their parameters, and what they make up.
+
+A stage is named `Iterator::<outermost>::…::<this one>`; the parts before the
+last one are downstream, towards the consumer.
+
+Definition: docs/tools/tf_data_bottleneck_analysis.md#how-to-read-a-long-name.
+"""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -10,10 +17,94 @@ import polars as pl
 
 from stepscope.derive.columns.arrays import handles
 from stepscope.derive.columns.dense_codes import dense
-from stepscope.derive.input_pipeline.names import read_name
+from stepscope.derive.columns.stat_values import find_handle, rows_of_owners
+from stepscope.frozen import Frozen
+from stepscope.patterns import Pattern
+from stepscope.trace.reading.stat_keys import StatKey
+from stepscope.trace.stats import DOUBLE, INT, PLACE_TEXT, REF, UINT
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from stepscope.trace.model import TraceData
+
+
+#: A recorded value; texts that mean true or false are converted to bool.
+Parameter = bool | int | float | str
+
+#: How many elements a buffer held; it differs from one execution to the next.
+FILL: Final = StatKey.BUFFERED_ELEMENTS
+#: Values that identify an event or a stage, and parameterise nothing.
+_IDENTITY: Final = frozenset(
+    {"id", "parent_id", "group_id", "element_id", "flow", "step_name", "process_id"}
+)
+_TRUTH: Final = {"true": True, "false": False}
+#: What a writer records for a value that it does not know yet.
+_UNKNOWN: Final = frozenset({"unavailable", "<unknown>", ""})
+
+
+#: What the name of every stage begins with.
+BEGINNING: Final = "Iterator::"
+_BETWEEN: Final = "::"
+
+#: Stages that pass every element on: they occur in names, but transform nothing.
+_TRANSPARENT: Final = frozenset(
+    {"Root", "Model", "MaxIntraOpParallelism", "PrivateThreadPool", "Options"}
+)
+#: Stages that fetch their elements on threads of their own. Definition:
+#: docs/tools/tf_data_bottleneck_analysis.md#how-each-number-is-defined.
+_ASYNCHRONOUS: Final = frozenset(
+    {
+        "Prefetch",
+        "ParallelInterleave",
+        "LegacyParallelInterleave",
+        "ParallelMap",
+        "ParseExample",
+        "MapAndBatch",
+        "DataService",
+        "ParallelBatch",
+    }
+)
+#: Beginnings of the names that mark the making and the taking of an element.
+_HANDING_OVER: Final = (
+    *("Prefetch", "ParallelInterleave", "ParallelMap", "MapAndBatch"),
+    *("ParseExample", "ParallelBatch"),
+)
+#: Name of an event → True where an element is made, False where it is taken.
+MARKS: Final = {
+    f"{stage}{what}": what == "Produce"
+    for stage in _HANDING_OVER
+    for what in ("Produce", "Consume")
+}
+#: The two stages with which the pipeline of a device begins.
+_ON_DEVICE: Final = ("Prefetch", "Generator")
+
+_INDEX: Final = Pattern(r"\[\d+\]$")
+_VERSION: Final = Pattern(r"V\d+$")
+
+
+class StageName(Frozen, frozen=True, eq=True):
+    """What the long name of a stage says.
+
+    Attributes:
+        type: The transformation: the last part without index and version.
+        depth: Number of parts of the long name.
+        transparent: The stage passes every element on unchanged.
+        asynchronous: The stage fetches its elements on threads of its own.
+        outermost: The stage may begin a pipeline: only transparent stages lie
+            downstream of it.
+        feeds_device: The pipeline of a device fetches from this stage.
+        consumer: Long name of the stage that consumes it; None of the last one.
+    """
+
+    type: str
+    depth: int
+    transparent: bool
+    asynchronous: bool
+    outermost: bool
+    feeds_device: bool
+    consumer: str | None
+
 
 #: Columns of `PipelineGraph.stages`; the row number is the stage's handle.
 STAGES: Final[dict[str, pl.DataType]] = {
@@ -105,3 +196,74 @@ def pipelines_of(
         schema=PIPELINES,
     )
     return frame, np.argsort(order)[inverse].astype(np.int32)
+
+
+def read_name(long_name: str) -> StageName:
+    """Take a long name apart; it begins with `BEGINNING`."""
+    parts = long_name.removeprefix(BEGINNING).split(_BETWEEN)
+    types = [_normalised(part) for part in parts]
+    opaque = tuple(one for one in types if one not in _TRANSPARENT)
+    transparent = types[-1] in _TRANSPARENT
+    downstream = None
+    if len(parts) > 1:
+        # `A[0]::B` is consumed by `A`: the index tells its inputs apart.
+        downstream = BEGINNING + _INDEX.sub("", _BETWEEN.join(parts[:-1]))
+    return StageName(
+        type=types[-1],
+        depth=len(parts),
+        transparent=transparent,
+        asynchronous=types[-1] in _ASYNCHRONOUS,
+        outermost=len(opaque) == (0 if transparent else 1),
+        feeds_device=opaque == _ON_DEVICE and not transparent,
+        consumer=downstream,
+    )
+
+
+def _normalised(part: str) -> str:
+    """Remove index and version, so that `ParallelMapV2` is a `ParallelMap`."""
+    bare = _INDEX.sub("", part)
+    return _VERSION.sub("", bare) or bare
+
+
+def recorded_parameters(
+    trace: TraceData, stats: pl.DataFrame, events: NDArray[np.int64]
+) -> dict[int, dict[str, Parameter]]:
+    """Read what events say of their stages: row of events → name → value.
+
+    Args:
+        events: Rows of events, in any order; a few, as each value is read by itself.
+    """
+    rows = rows_of_owners(stats, "event", np.unique(events).astype(np.int32))
+    found: dict[int, dict[str, Parameter]] = defaultdict(dict)
+    for owner, key, kind, value, length in zip(
+        *(column.tolist() for column in rows), strict=True
+    ):
+        name = trace.strings[key]
+        read = _value(trace, kind, value, length)
+        if name in _IDENTITY or name.startswith("_") or read is None:
+            continue
+        found[owner][name] = read
+    return dict(found)
+
+
+def mean_fill(
+    trace: TraceData, stats: pl.DataFrame, events: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return which of the events say how full a buffer was, and how full."""
+    rows = rows_of_owners(stats, "event", np.unique(events).astype(np.int32))
+    plain = rows.only(rows.key == find_handle(trace.strings, FILL))
+    fill = plain.only((plain.kind == INT) | (plain.kind == UINT))
+    return fill.owner.astype(np.int64), fill.value.astype(np.float64)
+
+
+def _value(trace: TraceData, kind: int, value: int, length: int) -> Parameter | None:
+    """Convert a value to a Python object; None for one that says nothing."""
+    if kind in {REF, PLACE_TEXT}:
+        text = trace.strings[value] if kind == REF else trace.text(value, length)
+        return None if text in _UNKNOWN else _TRUTH.get(text, text)
+    if kind == DOUBLE:
+        real = float(np.int64(value).view(np.float64))
+        return real if np.isfinite(real) else None
+    if kind == UINT:
+        return value % 2**64
+    return value if kind == INT else None

@@ -18,7 +18,7 @@ from stepscope.derive.host.function_frames import FEW_LOOKS, FunctionFrames
 from stepscope.derive.intervals.spans import Spans
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
-from stepscope.remedies import RECORD_WITH_STEPSCOPE
+from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
 from stepscope.xspace.vocabulary import unseen_of
 
@@ -134,10 +134,7 @@ def worker_functions(
     windows: Windows | Unavailable,
     account: Account | Unavailable,
 ) -> WorkerFunctions | Unavailable:
-    """Add up what looks at worker processes found within the measured steps.
-
-    Definition: docs/definitions/host-time.md#worker-processes.
-    """
+    """Add up what looks at worker processes found within the measured steps."""
     if isinstance(worker_frames, Unavailable):
         return _why_not(event_types, quality, environment)
     if isinstance(windows, Unavailable):
@@ -338,7 +335,7 @@ def _why_not(
 _OTHERS: Final = Unavailable(
     code="NOT_RECORDED",
     reason="What worker processes do was not recorded: another profiler recorded.",
-    remedy=RECORD_WITH_STEPSCOPE,
+    remedy=Remedy.RECORD_WITH_STEPSCOPE,
 )
 _NO_WORKERS: Final = Unavailable(
     code="NO_SAMPLES",
@@ -349,8 +346,7 @@ _NO_WORKERS: Final = Unavailable(
 _NOT_RECORDED: Final = Unavailable(
     code="NOT_RECORDED",
     reason="Worker processes were counted, and their functions were not looked at.",
-    remedy="Record with samples of functions on (`python_sampling_hz`), and for a "
-    "second or more.",
+    remedy=Remedy.RECORD_SAMPLES_FOR_LONGER,
 )
 _NOT_THEN: Final = Unavailable(
     code="NO_SAMPLES",

@@ -63,14 +63,17 @@ def nesting(
     """Nest the events of every track whose kind is one of `NESTED_KINDS`.
 
     Args:
-        tracks: The table of that name.
         events: The table of that name; its rows are those of the result.
         flat_rows: Rows of events that neither nest nor hold others, whatever their
             track: those that carry a mark of asynchronous work.
     """
     start_ps, dur_ps = ints(events, "start_ps"), ints(events, "dur_ps")
     begins, ends = ints(tracks, "event_begin"), ints(tracks, "event_end")
-    _check_division(begins, ends, len(start_ps))
+    # Raise ValueError where a row has no track: its results would be uninitialised.
+    order = np.lexsort((ends, begins))
+    edges = np.concatenate(([0], ends[order]))
+    if not np.array_equal(edges[:-1], begins[order]) or edges[-1] != len(start_ps):
+        raise ValueError("the tracks do not divide the rows of events among them")
     nested = np.isin(codes(tracks, "kind"), [_KIND_CODES[k] for k in NESTED_KINDS])
     work = _Work(start_ps, dur_ps, _unfilled(len(start_ps), len(begins)))
     flat = np.unique(flat_rows) if flat_rows is not None else np.empty(0, np.int64)
@@ -84,7 +87,9 @@ def nesting(
             work.nest_range(track, begin, end)
         else:
             work.lay_flat(flat[first:last])
-            work.nest_rows(track, _all_but(flat[first:last], begin, end))
+            kept = np.ones(end - begin, np.bool_)
+            kept[flat[first:last] - begin] = False
+            work.nest_rows(track, np.flatnonzero(kept) + begin)
 
     _run_largest_first(one_track, ends - begins)
     return work.found
@@ -97,7 +102,6 @@ def nest_subset(
 
     Args:
         start_ps: Starts of the chosen rows, in the order of the table of events.
-        dur_ps: Their durations.
         track: Their tracks, ascending.
 
     Returns:
@@ -135,8 +139,6 @@ def flatten_tracks(
     Definition: docs/definitions/host-time.md#classes.
 
     Args:
-        tracks: The table of that name.
-        events: The table of that name.
         code: A class per row of events; 0 leaves an instant to the next outer event.
         sticky: Codes that keep everything nested in them; the outermost one wins.
         alike: Code → the code that stands for it in the result: several that take
@@ -209,7 +211,6 @@ def _nest(
     end: int,
     into: Nesting,
 ) -> int:
-    """Call the kernel, and call it again with more room where it lacks room."""
     for depth in (_USUAL_DEPTH, end - begin):
         stack = np.empty((2, depth), np.int64)
         answer: int = kernels.nest(
@@ -233,7 +234,6 @@ def flatten_rows(
 
     Args:
         start_ps: Starts of the rows, in the order of the table of events.
-        dur_ps: Their durations.
         code: Their codes, none of them 0.
         sticky: Codes that keep everything nested in them; the outermost one wins.
 
@@ -286,12 +286,6 @@ def _nesting_order(
     return np.lexsort((-dur_ps, start_ps))
 
 
-def _all_but(rows: NDArray[np.int64], begin: int, end: int) -> NDArray[np.int64]:
-    kept = np.ones(end - begin, np.bool_)
-    kept[rows - begin] = False
-    return np.flatnonzero(kept) + begin
-
-
 def innermost_at(
     times_ps: NDArray[np.int64],
     start_ps: NDArray[np.int64],
@@ -306,8 +300,6 @@ def innermost_at(
 
     Args:
         times_ps: The times, in any order.
-        start_ps: Starts of all rows.
-        dur_ps: Durations of all rows.
         parent: The row that contains each of them, -1 for none.
         rows: The first row of the track, and the one after its last.
     """
@@ -339,16 +331,6 @@ def _unfilled(row_count: int, track_count: int) -> Nesting:
         self_ps=np.empty(row_count, np.int64),
         overhangs=np.zeros(track_count, np.int64),
     )
-
-
-def _check_division(
-    begins: NDArray[np.int64], ends: NDArray[np.int64], row_count: int
-) -> None:
-    """Raise ValueError where a row has no track: its results would be uninitialised."""
-    order = np.lexsort((ends, begins))
-    edges = np.concatenate(([0], ends[order]))
-    if not np.array_equal(edges[:-1], begins[order]) or edges[-1] != row_count:
-        raise ValueError("the tracks do not divide the rows of events among them")
 
 
 def _run_largest_first(work: Callable[[int], None], sizes: NDArray[np.int64]) -> None:

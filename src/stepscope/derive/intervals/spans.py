@@ -10,13 +10,102 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stepscope._core import rows
+from stepscope._core import rows as row_kernels
 from stepscope._core import spans as kernels
+from stepscope.derive.columns.arrays import ints
 from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    import polars as pl
     from numpy.typing import ArrayLike, NDArray
+
+
+class TrackRows(Frozen, frozen=True):
+    """When the events of each track were.
+
+    Attributes:
+        start_ps: By row of events.
+        dur_ps: By row of events.
+        begins: By row of tracks, the first row of events.
+        ends: By row of tracks, the row after the last one.
+    """
+
+    start_ps: NDArray[np.int64]
+    dur_ps: NDArray[np.int64]
+    begins: NDArray[np.int64]
+    ends: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, tracks: pl.DataFrame, events: pl.DataFrame) -> TrackRows:
+        """Take the columns of both tables."""
+        return cls(
+            ints(events, "start_ps"),
+            ints(events, "dur_ps"),
+            ints(tracks, "event_begin"),
+            ints(tracks, "event_end"),
+        )
+
+    def rows(self, track: int) -> slice:
+        """Return the rows of a track."""
+        return slice(int(self.begins[track]), int(self.ends[track]))
+
+    def spans(self, rows: slice, chosen: NDArray[np.bool_] | None = None) -> Spans:
+        """Return what some rows of a track cover, all of them or the chosen ones."""
+        starts, durs = self.start_ps[rows], self.dur_ps[rows]
+        if chosen is not None:
+            starts, durs = starts[chosen], durs[chosen]
+        return Spans.from_events(starts, durs)
+
+    def having(
+        self, types: NDArray[np.int32], wanted: NDArray[np.bool_]
+    ) -> NDArray[np.bool_]:
+        """Return by row of tracks whether it holds an event of a wanted type."""
+        found = np.zeros(len(self.begins), np.bool_)
+        if wanted.any():
+            for track in range(len(found)):
+                found[track] = wanted[types[self.rows(track)]].any()
+        return found
+
+    def meeting(
+        self,
+        track: int,
+        spans: Spans,
+        *,
+        code: NDArray[np.uint8],
+        wanted: Iterable[int],
+        outermost: bool = False,
+    ) -> NDArray[np.int64]:
+        """Return the rows of events of a track that last a while and meet a set.
+
+        Args:
+            outermost: Leave out what begins while an earlier row with such a code runs.
+        """
+        begin, end = int(self.begins[track]), int(self.ends[track])
+        if len(spans):
+            # What begins later meets nothing.
+            end = begin + int(self.start_ps[begin:end].searchsorted(spans.end_ps[-1]))
+        rows = slice(begin, end)
+        marked = np.zeros(256, np.uint8)
+        marked[list(wanted)] = 1
+        found = np.empty(rows.stop - rows.start, np.int64)
+        count = row_kernels.meeting(
+            self.start_ps[rows],
+            self.dur_ps[rows],
+            code[rows],
+            marked,
+            spans.start_ps,
+            spans.end_ps,
+            int(outermost),
+            found,
+        )
+        if count < 0:
+            raise ValueError(f"the kernel refused the rows of track {track} ({count})")
+        # A copy, so that the room for all rows is not kept.
+        met: NDArray[np.int64] = found[:count] + rows.start
+        return met
+
 
 #: Times lie within ±LIMIT_PS (53 days), so that no length can overflow an int64.
 LIMIT_PS: Final = 2**62 - 1
@@ -91,7 +180,6 @@ class Spans(Frozen, frozen=True, dict=True):
 
         Args:
             start_ps: Begins of events, ascending.
-            dur_ps: Their durations.
             code: A code of each; an event of code 0 is passed over.
             begins: By code, 1 where such an event is a begin.
             most_ps: From one begin to the next at most; where the next one is later,
@@ -161,7 +249,8 @@ class Spans(Frozen, frozen=True, dict=True):
         if not len(self) or not len(other):
             return Spans.empty()
         for inner, outer in ((self, other), (other, self)):
-            if inner._is_inside_one_of(outer):
+            at = int(outer.end_ps.searchsorted(inner.end_ps[-1], side="left"))
+            if at < len(outer) and bool(outer.start_ps[at] <= inner.start_ps[0]):
                 return inner
         # A window against millions of intervals must not visit them all.
         mine, others = self._beside(other), other._beside(self)
@@ -270,7 +359,6 @@ class Spans(Frozen, frozen=True, dict=True):
         return lengths
 
     def _beside(self, other: Spans) -> Spans:
-        """Return the intervals, uncut, that may meet those of another set."""
         if _FEW * len(other) < len(self):
             first, count = self._ranges_beside(other)
             if 2 * int(count.sum()) <= len(self):
@@ -297,11 +385,6 @@ class Spans(Frozen, frozen=True, dict=True):
         before = np.repeat(first - (np.cumsum(count) - count), count)
         row = before + np.arange(len(before))
         return Spans(self.start_ps[row], self.end_ps[row])
-
-    def _is_inside_one_of(self, other: Spans) -> bool:
-        """Return whether another set covers all of this one with one interval."""
-        at = int(other.end_ps.searchsorted(self.end_ps[-1], side="left"))
-        return at < len(other) and bool(other.start_ps[at] <= self.start_ps[0])
 
 
 #: What is outnumbered by this much is few: searching beats walking over the many.

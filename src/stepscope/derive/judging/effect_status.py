@@ -1,23 +1,83 @@
 """Whether an effect over steps is a finding, and how grave: one order for everybody.
 
-Rules and the verdicts of tools both come from here.
+Rules and the verdicts of tools both come from here. What may be by chance is told by a
+block bootstrap: steps are drawn in runs of ⌈∛n⌉ consecutive ones, round the end, so
+that waits that come in bursts stay together. The stream of draws is fixed: equal input,
+equal interval.
 
 Definition: docs/definitions/judging.md#status.
 """
 
 from __future__ import annotations
 
+import math
+import random
+from functools import cached_property
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
+import msgspec
 import numpy as np
 
-from stepscope.derive.judging.bootstrap import is_hit, ratio_interval
+from stepscope.remedies import Remedy
+from stepscope.unavailable import Unavailable
+from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stepscope.derive.judging.step_series import StepSeries
+    from numpy.typing import NDArray
+
     from stepscope.thresholds import Threshold, Thresholds
+
+
+NO_JUDGED_STEPS: Final = Unavailable(
+    code="NO_STEPS",
+    reason="Without steps a share of the step cannot be formed.",
+    remedy=Remedy.MARK_STEPS,
+)
+
+
+class StepSeries(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """An effect on one device, or on one host's step threads, over its judged steps.
+
+    Attributes:
+        step_source: Where the steps come from; null where the whole profile is one
+            window.
+        step_confidence: 0 to 1; 0 without steps.
+        closed: Whether each window ends where the next step starts; a single last
+            step's does not.
+        parts_ps: Cause → its time in each window; parts never overlap.
+        unknown_ps: Time of all windows whose cause is unknown and that might belong to
+            the effect.
+        doubt_ps: How far differing clocks may have moved the effect of all windows, up
+            or down.
+        excess_ps: How much of the effect of all windows may come from lost records
+            alone.
+    """
+
+    step_source: str | None
+    step_confidence: float
+    closed: bool = True
+    window_ps: tuple[int, ...]
+    parts_ps: dict[str, tuple[int, ...]]
+    unknown_ps: int = 0
+    doubt_ps: int = 0
+    excess_ps: int = 0
+
+    @cached_property
+    def effect_ps(self) -> tuple[int, ...]:
+        """Return the sum of the parts in each window."""
+        if not self.parts_ps:
+            return (0,) * len(self.window_ps)
+        return tuple(map(sum, zip(*self.parts_ps.values(), strict=True)))
+
+
+_DRAWS: Final = 1000
+_INTERVAL: Final = (2.5, 97.5)
+#: Fewer steps have no interval.
+_FEW: Final = 3
+_PAIR: Final = 2
+
 
 #: Rounding may make a share this much higher than it is.
 _NEARLY: Final = 1 - 1e-9
@@ -28,7 +88,6 @@ class EffectStatus(NamedTuple):
 
     Attributes:
         status: Whether it is a finding.
-        severity: How much a fail matters.
         note: Stable word for what qualifies the status; None where nothing does.
     """
 
@@ -52,7 +111,6 @@ def pattern_kind(
     """Return how an effect is spread over the steps.
 
     Args:
-        effect_ps: The effect of each step.
         every_percent: Share of the steps from which "every" is said.
     """
     count = len(effect_ps)
@@ -69,7 +127,6 @@ def percent_of(part: float, whole: float) -> float:
 
 
 def _flips(series: StepSeries, warn: Threshold, thresholds: Thresholds) -> bool:
-    """Return whether the status would be another one within its doubt."""
     effect, bar = sum(series.effect_ps), sum(series.window_ps) * warn.value / 100
     if effect >= bar:
         return effect - series.doubt_ps - series.excess_ps < bar
@@ -102,7 +159,10 @@ def _status(
         few_steps = EffectStatus("fail", "warn", "few_steps")
         return EffectStatus("fail", "info", "once") if once else few_steps
     # What a single step carries is no habit, unless the others are a finding.
-    left = _without_worst(effects, windows)
+    # The share that remains where the worst single step is left out.
+    most = max(effects)
+    window = windows[effects.index(most)]
+    left = percent_of(sum(effects) - most, sum(windows) - window)
     if left < warn.value / (1 if once else 2):
         return EffectStatus("fail", "info", "once")
     # Nor has one a lower share than the step with the lowest.
@@ -117,8 +177,76 @@ def _status(
     return EffectStatus("fail", "critical" if grave else "warn")
 
 
-def _without_worst(effects: Sequence[int], windows: Sequence[int]) -> float:
-    """Return the share that remains where the worst single step is left out."""
-    most = max(effects)
-    window = windows[effects.index(most)]
-    return percent_of(sum(effects) - most, sum(windows) - window)
+def ratio_interval(
+    effect_ps: Sequence[int], window_ps: Sequence[int]
+) -> tuple[float, float]:
+    """Return the 95 % interval of Σ effect ÷ Σ window, in percent."""
+    effects, windows = _sums((effect_ps, window_ps), stream=0)
+    low, high = np.percentile(100 * effects / np.maximum(windows, 1), _INTERVAL)
+    return float(low), float(high)
+
+
+def mean_interval_ms(effect_ps: Sequence[int]) -> tuple[float, float]:
+    """Return what the mean effect may be if it comes as often as here, in ms.
+
+    That is the 95 % interval of the mean. Steps that are hit are drawn from these, and
+    others from the others: what a change gains is counted against the recorded steps,
+    and how many of them were hit is known. Equal effects, and fewer than three, have no
+    interval: both ends are their mean.
+    """
+    count = max(len(effect_ps), 1)
+    mean = sum(effect_ps) / count
+    if len(effect_ps) < _FEW:
+        return mean / PS_PER_MS, mean / PS_PER_MS
+    drawn = np.zeros(_DRAWS)
+    for stream, hit in enumerate((True, False)):
+        group = [one for one in effect_ps if is_hit(one, mean) is hit]
+        if len(set(group)) > 1:
+            sums, counts = _sums((group, [1] * len(group)), stream=stream)
+            drawn += len(group) * sums / counts
+        else:
+            drawn += sum(group)
+    low, high = np.percentile(drawn / count, _INTERVAL)
+    return min(float(low), mean) / PS_PER_MS, max(float(high), mean) / PS_PER_MS
+
+
+def is_hit(effect_ps: float, mean_ps: float) -> bool:
+    """Return whether a step is hit: it has half of the mean effect of a step."""
+    return effect_ps > 0 and 2 * effect_ps >= mean_ps
+
+
+def difference_interval(
+    base: Sequence[float], new: Sequence[float]
+) -> tuple[float, float]:
+    """Return the 95 % interval of the mean of `new` less the mean of `base`.
+
+    Args:
+        base: At least one value, in the order of the steps.
+        new: The values of the other run, at least one; the runs are drawn apart.
+    """
+    means = []
+    for stream, values in enumerate((base, new)):
+        sums, counts = _sums((values, [1] * len(values)), stream=stream)
+        means.append(sums / counts)
+    low, high = np.percentile(means[1] - means[0], _INTERVAL)
+    return float(low), float(high)
+
+
+def _sums(
+    columns: Sequence[Sequence[float]], *, stream: int
+) -> list[NDArray[np.float64]]:
+    count = len(columns[0])
+    # A block of two of two steps would be all there is.
+    length = math.ceil(count ** (1 / 3)) if count > _PAIR else 1
+    blocks = math.ceil(count / length)
+    # Python's generator has been imported long since; numpy's takes 8 ms more.
+    made = random.Random(stream).randbytes(4 * _DRAWS * blocks)  # noqa: S311 - no secret
+    # Of 2³² numbers each step has as many as the others, but for one in millions.
+    starts = (np.frombuffer(made, np.uint32) % count).reshape(_DRAWS, blocks)
+    sums = []
+    for values in columns:
+        around = np.concatenate((values, values[: length - 1])).astype(np.float64)
+        summed = np.concatenate(([0.0], np.cumsum(around)))
+        of_block = summed[length:] - summed[:-length]
+        sums.append(of_block[starts].sum(axis=1))
+    return sums

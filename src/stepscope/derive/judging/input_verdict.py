@@ -14,17 +14,23 @@ from stepscope.derive.account.owned_time import account
 from stepscope.derive.account.topics import idle_topics
 from stepscope.derive.columns.arrays import ints
 from stepscope.derive.device.launch_facts import launch_facts
-from stepscope.derive.judging.effect_status import EffectStatus, percent_of, status_of
+from stepscope.derive.judging.effect_status import (
+    NO_JUDGED_STEPS,
+    EffectStatus,
+    StepSeries,
+    percent_of,
+    status_of,
+)
 from stepscope.derive.judging.recorded_devices import (
     judged_device,
     recorded_devices,
     working_time_ps,
 )
-from stepscope.derive.judging.step_series import NO_JUDGED_STEPS, StepSeries
 from stepscope.derive.step_time.host_classes import host_classes
 from stepscope.derive.step_windows.windows import NOTHING_RECORDED, windows
 from stepscope.derive.steps.chosen import steps
 from stepscope.frozen import Frozen
+from stepscope.remedies import Remedy
 from stepscope.thresholds import THRESHOLDS
 from stepscope.trace.reading.nullable import filled
 from stepscope.unavailable import Unavailable, present
@@ -58,11 +64,9 @@ class InputVerdict(Frozen, frozen=True):
     """What the judged steps of one device, or host, say about their input.
 
     Attributes:
-        host: The judged host.
         device: Ordinal of the judged device; None for the host's own threads.
         series: The time of fetching (`fetch`), of copying (`transfer`) and of the time
             before a copy of which nothing says what it is for (`starved`) in each step.
-        status: What is said of it.
         unknown_ps: What else may be input, on all devices together.
         why: Why there is no verdict, whatever the time is; None where there is one, or
             where only doubt about the time prevents it.
@@ -114,12 +118,10 @@ class InputTime(Frozen, frozen=True):
     """The time of one device, or of a host without any, that may be spent on input.
 
     Attributes:
-        host: Name of the host.
         device: Ordinal of the device; None for the host's own threads.
         step_source: Where the steps come from; None without any.
         step_confidence: How sure the steps are; 0 without any.
         closed: Whether each window ends where the next step starts.
-        window_ps: Length of each judged window.
         parts_ps: `fetch`, `transfer`, `starved`, `between` and `unexplained` → the time
             in each window.
         is_blind: Whether fetches, or copies to the device, could not be looked at.
@@ -183,8 +185,6 @@ def with_starved_time(
     That is the silence before a batch is copied, where no fetch of one was recorded.
 
     Args:
-        profile: The run.
-        host: Which of its hosts.
         rows: Rows with `window`, a row of the host's windows, and `device`.
     """
     placed = present(profile.derived(host, windows)).rows
@@ -227,13 +227,19 @@ def input_verdict(
     """Judge the input of some hosts.
 
     Args:
-        profile: The run.
         judged: Host → the rows of its account that are judged, with `starved_ps`.
     """
     classes = [profile.derived(host, host_classes) for host in judged]
     unknown = [one for one in classes if isinstance(one, Unavailable)]
     return decide_input(
-        [one for host, rows in judged.items() for one in _times(profile, host, rows)],
+        [
+            one
+            for host, rows in judged.items()
+            for one in tuple(
+                _time_of(profile, host, device, rows.filter(_DEVICE.eq_missing(device)))
+                for device in rows["device"].unique().sort()
+            )
+        ],
         fetched=any(records_fetches(profile, host) for host in judged),
         device=recorded_devices(profile),
         blind=unknown[0] if len(unknown) == len(classes) else None,
@@ -252,9 +258,7 @@ def decide_input(
     """Judge the time in which steps did nothing but wait for their input.
 
     Args:
-        times: The devices, or hosts.
         fetched: Whether any fetch of a batch was recorded.
-        device: What is known about the devices of the run.
         blind: Why no host shows what its threads did; None where one does.
         thresholds: The numbers that shares are compared with.
     """
@@ -282,16 +286,6 @@ def decide_input(
         status = EffectStatus("cannot_tell")
     unknown_ps = sum(it.unknown_ps for it in every)
     return InputVerdict(one.host, one.device, series, status, unknown_ps, why)
-
-
-def _times(
-    profile: ProfileData, host: str, rows: pl.DataFrame
-) -> tuple[InputTime, ...]:
-    """Read the time of input from the rows of a host's account."""
-    return tuple(
-        _time_of(profile, host, device, rows.filter(_DEVICE.eq_missing(device)))
-        for device in rows["device"].unique().sort()
-    )
 
 
 _DEVICE: Final = pl.col("device")
@@ -331,5 +325,5 @@ def _device_unseen(device: DeviceSignals, percent: float) -> Unavailable:
         code=cause.code if cause else "NO_DEVICE_EVENTS",
         reason=f"The host waits for data in {percent:.0f} % of the step, but whether "
         "the device is idle meanwhile was not recorded.",
-        remedy=cause.remedy if cause else "Record again with the device tracer on.",
+        remedy=cause.remedy if cause else Remedy.RECORD_DEVICE_AGAIN,
     )

@@ -50,12 +50,6 @@ def judged_device(shares: Sequence[_T], percent: Callable[[_T], float]) -> _T:
     """Return the busiest device; without devices the host with most of an effect.
 
     Hosts in lock step wait for that one.
-
-    Definition: docs/definitions/judging.md#which-device-is-judged.
-
-    Args:
-        shares: Some devices, or hosts.
-        percent: The share of the effect in the time of one.
     """
     devices = [one for one in shares if one.device is not None]
     if devices:
@@ -168,7 +162,6 @@ def _sign(profile: ProfileData, host: str) -> str | None:
 
 
 def _allocated(profile: ProfileData, host: str) -> str | None:
-    """Return that memory of a device was allocated."""
     allocations = profile.table(host, "allocations")
     if isinstance(allocations, Unavailable):
         return None
@@ -180,7 +173,6 @@ def _allocated(profile: ProfileData, host: str) -> str | None:
 
 
 def _listed(profile: ProfileData, host: str) -> str | None:
-    """Return that a device is listed."""
     devices = profile.table(host, "devices")
     if isinstance(devices, Unavailable) or not devices.height:
         return None

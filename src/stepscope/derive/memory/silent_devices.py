@@ -79,8 +79,6 @@ def unrecorded_devices(
     Args:
         trace: The trace, whose table of allocations is read only where some device may
             be silent: many tools ask for doubts, and few for memory.
-        event_types: The table.
-        device_activity: The table.
     """
     kind = codes(device_activity, "kind")
     kernel = (kind == _KINDS.index("kernel")) | (kind == _KINDS.index("collective"))

@@ -16,12 +16,11 @@ from stepscope.derive.model.places import chained
 from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.derive.steps.marker_events import STEP_RANGE
 from stepscope.frozen import Frozen
-from stepscope.remedies import ALLOW_DEVICE_TRACER, NAME_RANGES
+from stepscope.remedies import Remedy
 from stepscope.trace.reading.by_row import by_row
 from stepscope.trace.reading.nullable import absent, is_true
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.trace.tracks import TRACK_KINDS
-from stepscope.tracer_remedies import RECORD_LAUNCHES
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -44,7 +43,7 @@ _POOL: Final = (
 _NONE: Final = Unavailable(
     code="NOT_RECORDED",
     reason="no range that the program named was recorded.",
-    remedy=NAME_RANGES,
+    remedy=Remedy.NAME_RANGES,
 )
 _LAUNCHED_ELSEWHERE: Final = Unavailable(
     code="NOT_RECORDED",
@@ -56,13 +55,13 @@ _SILENT: Final = Unavailable(
     code="NO_DEVICE_EVENTS",
     reason="no activity of the listed devices was recorded, so nothing is known of the "
     "work that ranges launched.",
-    remedy=ALLOW_DEVICE_TRACER,
+    remedy=Remedy.ALLOW_DEVICE_TRACER,
 )
 _NO_LAUNCHES: Final = Unavailable(
     code="NOT_RECORDED",
     reason="no launch call of the work on devices was recorded, so it cannot be told "
     "which range it is of.",
-    remedy=RECORD_LAUNCHES,
+    remedy=Remedy.RECORD_LAUNCHES,
 )
 
 

@@ -128,10 +128,7 @@ def source_lines(
     correlation: Correlation | Unavailable,
     launches: pl.DataFrame | Unavailable,
 ) -> SourceLines | Unavailable:
-    """Find the line of every run of a function or an op, and of every activity.
-
-    Definition: docs/tools/model_views.md#time-per-line.
-    """
+    """Find the line of every run of a function or an op, and of every activity."""
     if (
         isinstance(function_lines, Unavailable)
         and isinstance(host_op_events, Unavailable)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from stepscope.derive.device.attribution import ActivityOps
     from stepscope.derive.device.correlation import Correlation
-    from stepscope.derive.host.launching_ops import LaunchingOps
+    from stepscope.derive.host.event_nesting import LaunchingOps
     from stepscope.derive.host.op_events import HostOpEvents
     from stepscope.derive.intervals.nesting import Nesting
     from stepscope.derive.model.program_places import EventPlaces, ProgramPlaces

@@ -1,4 +1,4 @@
-"""Reading op annotations: `scope/name:Type`, as recorded on devices and in HLO."""
+"""Op names: annotations (`scope/name:Type`), and instructions of compiled programs."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from stepscope.derive.names.event_kinds import OpCategory, op_names
+from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
 
 #: The op of activities that nothing names. Definition:
 #: docs/tools/framework_op_stats.md#what-counts-as-an-execution-of-an-op.
@@ -29,6 +31,99 @@ COPY_OPS: Final = {
 
 #: Annotations that name a program or nothing, not an op.
 _NO_OP: Final = r"^(?:XlaModule|XlaCompile|Thunk):|^\(null\)$|^INVALID$|^$"
+
+
+#: What is known of an instruction; null means unknown.
+HLO_TEXTS: Final[dict[str, pl.DataType]] = {
+    "module": pl.String(),
+    "program": pl.Int64(),
+    "hlo_op": pl.String(),  # the innermost instruction
+    "hlo": pl.Int32(),  # row of hlo_ops
+    "opcode": pl.String(),
+    "framework_op": pl.String(),  # the op that the instruction came from
+    "framework_type": pl.String(),
+    "source_file": pl.String(),
+    "source_line": pl.Int64(),
+}
+
+
+def resolve_hlo(
+    hlo_ops: pl.DataFrame | Unavailable,
+    *,
+    instructions: Sequence[str],
+    modules: Sequence[str | None],
+    programs: pl.Series,
+) -> pl.DataFrame:
+    """Look up instructions by (program, innermost name).
+
+    Without a program id the module's name decides, if it is that of one program only.
+
+    Definition: docs/tools/framework_op_stats.md#what-counts-as-an-execution-of-an-op.
+
+    Args:
+        instructions: As recorded, outermost first where nested (`a::b`).
+        modules: Names of the modules; None where not recorded.
+        programs: Program ids; null where not recorded.
+
+    Returns:
+        One row per instruction, with the columns of `HLO_TEXTS`.
+    """
+    asked = pl.DataFrame(
+        {
+            "hlo_op": pl.Series(instructions, dtype=pl.String),
+            "asked_module": pl.Series(modules, dtype=pl.String),
+            "program": programs.cast(pl.Int64),
+        }
+    ).with_columns(pl.col("hlo_op").str.split("::").list.last())
+    if isinstance(hlo_ops, Unavailable):
+        unknown = HLO_TEXTS.keys() - {"module", "program", "hlo_op"}
+        return (
+            asked.rename({"asked_module": "module"})
+            .with_columns(pl.lit(None, HLO_TEXTS[name]).alias(name) for name in unknown)
+            .select(*HLO_TEXTS)
+        )
+    known = _with_framework_ops(hlo_ops)
+    programs_of = known.group_by("module").agg(pl.col("program").unique())
+    only = programs_of.filter(pl.col("program").list.len() == 1).select(
+        pl.col("module").alias("asked_module"),
+        pl.col("program").list.first().alias("only_program"),
+    )
+    asked = asked.join(
+        only, on="asked_module", how="left", maintain_order="left"
+    ).with_columns(pl.coalesce("program", "only_program").alias("program"))
+    joined = asked.join(
+        known, on=["program", "hlo_op"], how="left", maintain_order="left"
+    )
+    return joined.with_columns(
+        pl.coalesce("module", "asked_module").alias("module")
+    ).select(*HLO_TEXTS)
+
+
+def _with_framework_ops(hlo_ops: pl.DataFrame) -> pl.DataFrame:
+    read = op_names(
+        hlo_ops.select(
+            name=pl.col("op_name") + ":" + pl.col("op_type").fill_null("")
+        ).fill_null("")["name"]
+    )
+    return (
+        hlo_ops.with_row_index("hlo")
+        .select(
+            "program",
+            "module",
+            pl.col("name").alias("hlo_op"),
+            pl.col("hlo").cast(pl.Int32),
+            "opcode",
+            pl.when(pl.col("op_name") != "")
+            .then(pl.coalesce(read.op_name, "op_name"))
+            .alias("framework_op"),
+            pl.coalesce(
+                pl.when(pl.col("op_type") != "").then("op_type"), read.op_type
+            ).alias("framework_type"),
+            "source_file",
+            "source_line",
+        )
+        .unique(["program", "hlo_op"], keep="first", maintain_order=True)
+    )
 
 
 def read_annotations(texts: Sequence[str]) -> pl.DataFrame:

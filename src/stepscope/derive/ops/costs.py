@@ -14,7 +14,7 @@ import polars as pl
 from stepscope.derive.columns.dense_codes import combined, extremes_by, totals_by
 from stepscope.derive.costs.families import calls_only
 from stepscope.derive.device.precision import KERNEL_KIND, PrecisionEvidence
-from stepscope.derive.ops.run_costs import RUN_COSTS
+from stepscope.derive.ops.execution_costs import RUN_COSTS
 from stepscope.hardware import peak_flops, rates_of, unit_of
 from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.reading.nullable import filled, held, nullable
@@ -24,9 +24,8 @@ from stepscope.units import PS_PER_S
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from stepscope.derive.device.activity_classes import ActivityClasses
+    from stepscope.derive.device.activity_classes import ActivityClasses, ClassTotals
     from stepscope.derive.device.attribution import ActivityOps
-    from stepscope.derive.device.class_totals import ClassTotals
     from stepscope.derive.device.executions import DeviceExecutions
     from stepscope.derive.device.peaks import DevicePeaks
     from stepscope.derive.device.precision import Precision
@@ -233,7 +232,6 @@ def left_to_others(found: DeviceExecutions, costs: ExecutionCosts) -> NDArray[np
 
 
 def _sum_of_all(name: str) -> pl.Expr:
-    """Return the sum, null where any part is null."""
     column = pl.col(name)
     return pl.when(column.null_count() == 0).then(column.sum()).alias(name)
 

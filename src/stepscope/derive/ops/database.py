@@ -10,24 +10,25 @@ import polars as pl
 from stepscope.derive.columns.dense_codes import totals_by
 from stepscope.derive.device.precision import KERNEL_KIND
 from stepscope.derive.intervals.spans import Spans
-from stepscope.derive.names.hlo_instructions import HLO_TEXTS
+from stepscope.derive.names.op_names import HLO_TEXTS
 from stepscope.frozen import Frozen
-from stepscope.remedies import COPY_AGAIN
+from stepscope.remedies import Remedy
 from stepscope.trace.reading.nullable import nullable
-from stepscope.tracer_remedies import RECORD_EXECUTIONS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from stepscope.derive.device.activity_classes import ActivityClasses
+    from stepscope.derive.device.activity_classes import (
+        ActivityClasses,
+        ClassTotals,
+        Exposure,
+    )
     from stepscope.derive.device.attribution import ActivityOps
-    from stepscope.derive.device.class_totals import ClassTotals
     from stepscope.derive.device.correlation import Correlation
     from stepscope.derive.device.executions import DeviceExecutions
-    from stepscope.derive.device.exposure import Exposure
     from stepscope.derive.device.tensor_cores import TensorCores
-    from stepscope.derive.host.launching_ops import LaunchingOps
+    from stepscope.derive.host.event_nesting import LaunchingOps
     from stepscope.derive.host.op_events import HostOpEvents
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.derive.steps.chosen import Steps
@@ -134,7 +135,8 @@ def host_ops(
         return _NAMELESS if nameless else _NO_OPS
     sums, step_count = _host_sums(found, windows)
     launching = _launching(found, launching_ops, correlation)
-    hull, covered = _coverage(found.start_ps, found.dur_ps)
+    hull_ps = int((found.start_ps + found.dur_ps).max()) - int(found.start_ps.min())
+    hull, covered = hull_ps, Spans.from_events(found.start_ps, found.dur_ps).length_ps
     return HostOps(
         _united(found.ops.hstack([*sums, launching])),
         hull_ps=hull,
@@ -147,19 +149,18 @@ def host_ops(
 _NAMELESS: Final = Unavailable(
     code="CORRUPT",
     reason="the names of all events are missing from what can be read of the file.",
-    remedy=COPY_AGAIN,
+    remedy=Remedy.COPY_AGAIN,
 )
 _NO_OPS: Final = Unavailable(
     code="HOST_LEVEL",
     reason="No event on a host thread is the execution of an op.",
-    remedy=RECORD_EXECUTIONS,
+    remedy=Remedy.RECORD_EXECUTIONS,
 )
 
 
 def _host_sums(
     found: HostOpEvents, windows: Windows | Unavailable
 ) -> tuple[list[pl.Series], int | None]:
-    """Return columns of sums by op, and how many steps the last of them covers."""
     count = len(found.ops)
     own = totals_by(found.op, found.self_ps, count=count)
     eager = totals_by(found.op, found.self_ps, count=count, where=found.eager == 1)
@@ -169,9 +170,12 @@ def _host_sums(
         inside = totals_by(found.op, found.self_ps, count=count, where=in_steps)
         step_self = pl.Series("step_self_ps", inside.total)
     function = np.bincount(found.op[found.eager == 0], minlength=count)
+    # Of recursive calls only the outermost.
     columns = {
         "occurrences": own.count,
-        "total_ps": _outermost_totals(found, count),
+        "total_ps": totals_by(
+            found.op, found.dur_ps, count=count, where=found.outermost
+        ).total,
         "self_ps": own.total,
         "eager": eager.count,
         "function": function,
@@ -203,19 +207,6 @@ def _united(rows: pl.DataFrame) -> pl.DataFrame:
     ).sort("self_ps", "name", "module", descending=[True, False, False])
 
 
-def _outermost_totals(found: HostOpEvents, count: int) -> NDArray[np.int64]:
-    """Return durations by op, of recursive calls only the outermost."""
-    return totals_by(found.op, found.dur_ps, count=count, where=found.outermost).total
-
-
-def _coverage(
-    start_ps: NDArray[np.int64], dur_ps: NDArray[np.int64]
-) -> tuple[int, int]:
-    """Return the length of the hull, instants included, and of the union of events."""
-    hull = int((start_ps + dur_ps).max()) - int(start_ps.min())
-    return hull, Spans.from_events(start_ps, dur_ps).length_ps
-
-
 def _in_steps(
     start_ps: NDArray[np.int64], windows: Windows | Unavailable
 ) -> tuple[NDArray[np.bool_] | None, int | None]:
@@ -232,7 +223,6 @@ def _launching(
     launching_ops: LaunchingOps | Unavailable,
     correlation: Correlation | Unavailable,
 ) -> pl.Series:
-    """Count by op the executions inside which work for a device was launched."""
     count = len(found.ops)
     if isinstance(launching_ops, Unavailable) or isinstance(correlation, Unavailable):
         return pl.Series("launching", [None] * count, dtype=pl.Int64)
@@ -260,7 +250,19 @@ def device_ops(
     """
     places = device_executions.rows
     group = places["group"].to_numpy()
-    described = _described(activity_ops.ops)
+    named = activity_ops.ops.sort("evidence", maintain_order=True).group_by(
+        "group", maintain_order=True
+    )
+    described = named.agg(
+        pl.col("name").first(),
+        pl.col("module").first(),
+        *(
+            pl.col(name).drop_nulls().first()
+            for name in ("type", "category", "source_file", "source_line")
+        ),
+        _INSTRUCTIONS,
+        pl.col("evidence").first(),
+    )
     row_of_group = np.argsort(described["group"].to_numpy())
     exposed = _exposed(exposure, places["device"].to_numpy(), group)
     rows = (
@@ -295,7 +297,6 @@ def _device_sums(
     executions: DeviceExecutions,
     tensor_cores: TensorCores | Unavailable,
 ) -> list[pl.Series]:
-    """Return sums of the classes of each device and group of ops."""
     classes, step_ps = activity_classes.rows, class_totals.step_ps
     code, count = executions.of_class, len(executions.rows)
     computes = classes["kind"].to_numpy() == KERNEL_KIND
@@ -340,20 +341,3 @@ def _exposed(
         found[mine] = spent[group[mine]]
         looked_at |= mine
     return nullable("exposed_ps", found, looked_at)
-
-
-def _described(ops: pl.DataFrame) -> pl.DataFrame:
-    """Return one row per group of instructions, with the first known values."""
-    named = ops.sort("evidence", maintain_order=True).group_by(
-        "group", maintain_order=True
-    )
-    return named.agg(
-        pl.col("name").first(),
-        pl.col("module").first(),
-        *(
-            pl.col(name).drop_nulls().first()
-            for name in ("type", "category", "source_file", "source_line")
-        ),
-        _INSTRUCTIONS,
-        pl.col("evidence").first(),
-    )

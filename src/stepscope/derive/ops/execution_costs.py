@@ -1,31 +1,33 @@
-"""`execution_costs`: what each execution of an op on the host computed."""
+"""What an op computes: each execution on the host, and one execution on a device."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+import polars as pl
 
 from stepscope.derive.columns.arrays import handles, picked
 from stepscope.derive.columns.dense_codes import Codes, combined
-from stepscope.derive.columns.stat_values import find_handle, rows_at
+from stepscope.derive.columns.stat_values import find_handle, rows_at, rows_with_key
 from stepscope.derive.costs.families import calls_only, cost_of, countable, weights_of
-from stepscope.derive.costs.family import Part
-from stepscope.derive.costs.operands import from_lists, from_text
-from stepscope.derive.host.values import text_codes
+from stepscope.derive.costs.operands import Part, from_lists, from_text
+from stepscope.derive.host.values import int_values, text_codes
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.by_row import by_row
-from stepscope.trace.reading.nullable import filled
+from stepscope.trace.reading.nullable import filled, nullable
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    import polars as pl
     from numpy.typing import NDArray
 
     from stepscope.derive.costs.operands import Operands
+    from stepscope.derive.device.activity_classes import ActivityClasses
+    from stepscope.derive.device.attribution import ActivityOps
     from stepscope.derive.host.op_events import HostOpEvents
     from stepscope.trace.model import TraceData
+
 
 #: Names of the values that hold operands, in both notations and both spellings.
 _SIZES: Final = (StatKey.INPUT_DIMS, StatKey.INPUT_DIMS_OLD)
@@ -62,6 +64,120 @@ class ExecutionCosts(Frozen, frozen=True):
     variables: tuple[tuple[tuple[int, ...], ...], ...]
     recorded: int
     only_calls: NDArray[np.bool_]
+
+
+class _Costs(Frozen, frozen=True, eq=True):
+    """Costs by distinct combination of op type and operands.
+
+    Attributes:
+        code: int32 by row of `_Recorded`; the combination.
+        flops: int64 by combination, -1 unknown.
+        accessed: int64, -1 unknown.
+        part: int8; a `Part`, 0 where the cost is not known.
+        weights: int32; a row of `variables`, -1 for none.
+        variables: Distinct lists of sizes of variables that one execution read.
+    """
+
+    code: NDArray[np.int32]
+    flops: NDArray[np.int64]
+    accessed: NDArray[np.int64]
+    part: NDArray[np.int8]
+    weights: NDArray[np.int32]
+    variables: tuple[tuple[tuple[int, ...], ...], ...]
+
+
+class _Recorded(Frozen, frozen=True):
+    """Executions with operands, and codes of the texts that hold them, -1 none."""
+
+    rows: NDArray[np.int64]
+    columns: dict[tuple[str, ...], NDArray[np.int32]]
+    texts: dict[tuple[str, ...], list[str]]
+
+    def read(self, row: int) -> Operands | None:
+        """Return the operands of a row; None where they cannot be read."""
+        text = {
+            names: self.texts[names][column[row]]
+            for names, column in self.columns.items()
+            if column[row] >= 0
+        }
+        equation = text.get(_EQUATION)
+        if _SIZES in text:
+            return from_lists(
+                text[_SIZES], text.get(_TYPES), text.get(_VALUES), equation=equation
+            )
+        return from_text(text[_TEXT], equation=equation) if _TEXT in text else None
+
+
+#: Columns of `run_costs`; null means unknown.
+RUN_COSTS: Final[dict[str, pl.DataType]] = {
+    "flops": pl.Int64(),  # operations of the instruction that ran
+    "model_flops": pl.Int64(),  # operations of the program before a compiler changed it
+    "accessed_bytes": pl.Int64(),  # read and written, each tensor once
+}
+#: Column → the name of the value that compilers record of an instruction.
+_STORED: Final = {
+    "flops": StatKey.FLOPS,
+    "model_flops": StatKey.MODEL_FLOPS,
+    "accessed_bytes": StatKey.BYTES_ACCESSED,
+}
+
+
+def run_costs(
+    *,
+    trace: TraceData,
+    activity_classes: ActivityClasses,
+    activity_ops: ActivityOps,
+    instruction_costs: pl.DataFrame | Unavailable,
+    type_stats: pl.DataFrame | Unavailable,
+) -> pl.DataFrame:
+    """Return the cost of one execution by row of the ops of `activity_ops`.
+
+    Costs come from the program's instruction, else from what the compiler recorded.
+    `model_flops` are those of the instruction where nothing else was recorded.
+
+    Returns:
+        Columns `RUN_COSTS`, one row per op.
+    """
+    ops, classes = activity_ops.ops, activity_classes.rows
+    hlo = filled(ops["hlo"], -1)
+    columns = {}
+    for name, value in _STORED.items():
+        cost = np.full(len(ops), -1, np.int64)
+        if not isinstance(instruction_costs, Unavailable):
+            cost = np.full(len(hlo), -1, np.int64)
+            if name in instruction_costs.columns:
+                some = np.flatnonzero(hlo >= 0)
+                values = instruction_costs[name].fill_null(-1).to_numpy()
+                cost[some] = values[hlo[some]]
+        if not isinstance(type_stats, Unavailable):
+            stored = _stored(trace, classes, type_stats, value, len(ops))
+            cost = np.where(cost < 0, stored, cost)
+        columns[name] = cost
+    model = columns["model_flops"]
+    columns["model_flops"] = np.where(model < 0, columns["flops"], model)
+    return pl.DataFrame(
+        [nullable(name, cost, cost >= 0) for name, cost in columns.items()],
+        schema=RUN_COSTS,
+    )
+
+
+def _stored(
+    trace: TraceData,
+    classes: pl.DataFrame,
+    type_stats: pl.DataFrame,
+    name: StatKey,
+    count: int,
+) -> NDArray[np.int64]:
+    """Return by op the value recorded with its activities' names, -1 for none."""
+    stored = np.full(count, -1, np.int64)
+    handle = find_handle(trace.strings, name)
+    owner, value = int_values(rows_with_key(type_stats, "type", handle))
+    if len(owner) and len(classes):
+        type_ = handles(classes, "type")
+        of_type = np.full(int(max(owner.max(), type_.max())) + 1, -1, np.int64)
+        of_type[owner] = value
+        stored[handles(classes, "op")] = of_type[type_]
+    return stored
 
 
 def execution_costs(
@@ -118,26 +234,6 @@ def execution_costs(
     )
 
 
-class _Costs(Frozen, frozen=True, eq=True):
-    """Costs by distinct combination of op type and operands.
-
-    Attributes:
-        code: int32 by row of `_Recorded`; the combination.
-        flops: int64 by combination, -1 unknown.
-        accessed: int64, -1 unknown.
-        part: int8; a `Part`, 0 where the cost is not known.
-        weights: int32; a row of `variables`, -1 for none.
-        variables: Distinct lists of sizes of variables that one execution read.
-    """
-
-    code: NDArray[np.int32]
-    flops: NDArray[np.int64]
-    accessed: NDArray[np.int64]
-    part: NDArray[np.int8]
-    weights: NDArray[np.int32]
-    variables: tuple[tuple[tuple[int, ...], ...], ...]
-
-
 def _costs(given: _Recorded, found: HostOpEvents) -> _Costs:
     """Work out each distinct combination once."""
     types = found.ops["type"].fill_null("")
@@ -184,28 +280,6 @@ def _charge_instructions(
     for column, target in (("flops", flops), ("accessed_bytes", accessed)):
         values = filled(instruction_costs[column], _UNKNOWN)
         target[known] = values[row[known]]
-
-
-class _Recorded(Frozen, frozen=True):
-    """Executions with operands, and codes of the texts that hold them, -1 none."""
-
-    rows: NDArray[np.int64]
-    columns: dict[tuple[str, ...], NDArray[np.int32]]
-    texts: dict[tuple[str, ...], list[str]]
-
-    def read(self, row: int) -> Operands | None:
-        """Return the operands of a row; None where they cannot be read."""
-        text = {
-            names: self.texts[names][column[row]]
-            for names, column in self.columns.items()
-            if column[row] >= 0
-        }
-        equation = text.get(_EQUATION)
-        if _SIZES in text:
-            return from_lists(
-                text[_SIZES], text.get(_TYPES), text.get(_VALUES), equation=equation
-            )
-        return from_text(text[_TEXT], equation=equation) if _TEXT in text else None
 
 
 def _recorded(

@@ -21,12 +21,11 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from stepscope.derive.device.activity_classes import ActivityClasses
+    from stepscope.derive.device.activity_classes import ActivityClasses, ClassTotals
     from stepscope.derive.device.attribution import ActivityOps
-    from stepscope.derive.device.class_totals import ClassTotals
     from stepscope.derive.device.correlation import Correlation
     from stepscope.derive.device.executions import DeviceExecutions
-    from stepscope.derive.host.launching_ops import LaunchingOps
+    from stepscope.derive.host.event_nesting import LaunchingOps
     from stepscope.derive.ops.execution_costs import ExecutionCosts
 
 #: Columns of `kernel_costs`, one row per class of activities; null means unknown.
@@ -72,7 +71,6 @@ def _by_program(
     device_executions: DeviceExecutions,
     run_costs: pl.DataFrame,
 ) -> pl.DataFrame:
-    """Return the costs of kernels that are all that their instruction runs."""
     op = activity_classes.rows["op"]
     # Work that begins with one instruction and ends with another is done between them.
     divided = activity_ops.ops["category"][op].str.contains(DIVIDED)
@@ -103,7 +101,6 @@ def _by_host(
     execution: NDArray[np.int32],
     costs: ExecutionCosts,
 ) -> pl.DataFrame:
-    """Return the costs of kernels that are all that their executions launch."""
     doubtful = left_to_others(found, costs)
     doubtful |= found.launched & costs.only_calls
     # Work of several ops, or on several devices.

@@ -1,4 +1,4 @@
-"""The activities of the replayed windows, with the calls that launched them."""
+"""Which windows run again, and their activities with the calls that launched them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.device.launch_facts import ASSUMED_LATENCY_PS
 from stepscope.frozen import Frozen
+from stepscope.remedies import Remedy
 from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.reading.nullable import filled
 from stepscope.unavailable import Unavailable
@@ -20,7 +21,56 @@ if TYPE_CHECKING:
 
     from stepscope.derive.device.correlation import Correlation
     from stepscope.derive.device.launch_facts import LaunchFacts
-    from stepscope.derive.replay.sampled import Sampled
+    from stepscope.derive.step_windows.windows import Windows
+
+
+#: More windows cost time and tell little more.
+MOST_WINDOWS: Final = 20
+
+#: Flags of a step that sets up what later ones use.
+_COLD: Final = frozenset(("first", "compile", "outlier"))
+
+NO_STEPS: Final = Unavailable(
+    code="NO_STEPS",
+    reason="Without steps there is no period that a replay could be compared with.",
+    remedy=Remedy.MARK_STEPS,
+)
+
+
+class Sampled(Frozen, frozen=True):
+    """Consecutive windows.
+
+    Attributes:
+        rows: Rows of windows, consecutive.
+        bounds_ps: Begins of these windows and the end of the last one.
+        lead_ps: Begin of the window before them, whose work is replayed but not
+            measured; where there is none, the first begin, and as much before it as a
+            window if windows begin with work of a device.
+        by_device: Whether the windows begin with work of a device.
+        open_end: Whether nothing shows where the last window ends.
+    """
+
+    rows: NDArray[np.int64]
+    bounds_ps: NDArray[np.int64]
+    lead_ps: int
+    by_device: bool
+    open_end: bool
+
+    @property
+    def count(self) -> int:
+        """Return the number of windows."""
+        return len(self.rows)
+
+    @property
+    def first_ps(self) -> int:
+        """Return where the measured time begins."""
+        return int(self.bounds_ps[0])
+
+    @property
+    def last_ps(self) -> int:
+        """Return where it ends."""
+        return int(self.bounds_ps[-1])
+
 
 _KIND: Final = {kind: code for code, kind in enumerate(ACTIVITY_KINDS.categories)}
 _COPIES: Final = tuple(_KIND[kind] for kind in ("h2d", "d2h", "p2p_copy", "local_copy"))
@@ -72,11 +122,7 @@ class Activities(Frozen, frozen=True):
     Attributes:
         row: Rows of device_activity.
         track: Row of tracks of the stream.
-        device: Ordinal of the device.
-        stream: Id of the stream.
         number: What the activity and its launch call share; -1 where not recorded.
-        start_ps: When each began.
-        end_ps: When it ended.
         launch: Row of launches; -1 where it is unknown or lies before the windows.
         caller: Row of tracks of the thread that called; -1 likewise.
         called_ps: When the call began; the start where it is unknown.
@@ -117,7 +163,6 @@ class Activities(Frozen, frozen=True):
 def activities_of(
     sampled: Sampled,
     device_activity: pl.DataFrame | Unavailable,
-    launches: pl.DataFrame | Unavailable,
     correlation: Correlation | Unavailable,
 ) -> Activities | None:
     """Collect what devices did in the windows, and what was launched in them.
@@ -132,10 +177,8 @@ def activities_of(
     launch_of = np.full(len(start), -1, np.int32)
     called = dur = np.empty(0, np.int64)
     caller = np.empty(0, np.int32)
-    if not isinstance(launches, Unavailable) and not isinstance(
-        correlation, Unavailable
-    ):
-        launch_of = correlation.launch_of_activity
+    if not isinstance(correlation, Unavailable):
+        launches, launch_of = correlation.launches, correlation.launch_of_activity
         called, dur = ints(launches, "start_ps"), ints(launches, "dur_ps")
         caller = handles(launches, "track")
         # What runs after the windows belongs to them if it was launched in them.
@@ -172,3 +215,40 @@ def activities_of(
         returned_ps=returned,
         copy=np.isin(codes(device_activity, "kind")[rows], _COPIES),
     )
+
+
+def sampled(windows: Windows, *, most: int = MOST_WINDOWS) -> Sampled | Unavailable:
+    """Choose the last windows of the longest run of typical ones."""
+    if not windows.has_steps:
+        return NO_STEPS
+    kept = _warm(np.flatnonzero(windows.typical), windows.rows["flags"])
+    starts, ends = ints(windows.rows, "start_ps"), ints(windows.rows, "end_ps")
+    kept = kept[ends[kept] > starts[kept]]
+    if not len(kept):
+        return NO_STEPS
+    breaks = np.flatnonzero(np.diff(kept) != 1) + 1
+    runs = np.split(kept, breaks)
+    rows = max(runs, key=len)[-most:]
+    first = int(rows[0])
+    lead = int(starts[max(first - 1, 0)])
+    if not first and windows.anchor == "device":
+        # The host launched the first work before the first window begins.
+        lead -= int((ends[rows] - starts[rows]).max())
+    return Sampled(
+        rows=rows,
+        bounds_ps=np.append(starts[rows], ends[rows[-1]]),
+        lead_ps=lead,
+        by_device=windows.anchor == "device",
+        open_end=bool(windows.rows["open_end"][int(rows[-1])]),
+    )
+
+
+def _warm(rows: NDArray[np.int64], flags: pl.Series) -> NDArray[np.int64]:
+    """Leave out a first step that compiles and is far longer, where others remain.
+
+    What is loaded and compiled once is no part of what a step usually takes.
+    """
+    # Windows are few, and an expression over lists of texts takes long to begin.
+    cold = np.array([_COLD.issubset(it) for it in flags.to_list()], np.bool_)
+    kept = rows[~cold[rows]]
+    return kept if len(kept) else rows

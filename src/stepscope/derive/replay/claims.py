@@ -3,7 +3,7 @@
 Each is a pure function from a graph to an `Edit`. Only what lies in the measured
 windows changes, so that the recorded begin of the first window stays comparable.
 
-Definition: docs/replay.md#claims.
+Definition: docs/replay.md#what-if-edits.
 """
 
 from __future__ import annotations
@@ -83,7 +83,6 @@ def threads_faster(
     """Let what threads do at some instants take less time.
 
     Args:
-        graph: The graph.
         spans: The instants: where a function runs, or a stage of input works.
         factor: How much faster it becomes; infinity takes it away.
         tracks: Rows of tracks of the threads that become faster; None for all.
@@ -109,7 +108,6 @@ def kernels_scaled(graph: Graph, chosen: NDArray[np.bool_], *, factor: float) ->
     """Let some activities take `factor` of their time.
 
     Args:
-        graph: The graph.
         chosen: By node: whether it is meant; only activities are changed.
         factor: 0 to 1.
     """
@@ -125,7 +123,6 @@ def exchanges_at(
     """Let some exchanges take what their bytes need; none becomes longer.
 
     Args:
-        graph: The graph.
         chosen: By node: whether it is meant.
         needed_ps: By node: its bytes at the rate of the link, and what it waits for
             other members.
@@ -166,7 +163,6 @@ def synchronising_removed(graph: Graph, chosen: NDArray[np.bool_]) -> Edit:
     """Let some calls no longer wait for a device.
 
     Args:
-        graph: The graph.
         chosen: By node: whether it is a piece of a thread that goes on after such a
             call.
     """
@@ -186,7 +182,6 @@ def launched_as_one(graph: Graph, group: NDArray[np.int32]) -> Edit:
     """Let the activities of each group be launched by the call of its first one.
 
     Args:
-        graph: The graph.
         group: By node: number of its group; -1 for none.
     """
     edit, edges, nodes = unchanged(graph), graph.edges, graph.nodes

@@ -77,26 +77,6 @@ class CriticalPath(Frozen, frozen=True):
             .sort("time_ps", by, descending=[True, False])
         )
 
-    def of_window(self, window: int) -> pl.DataFrame:
-        """Return the pieces of one window, neighbours of one kind put together."""
-        mine = self.rows.filter(pl.col("window") == window)
-        same = ("track", "name", "owner")
-        fresh = pl.any_horizontal(
-            [pl.col(column).ne_missing(pl.col(column).shift()) for column in same]
-        )
-        return (
-            mine.with_columns(run=fresh.fill_null(value=True).cum_sum())
-            .group_by("run", maintain_order=True)
-            .agg(
-                *(
-                    pl.col(column).first()
-                    for column in ("window", *same, "why", "start_ps")
-                ),
-                pl.col("dur_ps").sum(),
-            )
-            .drop("run")
-        )
-
 
 def critical_path(
     *,
@@ -110,21 +90,7 @@ def critical_path(
     event_nesting: Nesting,
     device_activity: pl.DataFrame | Unavailable,
 ) -> CriticalPath:
-    """Find the critical path of every replayed window, at the recorded times.
-
-    Definition: docs/replay.md#the-critical-path.
-
-    Args:
-        step_graph: The graph of some windows.
-        account: The account, for the owners of idle time.
-        host_states: What threads did.
-        device_sets: What devices did.
-        tracks: The table.
-        events: The table.
-        event_types: The table.
-        event_nesting: Which event lies in which.
-        device_activity: The table.
-    """
+    """Find the critical path of every replayed window, at the recorded times."""
     walk = BackWalk(step_graph, replayed(step_graph, slack="kept"))
     owned = _Owners(step_graph, account, host_states, device_sets)
     names = _Names(tracks, events, event_types, event_nesting, device_activity)
@@ -253,7 +219,6 @@ class _Owners:
         ]
 
     def _of_thread(self, track: int) -> list[tuple[str, Spans]]:
-        """Return what a thread does by owner, whether a device is idle or not."""
         if self._states is None:
             return []
         if track not in self._claims:
@@ -324,18 +289,15 @@ class _Names:
         tracks = graph.nodes.track[node]
         for track in np.unique(tracks[host]).tolist():
             mine = np.flatnonzero(host & (tracks == track))
-            types[mine] = self._innermost(track, middle[mine])
+            at = innermost_at(
+                *(middle[mine], self._start, self._dur, self._parent),
+                rows=(int(self._begins[track]), int(self._ends[track])),
+            )
+            types[mine] = np.where(at >= 0, self._type[np.maximum(at, 0)], -1)
         known = pl.Series(np.where(types >= 0, types, 0))
         return pl.select(
             pl.when(pl.Series(types >= 0)).then(self._names.gather(known))
         ).to_series()
-
-    def _innermost(self, track: int, when: NDArray[np.int64]) -> NDArray[np.int64]:
-        at = innermost_at(
-            *(when, self._start, self._dur, self._parent),
-            rows=(int(self._begins[track]), int(self._ends[track])),
-        )
-        return np.where(at >= 0, self._type[np.maximum(at, 0)], -1)
 
 
 def path_owners(
@@ -351,14 +313,6 @@ def path_owners(
 
     Where a thread was silent while a device worked, it is taken to have waited for
     that work.
-
-    Args:
-        graph: The graph.
-        edit: What the claim changes.
-        account: The account.
-        host_states: What threads did.
-        device_sets: What devices did.
-        silences: Where threads were silent.
     """
     run = replayed(graph, edit, slack="dropped")
     owned = _Owners(graph, account, host_states, device_sets)

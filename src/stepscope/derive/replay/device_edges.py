@@ -40,12 +40,9 @@ def launch_edges(
     """Let each activity wait for its launch call, and at most one latency longer.
 
     Args:
-        activities: The activities.
-        first: Node of the first of them.
         submitted: When each was handed over.
         source: Node that stands for that moment; -1 where it is unknown.
         from_start: Whether the begin of that node is meant.
-        pace: How fast the device follows.
     """
     took = activities.start_ps - submitted
     known = (source >= 0) & (activities.launch >= 0)
@@ -78,10 +75,7 @@ def across_edges(
     """Let late activities wait for work of another stream that ended just then.
 
     Args:
-        activities: The activities.
         slack_ps: How much later each began than launch and stream explain.
-        first: Node of the first activity.
-        pace: How late a start may be.
     """
     late = np.flatnonzero(slack_ps > pace.stream_gap_ps)
     source = np.full(len(late), _NONE, np.int64)
@@ -125,12 +119,7 @@ def event_edges(
     been launched on the other. Calls are numbered in their order.
 
     Args:
-        activities: The activities.
-        stats: The table.
-        strings: The interned texts.
         tracks: The table, which says on which device a wait lies.
-        first: Node of the first activity.
-        pace: How soon a stream goes on.
     """
     target, source = _pairs(activities, stats, strings, tracks)
     gap = activities.start_ps[target] - activities.end_ps[source]
@@ -148,7 +137,6 @@ def _pairs(
     strings: Sequence[str],
     tracks: pl.DataFrame,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return places of activities that wait, and of those that they wait for."""
     nothing = np.empty(0, np.int64)
     on = rows_with_key(stats, "event", find_handle(strings, StatKey.WAIT_ON_STREAM))
     events = np.unique(on.owner)
@@ -167,22 +155,19 @@ def _pairs(
         columns.append(numbers)
         known &= present
     waiting, called, waited_for, recorded = (column[known] for column in columns)
-    device = _device_of(events[known], tracks)
+    # The device on whose tracks events lie; -1 for those of the host.
+    begin = tracks["event_begin"].to_numpy()
+    device_of_track = tracks["device"].cast(pl.Int64).fill_null(_NONE).to_numpy()
+    # Tracks without events begin where the next one does.
+    device: NDArray[np.int64] = device_of_track[
+        np.searchsorted(begin, events[known], side="right") - 1
+    ]
     target = _neighbour(activities, device, waiting, called, after=True)
     source = _neighbour(activities, device, waited_for, recorded, after=False)
     both = (target >= 0) & (source >= 0)
     # A wait that was over before, or that clocks contradict, holds nothing back.
     both[both] = activities.start_ps[target[both]] >= activities.start_ps[source[both]]
     return target[both], source[both]
-
-
-def _device_of(event: NDArray[np.int32], tracks: pl.DataFrame) -> NDArray[np.int64]:
-    """Return the device on whose tracks events lie; -1 for those of the host."""
-    begin = tracks["event_begin"].to_numpy()
-    device = tracks["device"].cast(pl.Int64).fill_null(_NONE).to_numpy()
-    # Tracks without events begin where the next one does.
-    found: NDArray[np.int64] = device[np.searchsorted(begin, event, side="right") - 1]
-    return found
 
 
 def _neighbour(

@@ -11,22 +11,24 @@ import numpy as np
 
 from stepscope.derive.columns.arrays import handles, ints, picked
 from stepscope.derive.intervals.spans import Spans
-from stepscope.derive.replay.activities import Activities, Pace, activities_of
+from stepscope.derive.replay.activities import Activities, Pace, activities_of, sampled
 from stepscope.derive.replay.device_edges import (
     across_edges,
     event_edges,
     launch_edges,
     stream_edges,
 )
-from stepscope.derive.replay.device_waits import (
+from stepscope.derive.replay.handovers import Handovers, Releases, handovers
+from stepscope.derive.replay.host_nodes import (
     DeviceWaits,
+    HostNodes,
+    Lines,
     Waits,
     copy_waits,
     device_waits,
+    host_nodes,
     submitted_ps,
 )
-from stepscope.derive.replay.handovers import Handovers, Releases, handovers
-from stepscope.derive.replay.host_nodes import HostNodes, Lines, host_nodes
 from stepscope.derive.replay.nodes import (
     NEVER,
     EdgeKind,
@@ -36,7 +38,6 @@ from stepscope.derive.replay.nodes import (
     Nodes,
     linked,
 )
-from stepscope.derive.replay.sampled import sampled
 from stepscope.derive.replay.threads import threads_of
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
     from stepscope.derive.account.host_states import HostStates
     from stepscope.derive.device.correlation import Correlation
     from stepscope.derive.device.launch_facts import LaunchFacts
-    from stepscope.derive.replay.sampled import Sampled
+    from stepscope.derive.replay.activities import Sampled
     from stepscope.derive.replay.threads import Thread
     from stepscope.derive.step_time.host_classes import HostClasses
     from stepscope.derive.step_windows.windows import Windows
@@ -82,32 +83,18 @@ def step_graph(
     host_classes: HostClasses,
     host_states: HostStates | Unavailable,
     device_activity: pl.DataFrame | Unavailable,
-    launches: pl.DataFrame | Unavailable,
     correlation: Correlation | Unavailable,
     launch_facts: LaunchFacts | Unavailable,
 ) -> Graph | Unavailable:
     """Build the graph of at most twenty typical windows in a row.
 
-    Definition: docs/replay.md#the-graph.
-
     Args:
-        windows: The windows.
-        tracks: The table.
-        events: The table.
-        event_types: The table.
         stats: The table, for what streams were told to wait for.
-        strings: The interned texts.
-        host_classes: What the threads do, and which of them drive the steps.
-        host_states: Which of them run the program itself.
-        device_activity: The table.
-        launches: The table.
-        correlation: The launch call of each activity.
-        launch_facts: What launching cost.
     """
     chosen = sampled(windows)
     if isinstance(chosen, Unavailable):
         return chosen
-    activities = activities_of(chosen, device_activity, launches, correlation)
+    activities = activities_of(chosen, device_activity, correlation)
     threads = threads_of(
         chosen,
         tracks,
@@ -138,7 +125,6 @@ def _whole_device(
     events: pl.DataFrame,
     event_types: pl.DataFrame,
 ) -> list[Spans]:
-    """Return for each thread where it waits for whole devices."""
     wide = event_types["name"].str.contains(_WHOLE_DEVICE).fill_null(value=False)
     types, of_event = wide.to_numpy(), handles(events, "type")
     start_ps, dur_ps = ints(events, "start_ps"), ints(events, "dur_ps")
@@ -248,7 +234,6 @@ def _built(
 
 
 def _sources(releases: Releases) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the known moments at which threads let others go on."""
     known = releases.source >= 0
     return releases.source[known], releases.source_ps[known]
 
@@ -349,7 +334,6 @@ def _nodes(
 
 
 def _host_edges(host: HostNodes, given: Handovers, wait: _Wait) -> list[Edges]:
-    """Let threads go on piece by piece, and when others let them."""
     thread = host.lines.thread(host.start_key)
     after = np.flatnonzero(thread[1:] == thread[:-1]) + 1
     edges = [Edges.of(EdgeKind.THREAD, after - 1, after)]
@@ -373,7 +357,6 @@ def _handed(
     target: NDArray[np.int64],
     begins: NDArray[np.bool_],
 ) -> Edges:
-    """Make edges between threads; a lag is what waking took."""
     times = host.lines.time_ps
     keys = np.where(begins, host.start_key[source], host.end_key[source])
     lag = times(host.start_key[target]) - times(keys)
@@ -395,7 +378,6 @@ def _synchronising(
     *,
     first: int,
 ) -> Edges:
-    """Let calls return when the device is done."""
     waits, activity = wait.activity
     target = host.resumed[waits]
     early = nodes.start_ps[np.maximum(target, 0)] - activities.end_ps[activity]

@@ -76,22 +76,12 @@ def handovers(threads: Sequence[Thread]) -> tuple[tuple[Thread, ...], Handovers]
     quiet = [_silences(threads, place) for place in range(len(threads))]
     waits = _waits(threads, work, quiet)
     starts = _starts(threads, work, quiet[0] if quiet else Spans.empty())
-    busy, own = _own_pauses(threads, starts)
-    kept = Releases(*(column[~own] for column in starts))
-    return busy, Handovers(kept, waits)
-
-
-def _own_pauses(
-    threads: Sequence[Thread], starts: Releases
-) -> tuple[tuple[Thread, ...], NDArray[np.bool_]]:
-    """Take short pauses of a driving thread that nothing explains for its own work.
-
-    It is then on its way to its next op, as the program's thread would be.
-    """
-    own = np.zeros(len(starts.thread), np.bool_)
+    # Take short pauses of a driving thread that nothing explains for its own work. It
+    # is then on its way to its next op, as the program's thread would be.
+    is_own = np.zeros(len(starts.thread), np.bool_)
     found = []
-    for place, one in enumerate(threads):
-        mine = np.flatnonzero((starts.thread == place) & (starts.source < 0))
+    for number, one in enumerate(threads):
+        mine = np.flatnonzero((starts.thread == number) & (starts.source < 0))
         if one.is_program or not one.silent_for or not len(mine):
             found.append(one)
             continue
@@ -99,10 +89,11 @@ def _own_pauses(
         at = np.searchsorted(one.alive.end_ps, when, side="right") - 1
         ended = one.alive.end_ps[np.maximum(at, 0)]
         short = (at >= 0) & (when - ended <= _PAUSE_PS)
-        own[mine[short]] = True
+        is_own[mine[short]] = True
         pauses = Spans.from_events(ended[short], (when - ended)[short])
         found.append(msgspec.structs.replace(one, alive=one.alive | pauses))
-    return tuple(found), own
+    kept = Releases(*(column[~is_own] for column in starts))
+    return tuple(found), Handovers(kept, waits)
 
 
 class _Work(Frozen, frozen=True, eq=True):
@@ -168,7 +159,6 @@ _LOOKED_BACK: Final = 8
 
 
 def _starts(threads: Sequence[Thread], work: _Work, quiet: Spans) -> Releases:
-    """Explain where a thread gets something to do."""
     thread = np.concatenate(
         [
             np.empty(0, np.int64),
@@ -209,7 +199,6 @@ def _starts(threads: Sequence[Thread], work: _Work, quiet: Spans) -> Releases:
 
 
 def _waits(threads: Sequence[Thread], work: _Work, quiet: Sequence[Spans]) -> Releases:
-    """Explain where waits for other threads end."""
     found = [
         _released(work, place, one.for_thread, one.handed)
         for place, one in enumerate(threads)
@@ -236,9 +225,6 @@ def _released(work: _Work, place: int, spans: Spans, handed: Spans) -> Releases:
     """Explain where some waits of one thread end.
 
     Args:
-        work: The stretches of work of the other threads.
-        place: Place of the thread.
-        spans: Its waits.
         handed: Those of them for what it handed to threads that may go on afterwards.
     """
     began, when = spans.start_ps, spans.end_ps

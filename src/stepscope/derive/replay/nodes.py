@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stepscope.derive.replay.sampled import Sampled
+    from stepscope.derive.replay.activities import Sampled
 
 #: "Not before" of a node that only its edges hold back.
 NEVER: Final = -(2**61 - 1)
@@ -61,8 +61,6 @@ class Nodes(NamedTuple):
     Attributes:
         kind: uint8, `NodeKind`.
         track: int32, row of tracks.
-        start_ps: When it began.
-        dur_ps: How long it took.
         row: int32; row of device_activity, -1 for host nodes.
     """
 
@@ -77,8 +75,6 @@ class Edges(Frozen, frozen=True, eq=True):
     """Edges in any order, one entry each.
 
     Attributes:
-        source: Node that comes first.
-        target: Node that waits for it.
         from_start: Whether the lag counts from the begin of the source, not its end.
         lag_ps: Least time between the two; negative where they overlapped.
         kind: uint8, `EdgeKind`.
@@ -139,7 +135,6 @@ class Graph(Frozen, frozen=True):
     """The dependencies of some windows of one host.
 
     Attributes:
-        nodes: The nodes.
         begin: int64, one more than nodes; edges of node `v` are `begin[v]` up to
             `begin[v + 1]`.
         edges: The edges, by target.
@@ -152,7 +147,6 @@ class Graph(Frozen, frozen=True):
             follows a wait); the others just continue a thread.
         arrival_of: By node: the `OUTSIDE` node before it, -1 for none: what was waited
             for came when this node began.
-        sampled: The windows.
         boundary: Node with which each bound of the windows begins; -1 for none.
         completes: By node: the first bound by which it has to be done; one more than
             there are for none.

@@ -1,25 +1,64 @@
 """Running a graph: when each node begins, and how long each window then takes.
 
-And walking it back, along the edges that decided.
+Walking it back, along the edges that decided; what a claim gains per step; and whether
+a replay that changes nothing gives the measured steps. A replay that copies the
+recording would pass any such test; so the starts that it keeps as recorded are counted,
+and may be few.
+
+Definition: docs/replay.md#identity-first.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Literal
 
+import msgspec
 import numpy as np
 
 from stepscope._core import launches as kernels
-from stepscope.derive.replay.nodes import NEVER
+from stepscope.derive.replay.claims import joint
+from stepscope.derive.replay.nodes import NEVER, EdgeKind, NodeKind
 from stepscope.frozen import Frozen
+from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from stepscope.derive.replay.claims import Edit
     from stepscope.derive.replay.nodes import Graph
+
+
+#: The share of the path that may be kept as recorded, in percent.
+_KEPT_PERCENT_OF_PATH: Final = 10.0
+
+
+class Gain(Frozen, frozen=True):
+    """What a step would take less, in ps per step.
+
+    Attributes:
+        low_ps: With all slack kept, or without; whichever gains less.
+        high_ps: The other one.
+        by_window_ps: What each window gains, in both ways.
+        period_ps: Mean of the measured windows.
+        floor_ps: What no replay goes below: the work that the busiest track has left.
+        kept_percent: Share of the critical path, once the claim is carried out, that
+            only recorded delays without a reason account for.
+    """
+
+    low_ps: float
+    high_ps: float
+    by_window_ps: tuple[NDArray[np.int64], NDArray[np.int64]]
+    period_ps: float
+    floor_ps: float
+    kept_percent: float
+
+    @property
+    def can_be_told(self) -> bool:
+        """Whether what holds the step back afterwards is in the graph."""
+        return self.kept_percent <= _KEPT_PERCENT_OF_PATH
+
 
 #: In place of an edge: the piece is the node itself; nothing leads there.
 NODE: Final = -1
@@ -37,8 +76,6 @@ class Replayed(Frozen, frozen=True):
     """One run of a graph.
 
     Attributes:
-        start_ps: When each node begins.
-        dur_ps: How long each takes.
         via: The edge that decided when it begins; -1 for none.
         bounds_ps: When each bound of the windows is reached: the work that has to be
             done by then is done, and what begins there begins.
@@ -50,69 +87,6 @@ class Replayed(Frozen, frozen=True):
     bounds_ps: NDArray[np.int64]
 
 
-def replayed(graph: Graph, edit: Edit | None = None, *, slack: Slack) -> Replayed:
-    """Let every node begin as soon as its edges allow.
-
-    Args:
-        graph: The graph.
-        edit: What is changed about it; None for nothing.
-        slack: "kept": every node begins as much later than its edges ask for as it
-            did, and what came from outside comes when it came. "dropped": only starts
-            that no edge explains do.
-    """
-    nodes, edges = graph.nodes, graph.edges
-    dur = nodes.dur_ps if edit is None else edit.dur_ps
-    lag = edges.lag_ps if edit is None else edit.lag_ps
-    from_start = edges.from_start if edit is None else edit.from_start
-    not_before = graph.not_before_ps.copy()
-    delay = (
-        graph.slack_ps if slack == "kept" else np.where(graph.kept, graph.slack_ps, 0)
-    )
-    if edit is not None:
-        delay = np.minimum(delay, edit.most_delay_ps)
-    if slack == "kept":
-        comes = graph.arrival_of >= 0 if edit is None else edit.comes
-        at = np.flatnonzero(comes)
-        not_before[at] = np.maximum(
-            not_before[at], nodes.start_ps[at] - graph.slack_ps[at]
-        )
-    start, via = np.empty(graph.count, np.int64), np.empty(graph.count, np.int32)
-    answer = kernels.forward(
-        graph.order,
-        graph.begin,
-        edges.source,
-        np.ascontiguousarray(from_start),
-        np.ascontiguousarray(lag),
-        not_before,
-        np.ascontiguousarray(delay),
-        np.ascontiguousarray(dur),
-        start,
-        via,
-    )
-    if answer < 0:
-        raise ValueError(f"the kernel refused its arrays ({answer})")
-    return Replayed(start, dur, via, bounds_of(graph, start, start + dur))
-
-
-def bounds_of(
-    graph: Graph, start_ps: NDArray[np.int64], end_ps: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """Return when each bound of the windows is reached.
-
-    Args:
-        graph: The graph.
-        start_ps: When its nodes begin.
-        end_ps: When they end.
-    """
-    found = np.full(len(graph.boundary) + 1, NEVER, np.int64)
-    np.maximum.at(found, graph.completes, end_ps)
-    known = graph.boundary >= 0
-    at = np.flatnonzero(known)
-    found[at] = np.maximum(found[at], start_ps[graph.boundary[known]])
-    # What is done by one bound is done by the next.
-    return np.maximum.accumulate(found[:-1])
-
-
 class PathPieces(Frozen, frozen=True):
     """Pieces of a path, latest first.
 
@@ -120,8 +94,6 @@ class PathPieces(Frozen, frozen=True):
         node: The node that a piece is, or that a lag leads to.
         edge: The edge of a lag; `NODE` for a node itself, `NOTHING` for time that
             nothing in the graph accounts for.
-        start_ps: Begin.
-        end_ps: End.
     """
 
     node: NDArray[np.int64]
@@ -151,8 +123,6 @@ class BackWalk:
 
         Args:
             last: Number of the bound to begin with.
-            first_ps: Where to stop.
-            last_ps: When the bound is reached.
         """
         edges, run = self._graph.edges, self._run
         node, via, ran = self._nodes(last, first_ps)
@@ -203,6 +173,138 @@ class BackWalk:
         return nodes, edges, ran
 
 
+#: How far the replayed periods may be from the measured ones, in percent.
+_MEDIAN_PERCENT: Final = 1.0
+_P95_PERCENT: Final = 3.0
+#: The share of starts that may be kept as recorded, in percent.
+_KEPT_PERCENT: Final = 10.0
+_HIGH: Final = 95
+
+
+class Identity(Frozen, frozen=True):
+    """How well a replay without a change repeats the recording.
+
+    Attributes:
+        windows: Number of windows that were replayed.
+        median_error_percent: Median deviation of a window's period from the measured.
+        p95_error_percent: Their 95th percentile.
+        unexplained_percent: Share of the starts that could have been held back for
+            which no edge accounts; these are kept as recorded.
+        starts: Number of these starts.
+        kept_percent: Share of the critical path that consists of delays kept so.
+    """
+
+    windows: int
+    median_error_percent: float
+    p95_error_percent: float
+    unexplained_percent: float
+    starts: int
+    kept_percent: float
+
+    @property
+    def stands(self) -> bool:
+        """Whether claims may be replayed on this graph."""
+        return (
+            self.median_error_percent <= _MEDIAN_PERCENT
+            and self.p95_error_percent <= _P95_PERCENT
+            and self.unexplained_percent <= _KEPT_PERCENT
+        )
+
+    @property
+    def why_not(self) -> Unavailable | None:
+        """Return why no gain can be told; None where it can."""
+        if self.stands:
+            return None
+        return Unavailable(
+            code="NOT_RECORDED",
+            reason="The gain cannot be told (graph incomplete): replayed without a "
+            f"change, a step misses its time by {self.median_error_percent:.1f} % "
+            f"(95 of 100 by at most {self.p95_error_percent:.1f} %), and "
+            f"{self.unexplained_percent:.0f} % of {self.starts:,} starts have no "
+            "recorded reason.",
+            remedy="Take the range as a limit that follows from the account.",
+        )
+
+
+def replay_check(*, step_graph: Graph) -> Identity:
+    """Replay the windows without a change and compare."""
+    run = replayed(step_graph, slack="dropped")
+    recorded = bounds_of(step_graph, step_graph.nodes.start_ps, step_graph.end_ps)
+    chosen = step_graph.sampled
+    reached = (run.bounds_ps > NEVER) & (recorded > NEVER)
+    # A bound that nothing of the graph marks is one where nothing can have moved.
+    bounds = np.where(
+        reached, chosen.bounds_ps + (run.bounds_ps - recorded), chosen.bounds_ps
+    )
+    measured = np.diff(chosen.bounds_ps)
+    errors: NDArray[np.float64] = 100 * np.abs(np.diff(bounds) - measured) / measured
+    counted = step_graph.may_wait & step_graph.measured
+    return Identity(
+        windows=chosen.count,
+        median_error_percent=float(np.median(errors)),
+        p95_error_percent=float(np.percentile(errors, _HIGH)),
+        unexplained_percent=100 * step_graph.unexplained_share,
+        starts=int(counted.sum()),
+        kept_percent=100 * kept_share(step_graph, run),
+    )
+
+
+def replayed(graph: Graph, edit: Edit | None = None, *, slack: Slack) -> Replayed:
+    """Let every node begin as soon as its edges allow.
+
+    Args:
+        edit: What is changed about it; None for nothing.
+        slack: "kept": every node begins as much later than its edges ask for as it
+            did, and what came from outside comes when it came. "dropped": only starts
+            that no edge explains do.
+    """
+    nodes, edges = graph.nodes, graph.edges
+    dur = nodes.dur_ps if edit is None else edit.dur_ps
+    lag = edges.lag_ps if edit is None else edit.lag_ps
+    from_start = edges.from_start if edit is None else edit.from_start
+    not_before = graph.not_before_ps.copy()
+    delay = (
+        graph.slack_ps if slack == "kept" else np.where(graph.kept, graph.slack_ps, 0)
+    )
+    if edit is not None:
+        delay = np.minimum(delay, edit.most_delay_ps)
+    if slack == "kept":
+        comes = graph.arrival_of >= 0 if edit is None else edit.comes
+        at = np.flatnonzero(comes)
+        not_before[at] = np.maximum(
+            not_before[at], nodes.start_ps[at] - graph.slack_ps[at]
+        )
+    start, via = np.empty(graph.count, np.int64), np.empty(graph.count, np.int32)
+    answer = kernels.forward(
+        graph.order,
+        graph.begin,
+        edges.source,
+        np.ascontiguousarray(from_start),
+        np.ascontiguousarray(lag),
+        not_before,
+        np.ascontiguousarray(delay),
+        np.ascontiguousarray(dur),
+        start,
+        via,
+    )
+    if answer < 0:
+        raise ValueError(f"the kernel refused its arrays ({answer})")
+    return Replayed(start, dur, via, bounds_of(graph, start, start + dur))
+
+
+def bounds_of(
+    graph: Graph, start_ps: NDArray[np.int64], end_ps: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return when each bound of the windows is reached."""
+    found = np.full(len(graph.boundary) + 1, NEVER, np.int64)
+    np.maximum.at(found, graph.completes, end_ps)
+    known = graph.boundary >= 0
+    at = np.flatnonzero(known)
+    found[at] = np.maximum(found[at], start_ps[graph.boundary[known]])
+    # What is done by one bound is done by the next.
+    return np.maximum.accumulate(found[:-1])
+
+
 def _deciding(graph: Graph, run: Replayed, bound: int) -> tuple[int, bool]:
     """Return the node that a bound was reached with, and whether its begin is meant."""
     when = int(run.bounds_ps[bound])
@@ -223,12 +325,7 @@ def window_paths(graph: Graph, run: Replayed) -> Iterator[PathPieces]:
 
 
 def kept_share(graph: Graph, run: Replayed) -> float:
-    """Return the share of the critical path that only recorded delays account for.
-
-    Args:
-        graph: The graph.
-        run: One run of it.
-    """
+    """Return the share of the critical path that only recorded delays account for."""
     kept = whole = 0
     for found in window_paths(graph, run):
         time = found.end_ps - found.start_ps
@@ -236,3 +333,67 @@ def kept_share(graph: Graph, run: Replayed) -> float:
         kept += int(time[delayed | (found.edge == NOTHING)].sum())
         whole += int(time.sum())
     return kept / whole if whole > 0 else 0.0
+
+
+def gain_of(graph: Graph, edit: Edit) -> Gain:
+    """Replay a claim with the slack of every start, and without it.
+
+    With slack, every start is as much later than its edges ask for as it was recorded,
+    and what came from outside comes when it came. Without, nodes begin as soon as
+    their edges allow. Nothing gains more than the period less the largest floor.
+    """
+    chosen = graph.sampled
+    period = (chosen.last_ps - chosen.first_ps) / chosen.count
+    floor = largest_floor_ps(graph, edit)
+    most = max(period - floor, 0.0)
+    found, by_window = [], []
+    for slack in SLACKS:
+        before = replayed(graph, slack=slack).bounds_ps
+        after = replayed(graph, edit, slack=slack)
+        found.append(float(before[-1] - after.bounds_ps[-1]) / chosen.count)
+        by_window.append(np.diff(before) - np.diff(after.bounds_ps))
+    low, high = sorted(min(max(it, 0.0), most) for it in found)
+    return Gain(
+        low_ps=low,
+        high_ps=high,
+        by_window_ps=(by_window[0], by_window[1]),
+        period_ps=period,
+        floor_ps=floor,
+        kept_percent=100 * kept_share(graph, after),
+    )
+
+
+def joint_gain(graph: Graph, edits: Sequence[Edit]) -> Gain:
+    """Return what several claims gain together: at most the sum of each alone.
+
+    What two changes gain only together (each alone leaves a path of equal length) is
+    not promised.
+    """
+    singles = [gain_of(graph, edit) for edit in edits]
+    found = gain_of(graph, joint(graph, edits))
+    return msgspec.structs.replace(
+        found,
+        low_ps=min(found.low_ps, sum(one.low_ps for one in singles)),
+        high_ps=min(found.high_ps, sum(one.high_ps for one in singles)),
+    )
+
+
+def largest_floor_ps(graph: Graph, edit: Edit) -> float:
+    """Return the work per step of the track that has most of it after a claim.
+
+    A stream cannot do its activities, nor a thread its pieces, in less than their sum;
+    what no longer holds up its stream counts by itself.
+    """
+    nodes, edges = graph.nodes, graph.edges
+    apart = np.zeros(graph.count, np.bool_)
+    moved = (edges.kind == EdgeKind.STREAM) & (edit.from_start > edges.from_start)
+    apart[edges.source[moved]] = True
+    # What reaches beyond the last window is not all work of these windows.
+    left = np.maximum(graph.sampled.last_ps - nodes.start_ps, 0)
+    cut = np.minimum(edit.dur_ps, left).astype(np.float64)
+    cut[~graph.measured | (nodes.kind == NodeKind.OUTSIDE)] = 0
+    sums = [
+        np.bincount(nodes.track[chosen], weights=cut[chosen], minlength=1).max()
+        for chosen in (apart, ~apart)
+    ]
+    return float(max(sums)) / graph.sampled.count

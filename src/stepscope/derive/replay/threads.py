@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     import polars as pl
     from numpy.typing import NDArray
 
-    from stepscope.derive.replay.activities import Activities
-    from stepscope.derive.replay.sampled import Sampled
+    from stepscope.derive.replay.activities import Activities, Sampled
     from stepscope.derive.step_time.host_classes import HostClasses
 
 #: A thread that is silent for longer than this has nothing to do.
@@ -81,10 +80,6 @@ def threads_of(
     """Find the threads that launch, drive steps, or do what these wait for.
 
     Args:
-        sampled: The windows.
-        tracks: The table.
-        events: The table.
-        classes: What the threads do.
         programs: Rows of tracks of threads that run calls or frames of the program.
         activities: What devices did; None without any.
 
@@ -228,11 +223,6 @@ def _without_work(
     held = last - first
     deep = np.concatenate(([0], np.cumsum(np.minimum(dur, _SILENT_PS))))
     own = (deep[last] - deep[first]) / (waits.end_ps - waits.start_ps)
-    works = (held >= _INSIDE) & ((own >= _COVERED) | _many(held, waits))
-    return Spans(waits.start_ps[~works], waits.end_ps[~works])
-
-
-def _many(held: NDArray[np.int64], waits: Spans) -> NDArray[np.bool_]:
-    """Return where events begin one soon after the other."""
     found: NDArray[np.bool_] = (waits.end_ps - waits.start_ps) < held * 10 * _SILENT_PS
-    return found
+    works = (held >= _INSIDE) & ((own >= _COVERED) | found)
+    return Spans(waits.start_ps[~works], waits.end_ps[~works])

@@ -12,7 +12,7 @@ from stepscope.derive.device.precision import PrecisionEvidence, untold_widths
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.step_time.owners import BUSY_OWNERS, OWNER_OF_KIND
 from stepscope.frozen import Frozen
-from stepscope.remedies import ALLOW_DEVICE_TRACER
+from stepscope.remedies import Remedy
 from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.reading.by_row import by_row
 from stepscope.unavailable import Unavailable
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 NO_DEVICE_EVENTS: Final = Unavailable(
     code="NO_DEVICE_EVENTS",
     reason="A device is listed, but none of its activity was recorded.",
-    remedy=ALLOW_DEVICE_TRACER,
+    remedy=Remedy.ALLOW_DEVICE_TRACER,
 )
 
 #: Owners whose time needs a kernel that is known to be so wide.
@@ -39,12 +39,10 @@ class OneDevice(Frozen, frozen=True):
     """One device that has activity.
 
     Attributes:
-        device: Its ordinal.
         orders: Each of `BUSY_OWNERS` → where any such activity ran; they may overlap.
         unknown: Those of `BUSY_OWNERS` that this kind of device does not record, and
             widths of compute that no kernel is known to have while many have none.
         charged: Each of `BUSY_OWNERS` → where none before it ran; they are disjoint.
-        busy: The union of all activity.
     """
 
     device: int
@@ -78,13 +76,7 @@ def device_sets(
     precision: Precision,
     devices: pl.DataFrame | Unavailable,
 ) -> DeviceSets | Unavailable:
-    """Unite the activity of each device by what it was.
-
-    Args:
-        device_activity: The table.
-        precision: What each kernel computes with.
-        devices: The table, for what kind of device each is.
-    """
+    """Unite the activity of each device by what it was."""
     if not device_activity.height:
         return NO_DEVICE_EVENTS
     start_ps, dur_ps = (

@@ -10,20 +10,22 @@ import numpy as np
 
 from stepscope.derive.columns.arrays import handles
 from stepscope.derive.intervals.nesting import flatten_rows, flatten_tracks
-from stepscope.derive.intervals.spans import Spans
-from stepscope.derive.intervals.track_rows import TrackRows
+from stepscope.derive.intervals.spans import Spans, TrackRows
 from stepscope.derive.names.event_kinds import EventFlag
-from stepscope.derive.step_time.beside_exchanges import ops_beside_exchanges
 from stepscope.derive.step_time.host_codes import (
     STICKY,
     HostCode,
     HostEvents,
     Launching,
 )
-from stepscope.derive.step_time.pool_tasks import pool_tasks, until_first_task
+from stepscope.derive.step_time.pool_tasks import (
+    ops_beside_exchanges,
+    pool_tasks,
+    until_first_task,
+)
 from stepscope.derive.step_time.threads import EVIDENCE, step_threads
 from stepscope.frozen import Frozen
-from stepscope.remedies import COPY_AGAIN
+from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -49,7 +51,7 @@ _CALLING: Final = tuple(name for name in EVIDENCE if name != "ops")
 _NO_NAMES: Final = Unavailable(
     code="CORRUPT",
     reason="The file holds events without names, so what the host did is unknown.",
-    remedy=COPY_AGAIN,
+    remedy=Remedy.COPY_AGAIN,
 )
 #: Codes that say that a thread runs ops.
 _WORKING: Final = frozenset(
@@ -93,7 +95,6 @@ class HostClasses(Frozen, frozen=True):
             there is no device.
         code: uint8 by row of events, a `HostCode`: what each event does.
         threads: Which thread drives which window, by evidence.
-        rows: The rows of events of each track.
         computing: When any thread runs an op, on a host without devices where threads
             exchange something; else empty.
     """
@@ -159,7 +160,6 @@ def host_classes(
     event_nesting: Nesting,
     stats: pl.DataFrame,
     host_values: dict[str, StatRows],
-    launches: pl.DataFrame | Unavailable,
     correlation: Correlation | Unavailable,
     device_activity: pl.DataFrame | Unavailable,
     launch_latency: LaunchLatency | Unavailable,
@@ -170,26 +170,12 @@ def host_classes(
     """Give each instant of each step thread the class of its innermost event.
 
     Args:
-        trace: The trace itself, for texts and for whether it is grouped.
-        tracks: The table.
-        events: The table.
-        event_types: The table.
-        event_kinds: What the names of `event_types` say.
-        event_nesting: Parents of the rows of `events`.
-        stats: The table.
-        host_values: Named values of host events.
-        launches: The table.
-        correlation: The launch of each activity.
-        device_activity: The table.
-        launch_latency: What a launch usually takes.
-        steps: The steps, or why there are none.
         activity_steps: Row of steps per activity, -1 for none.
-        windows: The windows of the steps.
     """
     if not event_types["known"].any():
         return _NO_NAMES
     host = HostEvents(trace, tracks, events, event_kinds, stats, host_values)
-    launching = Launching.of(launches, correlation, device_activity, launch_latency)
+    launching = Launching.of(correlation, device_activity, launch_latency)
     code = host.codes(event_nesting, launching)
     groups = host.groups()
     if groups is not None:
@@ -220,7 +206,6 @@ def host_classes(
         tracks=tracks.height,
         event_tracks=handles(events, "track"),
         steps=steps,
-        launches=launches,
         correlation=correlation,
         activity_steps=activity_steps,
         groups=groups,
@@ -231,7 +216,6 @@ def host_classes(
 
 
 def _with_pools(found: HostClasses, handed: Spans, computing: Spans) -> HostClasses:
-    """Add what threads of pools do for the ops."""
     if isinstance(found.host_compute, Unavailable):
         return found
     work = found.host_compute | handed if len(handed) else found.host_compute
@@ -262,7 +246,11 @@ def _collected(
             return unknown or _NO_NAMES
         return driven(codes)
 
-    waits = [found[HostCode.INPUT_WAIT] for found in sets.values() if _waits(found)]
+    waits = [
+        found[HostCode.INPUT_WAIT]
+        for found in sets.values()
+        if (HostCode.INPUT_WAIT in found)
+    ]
     direct = [
         sets[track][HostCode.ITERATOR] & threads.when(track, evidence=_CALLING)
         for track in threads.tracks()
@@ -290,7 +278,6 @@ def _driven(
     threads: StepThreads,
     codes: Collection[HostCode],
 ) -> Spans:
-    """Return where step threads have some codes."""
     return Spans.union_of(
         sets[track][code] & threads.when(track)
         for track in threads.tracks()
@@ -314,12 +301,7 @@ def _of_steps(tasks: PoolTasks) -> Spans:
     return Spans.from_events(handed, tasks.end_ps[mine] - handed)
 
 
-def _waits(found: Mapping[int, Spans]) -> bool:
-    return HostCode.INPUT_WAIT in found
-
-
 def _framed_tracks(host: HostEvents) -> list[int]:
-    """Return rows of `tracks` that hold frames of the Python tracer."""
     framed = host.kinds.has(EventFlag.PYTHON_FRAME)[handles(host.events, "type")]
     found: list[int] = np.unique(handles(host.events, "track")[framed]).tolist()
     return found

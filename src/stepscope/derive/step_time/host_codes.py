@@ -156,7 +156,6 @@ class Launching(Frozen, frozen=True):
     @classmethod
     def of(
         cls,
-        launches: pl.DataFrame | Unavailable,
         correlation: Correlation | Unavailable,
         device_activity: pl.DataFrame | Unavailable,
         launch_latency: LaunchLatency | Unavailable,
@@ -165,18 +164,14 @@ class Launching(Frozen, frozen=True):
         if isinstance(device_activity, Unavailable):
             no_device = device_activity.code == "NO_DEVICE_PLANE"
             return cls._without(device_activity, no_device=no_device)
-        if isinstance(launches, Unavailable):
-            return cls._without(launches)
         if isinstance(correlation, Unavailable):
             return cls._without(correlation)
         if not device_activity.height:
             return cls._without(NO_DEVICE_EVENTS)
-        event = handles(launches, "event")
+        event = handles(correlation.launches, "event")
         found = {}
         for kind in ("d2h", "h2d"):
-            waits = _waiting_copies(
-                launches, correlation, device_activity, launch_latency, kind=kind
-            )
+            waits = _waiting_copies(correlation, launch_latency, kind=kind)
             found[kind] = event[waits]
         return cls(
             no_device=False,
@@ -193,21 +188,17 @@ class Launching(Frozen, frozen=True):
 
 
 def _waiting_copies(
-    launches: pl.DataFrame,
-    correlation: Correlation,
-    device_activity: pl.DataFrame,
-    launch_latency: LaunchLatency | Unavailable,
-    *,
-    kind: str,
+    correlation: Correlation, launch_latency: LaunchLatency | Unavailable, *, kind: str
 ) -> NDArray[np.intp]:
     """Return rows of launches of copies that last longer than copy and launch."""
     if isinstance(launch_latency, Unavailable):
         return np.empty(0, np.intp)
-    copies = np.flatnonzero(codes(device_activity, "kind") == _KINDS.index(kind))
+    activity, launches = correlation.activity, correlation.launches
+    copies = np.flatnonzero(codes(activity, "kind") == _KINDS.index(kind))
     launch = correlation.launch_of_activity[copies]
     copies, launch = copies[launch >= 0], launch[launch >= 0]
     own = np.zeros(launches.height, np.int64)
-    np.add.at(own, launch, ints(device_activity, "dur_ps")[copies])
+    np.add.at(own, launch, ints(activity, "dur_ps")[copies])
     dur = ints(launches, "dur_ps")
     return np.flatnonzero((own > 0) & (dur > own + launch_latency.latency_ps))
 
@@ -229,8 +220,21 @@ class HostEvents(Frozen, frozen=True):
         self._block_calls_of_graphs(code, nesting, launching)
         self._unblock_plain_ops(code, nesting)
         self._mark_collectives(code, enclosing)
-        self._mark_thunks(code)
-        self._mark_values(code, launching)
+        # Mark instructions of compiled programs that ran on the host.
+        rows = self.values[StatKey.HLO_OP].owner
+        is_end = self.kinds.has(EventFlag.END_THUNK)
+        rows = rows[~is_end[handles(self.events, "type")[rows]]]
+        self._fill(code, rows, HostCode.HOST_COMPUTE)
+        # Mark input stages and traced calls, which only their values identify.
+        self._fill(code, self.values[StatKey.STAGE_NAME].owner, HostCode.OWN_INPUT)
+        calls, number, texts = text_codes(
+            self.trace, self.values[StatKey.FUNCTION_CALL]
+        )
+        traced = np.array([text.startswith("traced") for text in texts], np.bool_)
+        if len(calls):
+            self._fill(code, calls[traced[number]], HostCode.TRACING)
+            if launching.no_device:
+                self._fill(code, calls[~traced[number]], HostCode.HOST_COMPUTE)
         self._mark_new_functions(code, nesting)
         self._mark_pipelines(code)
         self._mark_system_calls(code, nesting)
@@ -251,7 +255,6 @@ class HostEvents(Frozen, frozen=True):
         return host_stats(self.trace.strings, self.tracks, self.stats, (key,))[key]
 
     def _on_threads(self) -> NDArray[np.bool_]:
-        """Return True per track that is a host thread."""
         on_host = absent(self.tracks["device"])
         threads: NDArray[np.bool_] = on_host & (codes(self.tracks, "kind") == _THREAD)
         return threads
@@ -278,24 +281,19 @@ class HostEvents(Frozen, frozen=True):
         of_class[HostClass.BLOCKING] = HostCode.BLOCKED
         of_type = of_class[self.kinds.host_class]
         of_type[self.kinds.has(EventFlag.CONSUMER_WAIT)] = HostCode.INPUT_WAIT
-        of_type[self._root_iterators()] = HostCode.ITERATOR
+        # Types of iterators that no other recorded iterator encloses by name. A
+        # consumer calls the root. An iterator below it that runs on a thread of its
+        # own is the pipeline working ahead, whichever thread that is.
+        types = np.flatnonzero(self.kinds.has(EventFlag.DATASET))
+        names = [name or "" for name in self.kinds.op_name.gather(types).to_list()]
+        recorded = set(names)
+        roots = [not _ancestors(name) & recorded for name in names]
+        of_type[types[np.array(roots, np.bool_)]] = HostCode.ITERATOR
         code = by_row(of_type, handles(self.events, "type"))
         begins, ends = self.tracks["event_begin"], self.tracks["event_end"]
         for track in np.flatnonzero(~self._on_threads()).tolist():
             code[begins[track] : ends[track]] = HostCode.NOTHING
         return code
-
-    def _root_iterators(self) -> NDArray[np.intp]:
-        """Return types of iterators that no other recorded iterator encloses by name.
-
-        A consumer calls the root. An iterator below it that runs on a thread of its own
-        is the pipeline working ahead, whichever thread that is.
-        """
-        types = np.flatnonzero(self.kinds.has(EventFlag.DATASET))
-        names = [name or "" for name in self.kinds.op_name.gather(types).to_list()]
-        recorded = set(names)
-        roots = [not _ancestors(name) & recorded for name in names]
-        return types[np.array(roots, np.bool_)]
 
     def _mark_launches(
         self, code: NDArray[np.uint8], nesting: Nesting, launching: Launching
@@ -334,7 +332,14 @@ class HostEvents(Frozen, frozen=True):
         long = own >= SHORT_OP_PS
         if long.any():
             # An op that only calls others has a little time of its own between them.
-            calls = _calls(rows[long], nesting.parent)
+            long_rows = rows[long]
+            chosen = np.zeros(len(nesting.parent), np.uint8)
+            chosen[long_rows] = 1
+            count = np.zeros(len(nesting.parent), np.int32)
+            answer = kernels.children(nesting.parent, chosen, count)
+            if answer < 0:
+                raise ValueError(f"the kernel refused its arrays ({answer})")
+            calls: NDArray[np.int32] = count[long_rows]
             long[long] = own[long] // (calls + 1) >= SHORT_OP_PS
         code[rows[~long]] = HostCode.DISPATCH
 
@@ -401,25 +406,6 @@ class HostEvents(Frozen, frozen=True):
             code[rows[is_op[types[around]]]] = HostCode.NOTHING
             undecided = ~(is_op | is_function)[types[around]]
             rows, around = rows[undecided], nesting.parent[around[undecided]]
-
-    def _mark_thunks(self, code: NDArray[np.uint8]) -> None:
-        """Mark instructions of compiled programs that ran on the host."""
-        rows = self.values[StatKey.HLO_OP].owner
-        is_end = self.kinds.has(EventFlag.END_THUNK)
-        rows = rows[~is_end[handles(self.events, "type")[rows]]]
-        self._fill(code, rows, HostCode.HOST_COMPUTE)
-
-    def _mark_values(self, code: NDArray[np.uint8], launching: Launching) -> None:
-        """Mark input stages and traced calls, which only their values identify."""
-        self._fill(code, self.values[StatKey.STAGE_NAME].owner, HostCode.OWN_INPUT)
-        calls, number, texts = text_codes(
-            self.trace, self.values[StatKey.FUNCTION_CALL]
-        )
-        traced = np.array([text.startswith("traced") for text in texts], np.bool_)
-        if len(calls):
-            self._fill(code, calls[traced[number]], HostCode.TRACING)
-            if launching.no_device:
-                self._fill(code, calls[~traced[number]], HostCode.HOST_COMPUTE)
 
     def _mark_new_functions(self, code: NDArray[np.uint8], nesting: Nesting) -> None:
         """Mark the making of functions that the calls around them traced.
@@ -501,18 +487,5 @@ class HostEvents(Frozen, frozen=True):
 
 
 def _ancestors(name: str) -> set[str]:
-    """Return the long names of all iterators around this one."""
     parts = name.split("::")
     return {"::".join(parts[:count]) for count in range(2, len(parts))}
-
-
-def _calls(rows: NDArray[np.intp], parent: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Return how many events lie directly in each of some rows."""
-    chosen = np.zeros(len(parent), np.uint8)
-    chosen[rows] = 1
-    count = np.zeros(len(parent), np.int32)
-    answer = kernels.children(parent, chosen, count)
-    if answer < 0:
-        raise ValueError(f"the kernel refused its arrays ({answer})")
-    found: NDArray[np.int32] = count[rows]
-    return found

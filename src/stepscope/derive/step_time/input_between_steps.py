@@ -29,7 +29,6 @@ class InputBetweenSteps(Frozen, frozen=True, eq=True):
         gaps: Number of gaps between markers that last longer than 0.
         gaps_with_wait: Number of gaps in which a step thread waited for input.
         markers_with_wait: Number of markers in which a step thread waited for input.
-        wait_ps: Sum of the waiting in all gaps.
         covered_ps: Time from the first marker's start to the last marker's end.
     """
 

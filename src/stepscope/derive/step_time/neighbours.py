@@ -16,8 +16,7 @@ from stepscope.units import PS_PER_MS, PS_PER_US
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from stepscope.derive.intervals.spans import Spans
-    from stepscope.derive.intervals.track_rows import TrackRows
+    from stepscope.derive.intervals.spans import Spans, TrackRows
 
 #: Shorter events than this do not say where the program was.
 _NEIGHBOUR_PS: Final = 100 * PS_PER_US
@@ -44,13 +43,11 @@ class Surroundings(Frozen, frozen=True, eq=True):
 
     Attributes:
         start_ps: Begins of events that lie in no other.
-        end_ps: Their ends.
         types: Rows of event_types, one more than begins: -1 for nothing.
         writes_ps: Begins of what is written to files, wrappers included.
         written: Type of the innermost writing that each of these leads to.
         calls_ps: Begins of the program's calls of graphs, and of its steps.
         mark_start_ps: Begins of the ranges that mark steps; the outermost ones.
-        mark_end_ps: Their ends.
         inner: Begins and ends of events that lie in no other but such a range, and
             their types, as in `types`.
     """
@@ -80,9 +77,6 @@ class Surroundings(Frozen, frozen=True, eq=True):
         """Look at the events of a thread.
 
         Args:
-            rows: The rows of events of each track.
-            track: The thread.
-            code: What each event does.
             types: Row of event_types by row of events.
             passing: By row of event_types: whether it only hands work on.
             calls: By row of event_types: whether it calls a graph or marks a step.
@@ -174,7 +168,6 @@ def told_around(
 
     Args:
         before: What came before it; None for nothing that is known.
-        after: What came after it.
         inside: Whether it lies within a step's own range, which begins and ends it
             where nothing else does.
     """

@@ -11,7 +11,6 @@ class Owner(Frozen, frozen=True, eq=True):
     """What an instant of a step is spent on.
 
     Attributes:
-        name: The owner.
         category: The category of the results that the owner's time is part of.
         display: The category under the name that TensorFlow's guides use.
     """

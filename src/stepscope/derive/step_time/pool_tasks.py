@@ -1,7 +1,10 @@
-"""Tasks that threads hand to thread pools: who handed them over, and when they ran.
+"""Tasks that threads hand to thread pools, and ops that run while a thread waits.
 
 A task is recorded where it is handed over and marked where a thread of the pool begins
 and ends it; an id joins the two.
+
+One process may hold several workers: the devices that JAX makes of a host's cores. One
+that has come to an exchange then waits for the ops that the others still run here.
 
 Definition: docs/definitions/names-and-events.md#work-handed-to-other-threads.
 """
@@ -15,19 +18,21 @@ import numpy as np
 from stepscope.derive.columns.arrays import handles, ints, picked
 from stepscope.derive.columns.stat_values import find_handle, rows_with_key
 from stepscope.derive.intervals.spans import Spans
-from stepscope.derive.names.event_kinds import EventFlag
-from stepscope.derive.step_time.host_codes import STICKY
+from stepscope.derive.names.event_kinds import EventFlag, HostClass
+from stepscope.derive.step_time.host_codes import STICKY, HostCode
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.stat_keys import StatKey
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import polars as pl
     from numpy.typing import NDArray
 
     from stepscope.derive.intervals.nesting import Nesting
+    from stepscope.derive.intervals.spans import TrackRows
     from stepscope.derive.names.event_kinds import EventKinds
+
 
 #: Tasks hand over tasks; a parallel loop halves itself, so chains are short.
 _MOST_ROUNDS: Final = 64
@@ -54,6 +59,55 @@ class PoolTasks(Frozen, frozen=True):
     code: NDArray[np.uint8]
 
 
+#: Classes of what hands ops on, and waits for them.
+_HANDS_ON: Final = (HostClass.EXECUTOR, HostClass.EXECUTABLE, HostClass.DISPATCH)
+_CALLS: Final = (
+    *(EventFlag.FUNCTION_CALL, EventFlag.FUNCTION_RUN, EventFlag.PJIT),
+    *(EventFlag.EAGER_WRAPPER, EventFlag.EXECUTOR, EventFlag.EXECUTABLE),
+)
+#: A task that does one of these does not compute meanwhile.
+_WAITS: Final = (HostCode.PEER, HostCode.SYNC, HostCode.BLOCKED)
+
+
+def ops_beside_exchanges(
+    events: pl.DataFrame,
+    kinds: EventKinds,
+    tasks: PoolTasks,
+    *,
+    code: NDArray[np.uint8],
+    sets: Mapping[int, Mapping[int, Spans]],
+    rows: TrackRows,
+) -> Spans:
+    """Return when any thread runs an op, an instruction or a task of one.
+
+    What calls a program and waits for it is none of these. Nothing is worked out where
+    no thread exchanges anything.
+
+    Args:
+        tasks: The tasks of the ops, on whatever thread they ran.
+        code: A `HostCode` per event.
+        sets: Row of tracks → code → where the thread has it.
+    """
+    if not any(HostCode.PEER in found for found in sets.values()):
+        return Spans.empty()
+    types = handles(events, "type")
+    is_op = ~np.isin(kinds.host_class, _HANDS_ON)
+    for flag in _CALLS:
+        is_op &= ~kinds.has(flag)
+    computing: list[Spans] = []
+    for track, found in sets.items():
+        mine = rows.rows(track)
+        ops = (code[mine] == HostCode.HOST_COMPUTE) & is_op[types[mine]]
+        ran = found.get(HostCode.HOST_COMPUTE, Spans.empty())
+        computing.append(ran & rows.spans(mine, ops))
+        of = tasks.track == track
+        start = tasks.start_ps[of]
+        task = Spans.from_events(start, tasks.end_ps[of] - start)
+        waits = Spans.union_of(found.get(it, Spans.empty()) for it in _WAITS)
+        computing.append(task - waits)
+    return Spans.union_of(computing)
+
+
 def pool_tasks(
     events: pl.DataFrame,
     kinds: EventKinds,
@@ -66,16 +120,17 @@ def pool_tasks(
     """Pair begins with ends, and join them with what handed them over.
 
     Args:
-        events: The table.
-        kinds: What the names of the events say.
-        nesting: Parents of the events.
-        stats: The table.
-        strings: Interned texts.
         code: A `HostCode` per event.
     """
     types, tracks = handles(events, "type"), handles(events, "track")
     time_ps = ints(events, "start_ps")
-    starts, stops = _pairs(kinds, types, tracks)
+    # Rows of begins and of the ends that follow them on the same thread.
+    marks = kinds.has(EventFlag.POOL_START | EventFlag.POOL_STOP)
+    begins = kinds.has(EventFlag.POOL_START)
+    rows = picked(types, marks)
+    is_begin = begins[types[rows]]
+    pair = is_begin[:-1] & ~is_begin[1:] & (tracks[rows[:-1]] == tracks[rows[1:]])
+    starts, stops = rows[:-1][pair], rows[1:][pair]
     produced = rows_with_key(stats, "event", find_handle(strings, StatKey.PRODUCER))
     is_record = kinds.has(EventFlag.POOL_RECORD)[types[produced.owner]]
     consumed = rows_with_key(stats, "event", find_handle(strings, StatKey.CONSUMER))
@@ -122,18 +177,6 @@ def until_first_task(
     inside = (tracks[first] == tracks[rows]) & (time_ps[first] < ends)
     begins = time_ps[rows[inside]]
     return Spans.from_events(begins, time_ps[first[inside]] - begins)
-
-
-def _pairs(
-    kinds: EventKinds, types: NDArray[np.int32], tracks: NDArray[np.int32]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return rows of begins and of the ends that follow them on the same thread."""
-    marks = kinds.has(EventFlag.POOL_START | EventFlag.POOL_STOP)
-    begins = kinds.has(EventFlag.POOL_START)
-    rows = picked(types, marks)
-    is_begin = begins[types[rows]]
-    pair = is_begin[:-1] & ~is_begin[1:] & (tracks[rows[:-1]] == tracks[rows[1:]])
-    return rows[:-1][pair], rows[1:][pair]
 
 
 def _joined(

@@ -1,4 +1,4 @@
-"""Which host threads drive which step.
+"""Which host threads drive which step, and which run the program itself.
 
 Definition: docs/definitions/host-time.md#step-threads.
 """
@@ -12,6 +12,7 @@ import polars as pl
 
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.intervals.spans import Spans
+from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 
@@ -21,8 +22,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.derive.device.correlation import Correlation
+    from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.derive.step_time.host_codes import EventGroups
     from stepscope.derive.steps.chosen import Steps
+
+
+#: A thread with one of these runs no tasks of others.
+_CALLS: Final = EventFlag.PYTHON_FRAME | EventFlag.PJIT | EventFlag.FUNCTION_CALL
+
 
 #: Why a thread drives a step: it carries the marker, it launched device work of the
 #: step, it has events of the step's stored group, or it ran ops without any device.
@@ -73,7 +80,6 @@ def step_threads(
     tracks: int,
     event_tracks: NDArray[np.int32],
     steps: Steps | Unavailable,
-    launches: pl.DataFrame | Unavailable,
     correlation: Correlation | Unavailable,
     activity_steps: NDArray[np.int32] | Unavailable,
     groups: EventGroups | None,
@@ -83,12 +89,8 @@ def step_threads(
 
     Args:
         windows: Rows of the windows; `step_row` is null where there are no steps.
-        tracks: Number of tracks.
-        event_tracks: Track of each event.
         steps: The steps, or why there are none: the one window is then driven by
             every thread that launched something in it.
-        launches: The table.
-        correlation: Launch of each activity.
         activity_steps: Step of each activity, -1 for none.
         groups: Groups of host events; None where nothing is grouped.
         with_ops: Tracks that count in every window because they run ops and no device
@@ -98,13 +100,17 @@ def step_threads(
     found[EVIDENCE.index("ops"), list(with_ops)] = True
     launched = found[EVIDENCE.index("launch")]
     tracks_of = np.empty(0, np.int32)
-    if not isinstance(launches, Unavailable):
-        tracks_of = handles(launches, "track")
+    if not isinstance(correlation, Unavailable):
+        tracks_of = handles(correlation.launches, "track")
     if isinstance(steps, Unavailable):
         if len(tracks_of) and not isinstance(correlation, Unavailable):
             launched[tracks_of[correlation.activity_count_of_launch > 0]] = True
     else:
-        window_of = _window_of_step(windows, steps.rows.height)
+        # The row of windows per row of steps; -1 for a step without a window.
+        window_of = np.full(max(steps.rows.height, 1), -1, np.int32)
+        step_row = handles(windows, "step_row")
+        known = step_row >= 0
+        window_of[step_row[known]] = np.flatnonzero(known)
         marked = found[EVIDENCE.index("marker")]
         _mark(marked, handles(steps.rows, "track"), window_of)
         if len(tracks_of) and not isinstance(correlation, Unavailable):
@@ -127,15 +133,6 @@ def _mark(
     found[track[known], window[known]] = True
 
 
-def _window_of_step(windows: pl.DataFrame, steps: int) -> NDArray[np.int32]:
-    """Return the row of windows per row of steps; -1 for a step without a window."""
-    window_of = np.full(max(steps, 1), -1, np.int32)
-    step = handles(windows, "step_row")
-    known = step >= 0
-    window_of[step[known]] = np.flatnonzero(known)
-    return window_of
-
-
 def _steps_of_groups(groups: EventGroups, steps: Steps) -> NDArray[np.int32]:
     """Return the row of steps per stored group, -1 for none; the last entry is none."""
     largest = int(groups.groups.max(initial=-1))
@@ -144,3 +141,15 @@ def _steps_of_groups(groups: EventGroups, steps: Steps) -> NDArray[np.int32]:
     known = (group >= 0) & (group <= largest)
     step_of[group[known]] = np.flatnonzero(known)
     return step_of
+
+
+def of_the_program(event_types: pl.DataFrame, kinds: EventKinds) -> NDArray[np.bool_]:
+    """Return by type whether it is a call, or a range, that only a program makes.
+
+    Ranges are those that the producer calls so and that no framework puts around its
+    own work, which threads of a framework hold, too.
+    """
+    ranges: NDArray[np.bool_] = kinds.has(EventFlag.ANNOTATION)
+    ranges &= ~kinds.has(EventFlag.LIBRARY_RANGE)
+    ranges &= event_types["annotation"].fill_null(value=False).to_numpy()
+    return kinds.has(_CALLS) | ranges

@@ -1,8 +1,12 @@
-"""Where steps begin for who watches them: on the host, or on the device behind it.
+"""Where steps begin for who watches them: on the host, or where their work runs.
 
 A host that runs ahead announces a step long before its work begins. Windows then begin
 with the first kernel of each step on the stream that computes most; not with its first
 activity, for a batch is copied early by design.
+
+A framework may hand compiled programs to threads of its own and return at once. A
+marker around the call then shows how long it takes to ask for a step, not how long the
+step takes.
 
 Definition: docs/how-steps-are-found.md#windows.
 """
@@ -16,6 +20,7 @@ import numpy as np
 from stepscope._core import launches as kernels
 from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.columns.dense_codes import hulls_by, totals_by
+from stepscope.derive.steps.segments import LEAST_STEPS
 from stepscope.frozen import Frozen
 from stepscope.trace.device_activity import ACTIVITY_KINDS
 
@@ -24,7 +29,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.derive.device.correlation import Correlation
+    from stepscope.derive.sequences import SymbolSequence
     from stepscope.derive.steps.chosen import Steps
+
 
 #: The host runs ahead if this share of the steps has kernels on the stream, …
 _DEVICE_STEPS: Final = 0.8
@@ -66,6 +73,67 @@ class StepKernels(Frozen, frozen=True):
         return found
 
 
+#: Markers only show the calls if this share of the work lies behind all of them.
+_BEHIND: Final = 0.5
+#: Instructions count the steps only if so much of the work ran equally often.
+_EQUAL: Final = 0.9
+
+
+def step_instructions(steps: Steps, instructions: SymbolSequence) -> StepKernels | None:
+    """Return when the executor ran each step; None where that cannot be told.
+
+    An instruction that ran once per step, or once less because the recording ended,
+    counts the steps; the one that comes first begins them. It cannot begin before its
+    step was asked for.
+    """
+    host = ints(steps.rows, "start_ps")
+    n = len(host)
+    if n < LEAST_STEPS:
+        return None
+    for runs in (n, n - 1):
+        symbols = np.flatnonzero(instructions.counts == runs)
+        if not len(symbols) or not _repeat(instructions, runs):
+            continue
+        places = min(instructions.occurrences(symbols), key=lambda at: int(at[0]))
+        first = instructions.at_ps[places]
+        if (first < host[:runs]).any():
+            return None
+        # When the last instruction of each stretch of the sequence ended.
+        # An entry's end is its successor's begin less the pause between them.
+        begin_ps, gap = instructions.at_ps, instructions.gap_ps
+        free_from = np.append(begin_ps[1:] - gap[1:], instructions.end_ps)
+        after = np.append(places[1:], len(instructions))
+        last: NDArray[np.int64] = free_from[after - 1]
+        count = np.diff(np.append(places, len(instructions)))
+        missing = (0, n - runs)
+        return StepKernels(
+            "executor",
+            *(np.pad(each, missing) for each in (first, last, count)),
+        )
+    return None
+
+
+def only_dispatched(steps: Steps, instructions: SymbolSequence | None) -> bool:
+    """Return whether most of the work ran behind the last step's marker."""
+    ends = steps.rows["end_ps"]
+    if instructions is None or ends.null_count() or len(ends) < 2:
+        return False
+    weight = instructions.weight
+    behind = instructions.at_ps >= int(ints(steps.rows, "end_ps").max())
+    return float(weight[behind].sum()) > _BEHIND * float(weight.sum())
+
+
+def _repeat(instructions: SymbolSequence, runs: int) -> bool:
+    """Return whether nearly all work ran so often, or a multiple of it.
+
+    What the end of the recording cut off may be missing once.
+    """
+    often = instructions.counts[instructions.symbol]
+    whole = (often % runs == 0) | (often % (runs + 1) == 0)
+    weight = instructions.weight
+    return float(weight[whole].sum()) >= _EQUAL * float(weight.sum())
+
+
 def step_kernels(
     steps: int,
     activity_steps: NDArray[np.int32] | None,
@@ -75,7 +143,6 @@ def step_kernels(
     """Read the kernels of each step on the stream with most kernel time.
 
     Args:
-        steps: Number of steps.
         activity_steps: Step of each activity; None if unknown.
         device_activity: All activity; None if there is none.
         correlation: Launch call of each activity; None if unknown.
@@ -83,7 +150,22 @@ def step_kernels(
     none = np.zeros(steps, np.int64)
     if activity_steps is None or device_activity is None:
         return StepKernels("device", none, none, none)
-    step = _on_busiest_stream(device_activity, activity_steps)
+    # The step of kernels on one stream of the busiest device; -1 elsewhere.
+    is_kernel = codes(device_activity, "kind") == (
+        ACTIVITY_KINDS.categories.to_list().index("kernel")
+    )
+    chosen = is_kernel & (activity_steps >= 0)
+    for column in ("device", "track") if chosen.any() else ():
+        place = handles(device_activity, column)
+        found = totals_by(
+            place,
+            ints(device_activity, "dur_ps"),
+            count=int(place.max()) + 1,
+            where=chosen,
+        )
+        # One more for each, so that kernels without length beat no kernel.
+        chosen &= place == int(np.argmax(found.total + found.count))
+    step = np.where(chosen, activity_steps, np.int32(-1))
     hulls = hulls_by(
         step,
         ints(device_activity, "start_ps"),
@@ -127,27 +209,6 @@ def work_starts(run: StepKernels) -> NDArray[np.int64]:
     begins = np.where(begins == highest, run.last_ps.max(), begins)
     found: NDArray[np.int64] = np.maximum.accumulate(begins)
     return found
-
-
-def _on_busiest_stream(
-    device_activity: pl.DataFrame, activity_steps: NDArray[np.int32]
-) -> NDArray[np.int32]:
-    """Return the step of kernels on one stream of the busiest device; -1 elsewhere."""
-    is_kernel = codes(device_activity, "kind") == (
-        ACTIVITY_KINDS.categories.to_list().index("kernel")
-    )
-    chosen = is_kernel & (activity_steps >= 0)
-    for column in ("device", "track") if chosen.any() else ():
-        place = handles(device_activity, column)
-        found = totals_by(
-            place,
-            ints(device_activity, "dur_ps"),
-            count=int(place.max()) + 1,
-            where=chosen,
-        )
-        # One more for each, so that kernels without length beat no kernel.
-        chosen &= place == int(np.argmax(found.total + found.count))
-    return np.where(chosen, activity_steps, np.int32(-1))
 
 
 def _launches(

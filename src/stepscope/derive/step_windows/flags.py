@@ -7,13 +7,17 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.derive.columns.arrays import handles, ints, picked
+from stepscope._core import numbering
+from stepscope.derive.columns.arrays import codes, handles, ints, picked
+from stepscope.derive.columns.dense_codes import dense, totals_by
 from stepscope.derive.host.values import text_codes
 from stepscope.derive.intervals.spans import Spans
-from stepscope.derive.names.event_kinds import HostClass
-from stepscope.derive.step_windows.kinds import device_work, host_work, other_kinds
-from stepscope.derive.step_windows.warm_up import cold_start, warm_up
+from stepscope.derive.names.event_kinds import EventFlag, HostClass
+from stepscope.derive.sequences import program_threads
+from stepscope.derive.steps.launches import PROGRAM_CALLS
+from stepscope.derive.steps.segments import LEAST_STEPS, likeness, modal_row
 from stepscope.frozen import Frozen
+from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.reading.by_row import by_row
 from stepscope.trace.reading.nullable import is_true
 from stepscope.trace.reading.stat_keys import StatKey
@@ -26,6 +30,35 @@ if TYPE_CHECKING:
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.derive.steps.chosen import Steps
     from stepscope.trace.model import TraceData
+
+
+#: So many steps must remain, …
+_REMAIN: Final = 8
+#: … and a step must typically wait for this share of its time, …
+_TYPICAL: Final = 0.05
+#: … while the first ones wait for less than this share of a typical wait.
+_READY: Final = 0.5
+#: So many ready steps in a row must be less likely than this, by how often a later step
+#: finds its batch ready.
+_BY_CHANCE: Final = 0.05
+#: A first step is cold if it is longer than so many times the median of the others, …
+_USUAL: Final = 3
+#: … and than so many times the longest of them, …
+_LONGEST: Final = 2
+#: … and nothing that ran only in it is this share of what it takes too long.
+_EXPLAINED: Final = 0.5
+
+
+#: A step of another kind shares less than this of its work with the usual step.
+_SHARED: Final = 0.5
+#: What comes more often than this, and more than once, belongs to the cycle, like an
+#: update of the weights after every fourth batch.
+_RARE: Final = 0.15
+#: Steps times names that are compared; beyond, the names that weigh least are left out.
+_CELLS: Final = 20_000_000
+#: (step, type, duration) of each piece of work; a step of -1 is none.
+Work = tuple["NDArray[np.int32]", "NDArray[np.int32]", "NDArray[np.int64]"]
+
 
 #: Every flag, in the order in which a window lists them. Definition:
 #: docs/how-steps-are-found.md#windows.
@@ -73,19 +106,14 @@ def window_flags(
     facts: WindowFacts,
     device_activity: pl.DataFrame | None,
     activity_steps: NDArray[np.int32] | None,
-    launches: pl.DataFrame | None,
     correlation: Correlation | None,
     unseen: bool,
 ) -> pl.Series:
     """Return the flags of each window, in the order of `FLAGS`.
 
     Args:
-        rows: The windows.
-        steps: The steps.
-        facts: Further tables.
         device_activity: All activity; None if there is none.
         activity_steps: Step of each activity; None if unknown.
-        launches: All launch calls; None if unknown.
         correlation: Which call put which work on a device; None if unknown.
         unseen: The windows show when work was asked for, not when it ran.
     """
@@ -94,12 +122,11 @@ def window_flags(
     n = len(rows)
     is_open = rows["open_end"].to_numpy()
     cut = is_true(steps.rows["cut"])[step].copy()
-    if n > 1 and launches is not None and correlation is not None:
-        begin = ints(steps.rows, "start_ps")
-        cut[-1] |= _last_is_unexecuted(begin, launches, correlation)
+    if n > 1 and correlation is not None:
+        cut[-1] |= _last_is_unexecuted(ints(steps.rows, "start_ps"), correlation)
     unrecorded = np.zeros(n, np.bool_)
-    if launches is not None and correlation is not None:
-        unrecorded = _unrecorded(steps, launches, correlation)[step]
+    if correlation is not None:
+        unrecorded = _unrecorded(steps, correlation)[step]
     if facts.complete_until_ps is not None:
         unrecorded |= end > facts.complete_until_ps
     other = _other_kinds(steps, facts, device_activity, activity_steps)[step]
@@ -153,7 +180,6 @@ def _other_kinds(
 def _outliers(
     length: NDArray[np.int64], sample: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
-    """Return which windows of a sample are much longer than its median."""
     if not sample.any():
         return sample
     median = np.median(length[sample])
@@ -172,7 +198,6 @@ def _compiling(facts: WindowFacts) -> Spans:
 
 
 def _traced_calls(facts: WindowFacts) -> NDArray[np.int64]:
-    """Calls whose function was traced before it ran."""
     if facts.host_values is None:
         return np.empty(0, np.int64)
     owner, code, texts = text_codes(
@@ -206,15 +231,13 @@ def _spans_of(frame: pl.DataFrame, rows: NDArray[np.int64]) -> Spans:
     return Spans.from_events(ints(frame, "start_ps")[rows], ints(frame, "dur_ps")[rows])
 
 
-def _unrecorded(
-    steps: Steps, launches: pl.DataFrame, correlation: Correlation
-) -> NDArray[np.bool_]:
+def _unrecorded(steps: Steps, correlation: Correlation) -> NDArray[np.bool_]:
     """Return the steps at either end whose calls have fewer records than the others'.
 
     A device whose records begin later, or end earlier, than those of the host leaves
     steps of the host alone. The last step has flags of its own.
     """
-    n = len(steps.rows)
+    n, launches = len(steps.rows), correlation.launches
     step = np.searchsorted(
         ints(steps.rows, "start_ps"), ints(launches, "start_ps"), side="right"
     )
@@ -234,11 +257,8 @@ def _unrecorded(
     return found
 
 
-def _last_is_unexecuted(
-    begin: NDArray[np.int64], launches: pl.DataFrame, correlation: Correlation
-) -> bool:
-    """Return whether the capture ended before the device did the last step's work."""
-    called = ints(launches, "start_ps")
+def _last_is_unexecuted(begin: NDArray[np.int64], correlation: Correlation) -> bool:
+    called = ints(correlation.launches, "start_ps")
     executed = correlation.activity_count_of_launch > 0
     last = called >= begin[-1]
     before = (called >= begin[0]) & ~last
@@ -246,3 +266,160 @@ def _last_is_unexecuted(
         return False
     share_before = float(executed[before].mean())
     return float(executed[last].mean()) < _FEWER_EXECUTED * share_before
+
+
+def other_kinds(
+    work: Work | None, steps: int, judged: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    """Return the few steps whose work is clearly not that of the others.
+
+    Work is compared by how often each name occurs, weighed with its mean duration.
+
+    Args:
+        work: What the steps did; None where nothing tells it.
+        judged: By step, whether it was recorded as a whole.
+    """
+    found = np.zeros(steps, np.bool_)
+    if work is None or judged.sum() <= LEAST_STEPS or not len(work[0]):
+        return found
+    # Occurrences times mean duration, by step and name.
+    step, of_type, dur = work
+    name = dense(of_type)
+    sums = totals_by(name.code, dur, count=name.count, where=step >= 0)
+    total = sums.total.astype(np.float64)
+    used = np.flatnonzero(sums.count)
+    mean = np.maximum(total[used] / sums.count[used], 1)
+    kept = np.argsort(-total[used], kind="stable")[: max(1, _CELLS // steps)]
+    place = np.full(name.count, -1, np.int32)
+    place[used[kept]] = np.arange(len(kept))
+    count = np.zeros((steps, len(kept)), np.int64)
+    answer = numbering.tally(np.ascontiguousarray(step), name.code, place, count)
+    if answer < 0:
+        raise ValueError(f"the kernel refused its arrays ({answer})")
+    weighed: NDArray[np.int64] = (count * mean[kept]).astype(np.int64)
+    table = weighed[judged]
+    different = likeness(table, table[modal_row(table)]) < _SHARED
+    others = int(different.sum())
+    if others <= max(1.0, _RARE * len(table)) and len(table) - others >= LEAST_STEPS:
+        found[np.flatnonzero(judged)[different]] = True
+    return found
+
+
+def device_work(
+    device_activity: pl.DataFrame, activity_steps: NDArray[np.int32]
+) -> Work | None:
+    """Return the kernels of each step; None where no step has any."""
+    names = ACTIVITY_KINDS.categories.to_list()
+    kernel = np.isin(
+        codes(device_activity, "kind"),
+        [names.index("kernel"), names.index("collective")],
+    )
+    step = np.where(kernel, activity_steps, np.int32(-1))
+    if not (step >= 0).any():
+        return None
+    return step, handles(device_activity, "type"), ints(device_activity, "dur_ps")
+
+
+def host_work(
+    steps: Steps, tracks: pl.DataFrame, events: pl.DataFrame, event_kinds: EventKinds
+) -> Work | None:
+    """Return what the thread that carries a boundary ran until its next boundary.
+
+    None where the boundaries are on no host thread.
+    """
+    if steps.on_device or steps.rows["track"].null_count():
+        return None
+    wanted = event_kinds.is_op() | event_kinds.has(PROGRAM_CALLS)
+    wanted &= ~event_kinds.has(EventFlag.DATASET | EventFlag.ALLOCATOR)
+    carrier, boundary = handles(steps.rows, "track"), ints(steps.rows, "start_ps")
+    threads = np.unique(carrier)
+    rows, of_step = [], []
+    for thread in threads[program_threads(tracks)[threads]].tolist():
+        mine = np.flatnonzero(carrier == thread)
+        begin, end = (int(tracks[f"event_{edge}"][thread]) for edge in ("begin", "end"))
+        row = picked(handles(events, "type"), wanted, begin, end)
+        at = ints(events, "start_ps")[row]
+        step = np.searchsorted(boundary[mine], at, side="right") - 1
+        rows.append(row[step >= 0])
+        of_step.append(mine[step[step >= 0]])
+    row = np.concatenate([np.empty(0, np.int64), *rows])
+    if not len(row):
+        return None
+    return (
+        np.concatenate(of_step).astype(np.int32),
+        handles(events, "type")[row],
+        ints(events, "dur_ps")[row],
+    )
+
+
+def warm_up(
+    steps: Steps, events: pl.DataFrame, event_kinds: EventKinds
+) -> NDArray[np.bool_]:
+    """Return the steps before the first with a typical wait for input.
+
+    Typical is the median wait of the second half of the steps. The last step, which may
+    be cut, is not looked at.
+    """
+    start = ints(steps.rows, "start_ps")
+    n = len(start)
+    found = np.zeros(n, np.bool_)
+    if steps.on_device or n - 1 <= _REMAIN:
+        return found
+    wait = _waits(steps, events, event_kinds).within(start[:-1], start[1:])
+    typical = float(np.median(wait[(n - 1) // 2 :]))
+    if typical < _TYPICAL * float(np.median(np.diff(start))):
+        return found
+    ready = wait < _READY * typical
+    first = int(np.flatnonzero(~ready)[0])
+    if n - 1 - first >= _REMAIN and _chance(ready[first:]) ** first <= _BY_CHANCE:
+        found[:first] = True
+    return found
+
+
+def cold_start(
+    start_ps: NDArray[np.int64], end_ps: NDArray[np.int64], events: pl.DataFrame
+) -> NDArray[np.bool_]:
+    """Return whether the first window is far outside the others, for no visible reason.
+
+    What is named in it and runs in no other, such as the loading of a checkpoint, is a
+    reason. The last window is not looked at.
+
+    Args:
+        start_ps: Begins of the windows, ascending.
+    """
+    n = len(start_ps)
+    found = np.zeros(n, np.bool_)
+    if n - 2 < _REMAIN:
+        return found
+    length = (end_ps - start_ps)[:-1]
+    others = length[1:]
+    usual = float(np.median(others))
+    if length[0] <= _USUAL * usual or length[0] <= _LONGEST * int(others.max()):
+        return found
+    begin, dur = ints(events, "start_ps"), ints(events, "dur_ps")
+    most = _EXPLAINED * (length[0] - usual)
+    inside = (begin >= start_ps[0]) & (begin + dur <= end_ps[0]) & (dur >= most)
+    types = handles(events, "type")
+    reasons = np.unique(types[inside])
+    again = np.unique(types[np.isin(types, reasons) & (begin >= end_ps[0])])
+    found[0] = len(again) == len(reasons)
+    return found
+
+
+def _chance(ready: NDArray[np.bool_]) -> float:
+    return (int(ready.sum()) + 1) / (len(ready) + 2)
+
+
+def _waits(steps: Steps, events: pl.DataFrame, event_kinds: EventKinds) -> Spans:
+    waits = event_kinds.host_class == HostClass.INPUT_WAIT
+    if not waits.any():
+        return Spans.empty()
+    types, track = handles(events, "type"), handles(events, "track")
+    found = []
+    for on in steps.rows["track"].drop_nulls().unique().sort().to_list():
+        # The rows of a track follow each other.
+        begin, end = np.searchsorted(track, np.array([on, on + 1], track.dtype))
+        row = picked(types, waits, int(begin), int(end))
+        starts = ints(events, "start_ps")[row]
+        found.append(Spans.from_events(starts, ints(events, "dur_ps")[row]))
+    return Spans.union_of(found)

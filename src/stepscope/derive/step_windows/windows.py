@@ -17,16 +17,17 @@ import polars as pl
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.columns.dense_codes import extremes_by
 from stepscope.derive.intervals.spans import Spans
-from stepscope.derive.repetition.sequences import instruction_sequence
+from stepscope.derive.names.event_kinds import EventFlag
+from stepscope.derive.sequences import instruction_sequence
 from stepscope.derive.step_windows.anchor import (
     StepKernels,
     anchor_of,
+    only_dispatched,
+    step_instructions,
     step_kernels,
     work_starts,
 )
-from stepscope.derive.step_windows.closing import closes_itself
 from stepscope.derive.step_windows.device_spans import DEVICE_SPANS, device_spans
-from stepscope.derive.step_windows.executor import only_dispatched, step_instructions
 from stepscope.derive.step_windows.flags import LEFT_OUT, WindowFacts, window_flags
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.nullable import filled, nullable
@@ -41,6 +42,13 @@ if TYPE_CHECKING:
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.derive.steps.chosen import Steps
     from stepscope.trace.model import TraceData
+
+
+#: What lies between two steps is less than this share of them: the range is the step.
+_BETWEEN: Final = 0.05
+#: A whole step begins this share of the events of the one that begins the fewest.
+_WHOLE: Final = 0.9
+
 
 #: Columns of `Windows.rows`.
 WINDOW_ROWS: Final[dict[str, pl.DataType]] = {
@@ -101,6 +109,14 @@ class Windows(Frozen, frozen=True, dict=True):
         return _where(frame, self.typical[ints(frame, "window")])
 
 
+#: Why nothing can be said of a recording without events.
+NOTHING_RECORDED: Final = Unavailable(
+    code="NOT_RECORDED",
+    reason="The profile holds no event at all.",
+    remedy="Record while the program works.",
+)
+
+
 def are_typical(rows: pl.DataFrame) -> NDArray[np.bool_]:
     """Tell closed windows of the main kind; without any the closed ones, else all.
 
@@ -137,7 +153,6 @@ def windows(
     steps: Steps | Unavailable,
     activity_steps: NDArray[np.int32] | Unavailable,
     device_activity: pl.DataFrame | Unavailable,
-    launches: pl.DataFrame | Unavailable,
     correlation: Correlation | Unavailable,
 ) -> Windows | Unavailable:
     """Place the windows and flag what is special about each."""
@@ -176,7 +191,6 @@ def windows(
         ),
         device_activity=activity,
         activity_steps=of_steps,
-        launches=None if isinstance(launches, Unavailable) else launches,
         correlation=correlated,
         unseen=anchor == "host" and only_dispatched(steps, instructions),
     )
@@ -189,7 +203,6 @@ def windows(
 def _placed(
     steps: Steps, spans: pl.DataFrame, run: StepKernels
 ) -> tuple[pl.DataFrame, str]:
-    """Return the windows in time order without their flags, and their anchor."""
     last, busy = _last_activity(spans, len(steps.rows))
     anchor = anchor_of(steps, run)
     if anchor == "executor":
@@ -197,13 +210,26 @@ def _placed(
     host = ints(steps.rows, "start_ps")
     by_host = anchor == "host" or steps.on_device
     start = host if by_host else work_starts(run)
-    worked_until = _worked_until(steps, last, busy)
-    end = _ends(steps, start, worked_until)
+    # The later end of marker and device work; the least int64 if unknown.
+    unknown = np.iinfo(np.int64).min
+    ends = filled(steps.rows["end_ps"], unknown)
+    worked_until: NDArray[np.int64] = np.maximum(ends, np.where(busy, last, unknown))
+    if steps.source == "device_line":
+        # Activity that the producer left out of the last stored step is in no step.
+        worked_until[-1:] = ends[-1:]
+    # The time at which each step would end if it were the last one.
+    closing = worked_until
+    if steps.last_end_ps is not None and not steps.on_device:
+        closing = np.maximum(closing, steps.last_end_ps)
+    end = np.maximum(closing, start)
     order = np.argsort(start, kind="stable")
     closes = np.append(start[order][1:], end[order][-1])
     period = np.append(np.diff(host), 0)
     known = np.full(len(host), not steps.on_device)
     known[-1:] = False
+    until = worked_until[order]
+    has_end = until != np.iinfo(np.int64).min
+    gap_start = np.clip(until, start[order], closes)
     rows = pl.DataFrame(
         {
             "step_row": order.astype(np.int32),
@@ -211,21 +237,15 @@ def _placed(
             "end_ps": closes,
             "open_end": np.arange(len(order)) == len(order) - 1,
             "host_period_ps": nullable("period", period[order], known[order]),
+            "gap_start_ps": nullable("gap_start_ps", gap_start, has_end),
+            "gap_end_ps": nullable("gap_end_ps", closes, has_end),
         }
-    ).hstack(_gaps(start[order], closes, worked_until[order]))
+    )
     times = extremes_by(
         handles(spans, "step_row"), ints(spans, "device_step_time_ps"), count=len(order)
     )
     longest = nullable("longest", times.greatest[order], times.count[order] > 0)
     return rows.with_columns(device_step_time_ps=longest), anchor
-
-
-#: Why nothing can be said of a recording without events.
-NOTHING_RECORDED: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="The profile holds no event at all.",
-    remedy="Record while the program works.",
-)
 
 
 def _whole_profile(environment: pl.DataFrame) -> Windows | Unavailable:
@@ -244,7 +264,6 @@ def _whole_profile(environment: pl.DataFrame) -> Windows | Unavailable:
 def _last_activity(
     spans: pl.DataFrame, steps: int
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return last end and presence of device activity in each step."""
     last, busy = np.zeros(steps, np.int64), np.zeros(steps, np.bool_)
     known = (
         spans.filter(pl.col("last_end_ps").is_not_null())
@@ -256,37 +275,25 @@ def _last_activity(
     return last, busy
 
 
-def _worked_until(
-    steps: Steps, last: NDArray[np.int64], busy: NDArray[np.bool_]
-) -> NDArray[np.int64]:
-    """Return the later end of marker and device work; the least int64 if unknown."""
-    unknown = np.iinfo(np.int64).min
-    ends = filled(steps.rows["end_ps"], unknown)
-    until: NDArray[np.int64] = np.maximum(ends, np.where(busy, last, unknown))
-    if steps.source == "device_line":
-        # Activity that the producer left out of the last stored step is in no step.
-        until[-1:] = ends[-1:]
-    return until
+def closes_itself(steps: Steps, events: pl.DataFrame, event_kinds: EventKinds) -> bool:
+    """Return whether the last step is a whole one of PyTorch's profiler.
 
-
-def _ends(
-    steps: Steps, start: NDArray[np.int64], worked_until: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """Return the time at which each step would end if it were the last one."""
-    ends = worked_until
-    if steps.last_end_ps is not None and not steps.on_device:
-        ends = np.maximum(ends, steps.last_end_ps)
-    return np.maximum(ends, start)
-
-
-def _gaps(
-    start: NDArray[np.int64], end: NDArray[np.int64], worked_until: NDArray[np.int64]
-) -> pl.DataFrame:
-    known = worked_until != np.iinfo(np.int64).min
-    gap_start = np.clip(worked_until, start, end)
-    return pl.DataFrame(
-        [
-            nullable("gap_start_ps", gap_start, known),
-            nullable("gap_end_ps", end, known),
+    Work of a device may go on after it: that is not asked here.
+    """
+    rows = steps.rows
+    if rows.height < 2 or rows.select("event", "end_ps").null_count().row(0) != (0, 0):
+        return False
+    marks = ints(rows, "event")
+    types = handles(events, "type")[marks]
+    if not event_kinds.has(EventFlag.PROFILER_STEP)[types].all():
+        return False
+    start, end = ints(rows, "start_ps"), ints(rows, "end_ps")
+    if ((start[1:] - end[:-1]) > _BETWEEN * (start[1:] - start[:-1])).any():
+        return False
+    begun = np.sort(
+        ints(events, "start_ps")[
+            handles(events, "track") == int(steps.rows["track"][-1])
         ]
     )
+    held = np.searchsorted(begun, end) - np.searchsorted(begun, start)
+    return bool(held[-1] >= _WHOLE * held[:-1].min())

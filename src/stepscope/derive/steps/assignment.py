@@ -29,7 +29,6 @@ def activity_steps(
     *,
     steps: Steps,
     device_activity: pl.DataFrame,
-    launches: pl.DataFrame | Unavailable,
     correlation: Correlation | Unavailable,
 ) -> NDArray[np.int32] | Unavailable:
     """Return the row of `steps.rows` per row of device_activity, -1 for none.
@@ -48,21 +47,27 @@ def activity_steps(
         last_end = steps.rows["end_ps"][-1]
         found = _within(starts, last_end, ints(device_activity, "start_ps"))
         if not isinstance(correlation, Unavailable):
-            _by_call(starts, last_end, device_activity, correlation, found)
-    elif isinstance(launches, Unavailable) or isinstance(correlation, Unavailable):
+            _by_call(starts, last_end, correlation, found)
+    elif isinstance(correlation, Unavailable):
         found = np.full(len(device_activity), -1, np.int32)
         _by_group(steps, device_activity, found)
         if (found < 0).all():
-            for absent in (launches, correlation):
-                if isinstance(absent, Unavailable):
-                    return absent
+            return correlation
     else:
         # A call belongs to one step whatever it put on the device, so steps are
         # looked up per call.
-        step_of_call = _step_at(starts, ints(launches, "start_ps"))
+        step_of_call = _step_at(starts, ints(correlation.launches, "start_ps"))
         found = by_row(step_of_call, correlation.launch_of_activity, none=-1)
     _by_group(steps, device_activity, found)
-    return _carried_along_streams(found, handles(device_activity, "track"))
+    # Fill gaps from the nearest earlier row of the same stream; rows are by stream.
+    track = handles(device_activity, "track")
+    if not len(found) or (found >= 0).all():
+        return found
+    rows = np.arange(len(found))
+    last = np.maximum.accumulate(np.where(found >= 0, rows, -1))
+    filled = np.where(last >= 0, found[last], np.int32(-1))
+    same = (last >= 0) & (track[last] == track)
+    return np.where(same, filled, np.int32(-1)).astype(np.int32)
 
 
 def _within(
@@ -78,7 +83,6 @@ def _within(
 def _by_call(
     starts: NDArray[np.int64],
     last_end: int | None,
-    device_activity: pl.DataFrame,
     correlation: Correlation,
     found: NDArray[np.int32],
 ) -> None:
@@ -91,7 +95,7 @@ def _by_call(
     several = correlation.activity_count_of_launch > 1
     if not several.any():
         return
-    start_ps, dur_ps = (ints(device_activity, it) for it in ("start_ps", "dur_ps"))
+    start_ps, dur_ps = (ints(correlation.activity, it) for it in ("start_ps", "dur_ps"))
     hulls = hulls_by(launch, start_ps, dur_ps, count=len(several))
     middle = hulls.first_ps + (hulls.last_ps - hulls.first_ps) // 2
     several &= _is_of_one_step(starts, hulls.first_ps, hulls.last_ps)
@@ -152,16 +156,3 @@ def _by_group(
     at = np.minimum(np.searchsorted(group[order], wanted), len(group) - 1)
     hit = group[order][at] == wanted
     found[grouped[hit]] = row[order][at[hit]]
-
-
-def _carried_along_streams(
-    found: NDArray[np.int32], track: NDArray[np.int32]
-) -> NDArray[np.int32]:
-    """Fill gaps from the nearest earlier row of the same stream; rows are by stream."""
-    if not len(found) or (found >= 0).all():
-        return found
-    rows = np.arange(len(found))
-    last = np.maximum.accumulate(np.where(found >= 0, rows, -1))
-    filled = np.where(last >= 0, found[last], np.int32(-1))
-    same = (last >= 0) & (track[last] == track)
-    return np.where(same, filled, np.int32(-1)).astype(np.int32)

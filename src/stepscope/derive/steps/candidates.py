@@ -76,7 +76,6 @@ class FoundSteps(Frozen, frozen=True, eq=True):
     """A candidate together with its steps.
 
     Attributes:
-        candidate: The evidence.
         rows: One row per step in time order, columns `STEP_ROWS`.
         on_device: True where the boundaries are times of device work, not of the
             host.

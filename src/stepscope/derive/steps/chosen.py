@@ -16,13 +16,14 @@ from stepscope.derive.steps.candidates import (
     Candidate,
     FoundSteps,
 )
-from stepscope.derive.steps.engine_iterations import engine_iterations
-from stepscope.derive.steps.markers import find_markers
+from stepscope.derive.steps.markers import engine_iterations, find_markers
 from stepscope.derive.steps.stored import (
+    steps_of_stored_calls,
     steps_of_stored_line,
     stored_steps,
 )
 from stepscope.frozen import Frozen
+from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -33,10 +34,7 @@ if TYPE_CHECKING:
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.trace.model import TraceData
 
-_REMEDY: Final = (
-    "Mark each step: `Trace(name, step_num=i, _r=1)` around fetching the batch and the "
-    "step itself, with the dataset iterator inside the context."
-)
+_REMEDY: Final = Remedy.MARK_STEPS_WITH_FETCH
 
 
 class StepCandidates(Frozen, frozen=True):
@@ -94,13 +92,9 @@ def step_candidates(
     type_stats: pl.DataFrame,
     host_values: dict[str, StatRows] | Unavailable,
     device_activity: pl.DataFrame | Unavailable,
-    launches: pl.DataFrame | Unavailable,
     correlation: Correlation | Unavailable,
 ) -> StepCandidates:
-    """Try every source of steps.
-
-    Definition: docs/how-steps-are-found.md.
-    """
+    """Try every source of steps."""
     stored = stored_steps(trace, tracks, events, stats=stats)
     found = list(
         find_markers(
@@ -132,14 +126,9 @@ def step_candidates(
             event_kinds=event_kinds,
             host_values=host_values,
             device_activity=device_activity,
-            launches=launches,
             correlation=correlation,
         )
         if not any(it.candidate.accepted for it in found):
-            from stepscope.derive.steps.stored_calls import (  # noqa: PLC0415
-                steps_of_stored_calls,
-            )
-
             calls = steps_of_stored_calls(
                 trace,
                 tracks,

@@ -18,8 +18,8 @@ import polars as pl
 from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import EventFlag, HostClass
-from stepscope.derive.repetition.sequences import program_threads
-from stepscope.derive.steps.launches import PROGRAM_CALLS, is_outermost
+from stepscope.derive.sequences import op_sequences, program_threads
+from stepscope.derive.steps.launches import PROGRAM_CALLS, is_outermost, program_runs
 from stepscope.frozen import Frozen
 from stepscope.trace.device_activity import ACTIVITY_KINDS
 
@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stepscope.derive.device.correlation import Correlation
     from stepscope.derive.names.event_kinds import EventKinds
+    from stepscope.derive.sequences import SymbolSequence
 
 #: An edge belongs to the cycle if this share of the segments holds one.
 _IN_NEARLY_ALL: Final = 0.9
@@ -77,8 +79,17 @@ class StepEvidence(Frozen, frozen=True, dict=True):
     event_types: pl.DataFrame
     event_kinds: EventKinds
     device_activity: pl.DataFrame | None
-    launches: pl.DataFrame | None
-    launch_of_activity: NDArray[np.int32] | None
+    correlation: Correlation | None
+
+    @cached_property
+    def ops(self) -> dict[int, SymbolSequence]:
+        """The sequences of ops by row of tracks; of all threads together under -1."""
+        return op_sequences(self.tracks, self.events, self.event_kinds)
+
+    @cached_property
+    def runs(self) -> dict[int, Spans]:
+        """When programs ran on each host thread."""
+        return program_runs(self.tracks, self.events, self.event_kinds)
 
     def lacks_an_edge(
         self, start_ps: NDArray[np.int64], *, on_device: bool, programs: bool = True
@@ -117,7 +128,6 @@ class StepEvidence(Frozen, frozen=True, dict=True):
         Args:
             segments: How many there are. What they run may run behind its calls, so
                 that no segment holds its own.
-            executed: How many instructions or kernels one of them executes.
         """
         of_program = self._compiled_calls
         often = of_program[2 * of_program >= segments]
@@ -127,14 +137,12 @@ class StepEvidence(Frozen, frozen=True, dict=True):
 
     @cached_property
     def _compiled_calls(self) -> NDArray[np.int64]:
-        """How often each compiled function was called, but by another one."""
         calls = self._outermost(self.event_kinds.has(EventFlag.PJIT)).values()
         kinds = [np.empty(0, np.int32), *(of.type for of in calls)]
         return np.bincount(np.concatenate(kinds)).astype(np.int64)
 
     @cached_property
     def _program_calls(self) -> NDArray[np.int64]:
-        """Begins of the outermost runs of programs."""
         found = self._outermost(self.event_kinds.has(PROGRAM_CALLS)).values()
         return np.concatenate(
             [np.empty(0, np.int64), *(calls.start_ps for calls in found)]
@@ -143,21 +151,13 @@ class StepEvidence(Frozen, frozen=True, dict=True):
     def inside_one_call(
         self, track: NDArray[np.int32], start_ps: NDArray[np.int64]
     ) -> bool:
-        """Return whether repetitions share calls of modules, ops or requests.
-
-        Args:
-            track: Host thread of each begin.
-            start_ps: Host time of each begin.
-        """
+        """Return whether repetitions share calls of modules, ops or requests."""
         for calls in self._calls:
             shared = 0
             for thread in np.unique(track).tolist():
                 at = start_ps[track == thread]
-                outer = calls.get(thread, _NONE)
-                call = np.searchsorted(outer.start_ps, at, side="right") - 1
-                held = call >= 0
-                held[held] = at[held] < outer.end_ps[call[held]]
-                shared += len(np.unique(call[held])) + int((~held).sum())
+                call = calls.get(thread, _NONE).around(at)
+                shared += len(np.unique(call[call >= 0])) + int((call < 0).sum())
             if len(start_ps) >= _PER_CALL * shared:
                 return True
         return False
@@ -188,7 +188,6 @@ class StepEvidence(Frozen, frozen=True, dict=True):
 
     @cached_property
     def _host_edges(self) -> tuple[NDArray[np.int64], ...]:
-        """Host times of edges but runs of programs, one array by kind."""
         kinds = self.event_kinds
         named = (
             (kinds.host_class == HostClass.INPUT_WAIT)
@@ -205,25 +204,25 @@ class StepEvidence(Frozen, frozen=True, dict=True):
         modules = self._outermost(kinds.has(EventFlag.MODULE_CALL)).values()
         begins = [calls.start_ps for calls in modules]
         found.append(np.concatenate([np.empty(0, np.int64), *begins]))
-        if self.launches is not None and self.launch_of_activity is not None:
-            called = ints(self.launches, "start_ps")
+        if self.correlation is not None:
+            called = ints(self.correlation.launches, "start_ps")
             for row in self._edges_on_device():
-                launch = self.launch_of_activity[row]
+                launch = self.correlation.launch_of_activity[row]
                 found.append(called[launch[launch >= 0]])
         return tuple(found)
 
     @cached_property
     def _device_edges(self) -> tuple[NDArray[np.int64], ...]:
-        """Device times of edges, one array by kind."""
         if self.device_activity is None:
             return ()
         start = ints(self.device_activity, "start_ps")
         found = tuple(start[row] for row in self._edges_on_device())
-        if self.launches is None or self.launch_of_activity is None:
+        if self.correlation is None:
             return found
+        launch = self.correlation.launch_of_activity
         # A backward pass begins there with the first work that it launches.
-        row = np.flatnonzero(self.launch_of_activity >= 0)
-        called = ints(self.launches, "start_ps")[self.launch_of_activity[row]]
+        row = np.flatnonzero(launch >= 0)
+        called = ints(self.correlation.launches, "start_ps")[launch[row]]
         order = np.argsort(called, kind="stable")
         first = np.searchsorted(called[order], self._backward_passes)
         return (*found, start[row[order[first[first < len(row)]]]])
@@ -280,12 +279,13 @@ class StepEvidence(Frozen, frozen=True, dict=True):
         Such an op waits for its copy, in any layer of a model.
         """
         inside = np.zeros(len(rows), np.bool_)
-        if self.launches is None or self.launch_of_activity is None:
+        if self.correlation is None:
             return inside
-        launch = self.launch_of_activity[self._scalars]
+        launches = self.correlation.launches
+        launch = self.correlation.launch_of_activity[self._scalars]
         launch = np.unique(launch[launch >= 0])
-        called = ints(self.launches, "start_ps")[launch]
-        thread = handles(self.launches, "track")[launch]
+        called = ints(launches, "start_ps")[launch]
+        thread = handles(launches, "track")[launch]
         start = ints(self.events, "start_ps")[rows]
         track = handles(self.events, "track")[rows]
         for of_thread, ops in self._calls[1].items():
@@ -296,7 +296,6 @@ class StepEvidence(Frozen, frozen=True, dict=True):
 
     @cached_property
     def _calls(self) -> tuple[dict[int, _Calls], ...]:
-        """The outermost calls of modules, ops, and requests, by thread."""
         kinds = self.event_kinds
         return (
             self._outermost(kinds.has(EventFlag.MODULE_CALL)),
@@ -305,7 +304,6 @@ class StepEvidence(Frozen, frozen=True, dict=True):
         )
 
     def _outermost(self, types: NDArray[np.bool_]) -> dict[int, _Calls]:
-        """Return the calls of some types that lie in no other of them, by thread."""
         row = self._rows_of(types)
         start, dur = (ints(self.events, name)[row] for name in ("start_ps", "dur_ps"))
         thread, end = handles(self.events, "track")[row], start + dur
@@ -319,7 +317,6 @@ class StepEvidence(Frozen, frozen=True, dict=True):
 
     @cached_property
     def _runs(self) -> frozenset[int]:
-        """How often any program was called."""
         return self._counted(self.event_kinds.has(PROGRAM_CALLS))
 
     @cached_property
@@ -329,7 +326,6 @@ class StepEvidence(Frozen, frozen=True, dict=True):
 
     @cached_property
     def _waiting(self) -> NDArray[np.bool_]:
-        """Kinds of events in which the program waits, or reads a result back."""
         kinds = self.event_kinds
         waits = np.isin(kinds.host_class, (HostClass.SYNC, HostClass.READ_BACK))
         # Who runs a program waits for its end: that is the run.

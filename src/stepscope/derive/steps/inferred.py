@@ -8,24 +8,22 @@ Definition: docs/how-steps-are-found.md#steps-that-nobody-announced.
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 import numpy as np
 
 from stepscope.derive.columns.arrays import handles, ints
-from stepscope.derive.repetition.sequences import (
+from stepscope.derive.sequences import (
     activity_by_launch,
     device_sequence,
     instruction_sequence,
-    op_sequences,
 )
 from stepscope.derive.steps.candidates import INFERRED_CONFIDENCE, FoundSteps
-from stepscope.derive.steps.cycle_begin import begin_of_cycle
 from stepscope.derive.steps.evidence import StepEvidence
 from stepscope.derive.steps.inferred_candidates import (
     Measured,
+    begin_of_cycle,
     found_steps,
     objection_to,
     shortened,
@@ -38,11 +36,9 @@ from stepscope.derive.steps.launches import (
     count_runs,
     host_launches,
     module_launches,
-    program_runs,
 )
 from stepscope.derive.steps.periods import measure, preferred, propose
 from stepscope.derive.steps.segments import ALIKE, LEAST_STEPS, Period
-from stepscope.frozen import Frozen
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
 
@@ -54,9 +50,8 @@ if TYPE_CHECKING:
 
     from stepscope.derive.columns.stat_values import StatRows
     from stepscope.derive.device.correlation import Correlation
-    from stepscope.derive.intervals.spans import Spans
     from stepscope.derive.names.event_kinds import EventKinds
-    from stepscope.derive.repetition.symbol_sequence import SymbolSequence
+    from stepscope.derive.sequences import SymbolSequence
 
 #: Most candidates that stay visible.
 _SHOWN: Final = 12
@@ -68,23 +63,6 @@ _ALIKE_THREADS: Final = 0.9
 _PHASE_COSTS: Final = 0.05
 
 
-class _Tables(Frozen, frozen=True, dict=True):
-    """The tables that every source reads."""
-
-    tracks: pl.DataFrame
-    events: pl.DataFrame
-    event_types: pl.DataFrame
-    event_kinds: EventKinds
-    ops: dict[int, SymbolSequence]
-    launches: pl.DataFrame | None
-    evidence: StepEvidence
-
-    @cached_property
-    def runs(self) -> dict[int, Spans]:
-        """When programs ran on each host thread."""
-        return program_runs(self.tracks, self.events, self.event_kinds)
-
-
 def find_inferred(
     tracks: pl.DataFrame,
     events: pl.DataFrame,
@@ -93,26 +71,12 @@ def find_inferred(
     event_kinds: EventKinds,
     host_values: dict[str, StatRows] | Unavailable,
     device_activity: pl.DataFrame | Unavailable,
-    launches: pl.DataFrame | Unavailable,
     correlation: Correlation | Unavailable,
 ) -> list[FoundSteps]:
     """Candidates of launches and, where those do not convince, of periods."""
-    called = None if isinstance(launches, Unavailable) else launches
-    launch_of = None
-    if called is not None and not isinstance(correlation, Unavailable):
-        launch_of = correlation.launch_of_activity
     activity = None if isinstance(device_activity, Unavailable) else device_activity
-    tables = _Tables(
-        tracks,
-        events,
-        event_types,
-        event_kinds,
-        op_sequences(tracks, events, event_kinds),
-        called,
-        StepEvidence(
-            tracks, events, event_types, event_kinds, activity, called, launch_of
-        ),
-    )
+    matched = None if isinstance(correlation, Unavailable) else correlation
+    evidence = StepEvidence(tracks, events, event_types, event_kinds, activity, matched)
     instructions = None
     if not isinstance(host_values, Unavailable):
         instructions = instruction_sequence(
@@ -120,17 +84,17 @@ def find_inferred(
         )
     kernels = by_launch = None
     if activity is not None:
-        if called is not None and launch_of is not None:
-            by_launch = activity_by_launch(activity, called, launch_of)
+        launch_of = None if matched is None else matched.launch_of_activity
+        by_launch = None if matched is None else activity_by_launch(matched)
         kernels = device_sequence(tracks, activity, launch_of)
-    found = _launches(tables, by_launch=by_launch, instructions=instructions)
-    best = _best(tables, found)
-    for sequence, track in _sequences(tables, kernels, instructions):
+    found = _launches(evidence, by_launch=by_launch, instructions=instructions)
+    best = _best(evidence, found)
+    for sequence, track in _sequences(evidence, kernels, instructions):
         if best is not None and best.confidence >= INFERRED_CONFIDENCE:
             break
-        periods = _periods(tables, sequence, track=track)
+        periods = _periods(evidence, sequence, track=track)
         found += periods
-        better = _best(tables, periods)
+        better = _best(evidence, periods)
         if best is None or (better is not None and sureness(better) > sureness(best)):
             best = better
     others = [it for it in found if best is None or it.what != best.what]
@@ -142,38 +106,37 @@ def find_inferred(
 
 
 def _launches(
-    tables: _Tables,
+    evidence: StepEvidence,
     *,
     by_launch: SymbolSequence | None,
     instructions: SymbolSequence | None,
 ) -> list[Measured]:
-    """Measure each launch by the work between its repetitions."""
     found = []
-    for launch in host_launches(tables.tracks, tables.events, tables.event_kinds):
+    for launch in host_launches(evidence.tracks, evidence.events, evidence.event_kinds):
         if by_launch is not None:
             sequences = [by_launch]
         else:
-            tried = (tables.ops.get(launch.track), instructions, tables.ops.get(-1))
+            tried = (evidence.ops.get(launch.track), instructions, evidence.ops.get(-1))
             sequences = [sequence for sequence in tried if sequence is not None]
         measured = [
-            _measured_launch(tables, launch, sequence)
+            _measured_launch(evidence, launch, sequence)
             for sequence in sequences
             if len(sequence)
         ]
         if measured:
             found.append(max(measured, key=sureness))
-    for sequence, launches in module_launches(tables.tracks, tables.events):
-        found += [_measured_launch(tables, it, sequence) for it in launches]
+    for sequence, launches in module_launches(evidence.tracks, evidence.events):
+        found += [_measured_launch(evidence, it, sequence) for it in launches]
     return found
 
 
 def _measured_launch(
-    tables: _Tables, launch: Launch, sequence: SymbolSequence
+    evidence: StepEvidence, launch: Launch, sequence: SymbolSequence
 ) -> Measured:
-    name = shortened(tables.event_types["name"][launch.type])
-    track = tables.tracks["name"][launch.track]
+    name = shortened(evidence.event_types["name"][launch.type])
+    track = evidence.tracks["name"][launch.track]
     period = measure(sequence, launch.start_ps)
-    evidence, begins = tables.evidence, launch.start_ps
+    begins = launch.start_ps
     op_by_op = evidence.runs_op_by_op(period.n, executed=period.repeats)
     return Measured(
         source="launch",
@@ -183,29 +146,31 @@ def _measured_launch(
         period=period,
         track=np.full(len(launch.start_ps), launch.track, np.int32),
         slack_ps=None,
-        on_device=tables.tracks["device"][launch.track] is not None,
+        on_device=evidence.tracks["device"][launch.track] is not None,
         edge=not op_by_op
         or not evidence.lacks_an_edge(begins, on_device=False, programs=False),
     )
 
 
 def _sequences(
-    tables: _Tables, kernels: SymbolSequence | None, instructions: SymbolSequence | None
+    evidence: StepEvidence,
+    kernels: SymbolSequence | None,
+    instructions: SymbolSequence | None,
 ) -> Iterator[tuple[SymbolSequence, int]]:
     """Yield the sequences to find periods in, with the track (-1: several)."""
     if kernels is not None:
         yield kernels, -1
-    yield from ((ops, track) for track, ops in list(tables.ops.items())[:1])
+    yield from ((ops, track) for track, ops in list(evidence.ops.items())[:1])
     if instructions is not None and kernels is None:
         yield instructions, -1
-    if -1 in tables.ops:
-        yield tables.ops[-1], -1
+    if -1 in evidence.ops:
+        yield evidence.ops[-1], -1
 
 
 def _periods(
-    tables: _Tables, sequence: SymbolSequence, *, track: int
+    evidence: StepEvidence, sequence: SymbolSequence, *, track: int
 ) -> list[Measured]:
-    names = tables.event_types["name"]
+    names = evidence.event_types["name"]
     found = []
     for period in propose(sequence):
         label = int(sequence.label[period.symbol])
@@ -219,56 +184,57 @@ def _periods(
                 track=np.full(period.n, track, np.int32),
                 slack_ps=sequence.gap_ps[period.first],
                 on_device=sequence.on_device,
-                layers=_layers(tables, sequence, period, track=track),
-                edge=not _lacks_an_edge(tables, sequence, period),
+                layers=_layers(evidence, sequence, period, track=track),
+                edge=not _lacks_an_edge(evidence, sequence, period),
             )
         )
     return found
 
 
 def _layers(
-    tables: _Tables, sequence: SymbolSequence, period: Period, *, track: int
+    evidence: StepEvidence, sequence: SymbolSequence, period: Period, *, track: int
 ) -> str:
     """Say what shows that repetitions lie inside a step; empty where nothing does."""
-    if _inside_a_run(tables, sequence, period):
+    if _inside_a_run(evidence, sequence, period):
         return "it repeats inside single runs of a program"
-    begins = _host_begins(tables, sequence, period, track=track)
+    begins = _host_begins(evidence, sequence, period, track=track)
     if begins is None:
         return ""
-    if tables.evidence.inside_one_call(*begins):
+    if evidence.inside_one_call(*begins):
         return "it repeats inside single calls of a module, an op or a request"
-    if tables.evidence.numbered_instances(begins[1]):
+    if evidence.numbered_instances(begins[1]):
         return "each repetition is another instance of one module"
     return ""
 
 
 def _host_begins(
-    tables: _Tables, sequence: SymbolSequence, period: Period, *, track: int
+    evidence: StepEvidence, sequence: SymbolSequence, period: Period, *, track: int
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]] | None:
     """Return thread and host time of each begin; None where these are unknown."""
     if not sequence.on_device:
         return np.full(period.n, track, np.int32), period.start_ps
-    if sequence.launch is None or tables.launches is None:
+    if sequence.launch is None or evidence.correlation is None:
         return None
     launch = sequence.launch[period.first]
     launch = launch[launch >= 0]
     if len(launch) < LEAST_STEPS:
         return None
     return (
-        handles(tables.launches, "track")[launch],
-        ints(tables.launches, "start_ps")[launch],
+        handles(evidence.correlation.launches, "track")[launch],
+        ints(evidence.correlation.launches, "start_ps")[launch],
     )
 
 
-def _lacks_an_edge(tables: _Tables, sequence: SymbolSequence, period: Period) -> bool:
+def _lacks_an_edge(
+    evidence: StepEvidence, sequence: SymbolSequence, period: Period
+) -> bool:
     """Return whether nothing in the segments begins or ends a step.
 
     The host's calls and the device's own copies are looked at, each on its clock.
     """
-    evidence = tables.evidence
     if _one_launch_each(sequence, period):
         return False
-    begins = _host_begins(tables, sequence, period, track=-1)
+    begins = _host_begins(evidence, sequence, period, track=-1)
     if sequence.on_device:
         if not evidence.lacks_an_edge(period.start_ps, on_device=True):
             return False
@@ -279,15 +245,19 @@ def _lacks_an_edge(tables: _Tables, sequence: SymbolSequence, period: Period) ->
     return evidence.lacks_an_edge(at, on_device=False, programs=programs)
 
 
-def _inside_a_run(tables: _Tables, sequence: SymbolSequence, period: Period) -> bool:
+def _inside_a_run(
+    evidence: StepEvidence, sequence: SymbolSequence, period: Period
+) -> bool:
     """Return whether repetitions come from one run of a program, as equal layers do."""
-    if sequence.launch is None or tables.launches is None:
+    if sequence.launch is None or evidence.correlation is None:
         return False
     launch = sequence.launch[period.first]
     launch = launch[launch >= 0]
     if len(launch) < LEAST_STEPS:
         return False
-    return len(launch) >= _PER_RUN * count_runs(tables.runs, tables.launches, launch)
+    return len(launch) >= _PER_RUN * count_runs(
+        evidence.runs, evidence.correlation.launches, launch
+    )
 
 
 def _one_launch_each(sequence: SymbolSequence, period: Period) -> bool:
@@ -302,27 +272,26 @@ def _one_launch_each(sequence: SymbolSequence, period: Period) -> bool:
     return float(alone.mean()) >= ALIKE
 
 
-def _best(tables: _Tables, found: list[Measured]) -> Measured | None:
-    """Return the best candidate, cut where its cycle begins, on all its threads."""
+def _best(evidence: StepEvidence, found: list[Measured]) -> Measured | None:
     good = [it for it in found if not objection_to(it)]
     if not good:
         return None
     period = preferred([it.period for it in good])
     best = next(it for it in good if it.period is period)
-    alike = [best, *(_same_on_other_threads(tables, best, good))]
-    return together([_at_begin_of_cycle(tables, it) for it in alike])
+    alike = [best, *(_same_on_other_threads(evidence, best, good))]
+    return together([_at_begin_of_cycle(evidence, it) for it in alike])
 
 
 def _same_on_other_threads(
-    tables: _Tables, best: Measured, good: list[Measured]
+    evidence: StepEvidence, best: Measured, good: list[Measured]
 ) -> list[Measured]:
     """Find the step on other threads that work in parallel (a server's workers)."""
-    own = tables.ops.get(int(best.track[0]))
+    own = evidence.ops.get(int(best.track[0]))
     if best.sequence is not own or best.track[0] < 0:
         return []
     if best.source == "period":
         good = []
-        for track, sequence in tables.ops.items():
+        for track, sequence in evidence.ops.items():
             symbol = np.flatnonzero(sequence.label == best.label)
             if track == -1 or sequence is own or not len(symbol):
                 continue
@@ -344,21 +313,21 @@ def _same_on_other_threads(
         for it in good
         if it.label == best.label
         and it.track[0] != best.track[0]
-        and it.sequence is tables.ops.get(int(it.track[0]))
+        and it.sequence is evidence.ops.get(int(it.track[0]))
         and not objection_to(it)
         and similarity(it.period.signature, best.period.signature) >= _ALIKE_THREADS
     ]
 
 
-def _at_begin_of_cycle(tables: _Tables, measured: Measured) -> Measured:
+def _at_begin_of_cycle(evidence: StepEvidence, measured: Measured) -> Measured:
     """Move the boundaries to where the driving thread begins each cycle."""
     track = int(measured.track[0])
-    if track < 0 or tables.tracks["device"][track] is not None:
+    if track < 0 or evidence.tracks["device"][track] is not None:
         return measured
     moved = begin_of_cycle(
-        tables.tracks,
-        tables.events,
-        tables.event_kinds,
+        evidence.tracks,
+        evidence.events,
+        evidence.event_kinds,
         track=track,
         start_ps=measured.period.start_ps,
     )

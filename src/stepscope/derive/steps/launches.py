@@ -16,7 +16,7 @@ from stepscope.derive.columns.arrays import codes, handles, ints, picked
 from stepscope.derive.columns.dense_codes import combined
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import EventFlag
-from stepscope.derive.repetition.sequences import program_threads, sequence_of_events
+from stepscope.derive.sequences import program_threads, sequence_of_events
 from stepscope.derive.steps.segments import LEAST_STEPS
 from stepscope.frozen import Frozen
 from stepscope.trace.tracks import DERIVED_LINES
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.derive.names.event_kinds import EventKinds
-    from stepscope.derive.repetition.symbol_sequence import SymbolSequence
+    from stepscope.derive.sequences import SymbolSequence
 
 #: Names that stand for running a program.
 PROGRAM_CALLS: Final = (
@@ -66,7 +66,19 @@ def host_launches(
     event = event[program_threads(tracks)[of_track[event]]]
     captured = picked(of_type, event_kinds.has(EventFlag.CAPTURED_FUNCTION))
     inside = _inside(events, event, captured)
-    models = _model_calls(tracks, events, event_kinds)
+    # The calls of modules that lie in no other module of their thread.
+    type_of, track_of = handles(events, "type"), handles(events, "track")
+    call = picked(type_of, event_kinds.has(EventFlag.MODULE_CALL))
+    call = call[program_threads(tracks)[track_of[call]]]
+    start, dur = (ints(events, name)[call] for name in ("start_ps", "dur_ps"))
+    kept = [
+        mine[is_outermost(start[mine], start[mine] + dur[mine])]
+        for mine in (
+            np.flatnonzero(track_of[call] == track)
+            for track in np.unique(track_of[call]).tolist()
+        )
+    ]
+    models: NDArray[np.int64] = call[np.concatenate([np.empty(0, np.int64), *kept])]
     return _repeated(events, np.union1d(event[~inside], models))
 
 
@@ -95,7 +107,6 @@ def count_runs(
 
     Args:
         runs: From `program_runs`.
-        launches: All launch calls.
         launch: Rows of launches, at least 0.
     """
     called = np.unique(launch)
@@ -132,25 +143,6 @@ def module_launches(
     return found
 
 
-def _model_calls(
-    tracks: pl.DataFrame, events: pl.DataFrame, event_kinds: EventKinds
-) -> NDArray[np.int64]:
-    """Return the calls of modules that lie in no other module of their thread."""
-    of_type, of_track = handles(events, "type"), handles(events, "track")
-    call = picked(of_type, event_kinds.has(EventFlag.MODULE_CALL))
-    call = call[program_threads(tracks)[of_track[call]]]
-    start, dur = (ints(events, name)[call] for name in ("start_ps", "dur_ps"))
-    kept = [
-        mine[is_outermost(start[mine], start[mine] + dur[mine])]
-        for mine in (
-            np.flatnonzero(of_track[call] == track)
-            for track in np.unique(of_track[call]).tolist()
-        )
-    ]
-    found: NDArray[np.int64] = call[np.concatenate([np.empty(0, np.int64), *kept])]
-    return found
-
-
 def is_outermost(start: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Return which of a thread's events, in their order, lie in no earlier one."""
     reach = np.maximum.accumulate(end)
@@ -172,17 +164,13 @@ def _repeated(events: pl.DataFrame, event: NDArray[np.int64]) -> list[Launch]:
     for code in order[often[order]][:_TRIED].tolist():
         mine = np.flatnonzero(program.code == code)
         first = program.first[code]
-        starts = _outermost(start[mine], start[mine] + dur[mine])
+        # The begins of a thread's events that lie in no earlier one.
+        end = start[mine] + dur[mine]
+        reach = np.maximum.accumulate(end)
+        inside = np.concatenate([[False], end[1:] <= reach[:-1]])
+        starts: NDArray[np.int64] = start[mine][~inside]
         found.append(Launch(int(track[first]), int(of_type[first]), starts))
     return [launch for launch in found if len(launch.start_ps) >= LEAST_STEPS]
-
-
-def _outermost(start: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the begins of a thread's events that lie in no earlier one."""
-    reach = np.maximum.accumulate(end)
-    inside = np.concatenate([[False], end[1:] <= reach[:-1]])
-    outer: NDArray[np.int64] = start[~inside]
-    return outer
 
 
 def _inside(

@@ -1,6 +1,8 @@
-"""Steps that the program announced: events with a step number, numbered ranges.
+"""Steps that were announced: events with a step number, numbered ranges, iterations.
 
-A marker is a host event whose values or whose name carry the number of the step.
+A marker is a host event whose values or whose name carry the number of the step. A
+serving engine marks each of its iterations, which runs the model once, for all requests
+that are being served.
 
 Definition: docs/how-steps-are-found.md#the-sources-surest-first.
 """
@@ -12,10 +14,17 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.derive.columns.arrays import ints
+from stepscope.derive.columns.arrays import handles, ints, picked
 from stepscope.derive.columns.stat_values import find_handle, numbers_of, rows_of_owners
+from stepscope.derive.names.event_kinds import EventFlag
+from stepscope.derive.sequences import program_threads
 from stepscope.derive.steps import candidates as step_sources
-from stepscope.derive.steps.candidates import Candidate, FoundSteps, median_period
+from stepscope.derive.steps.candidates import (
+    STEP_ROWS,
+    Candidate,
+    FoundSteps,
+    median_period,
+)
 from stepscope.derive.steps.marker_events import (
     STEP_RANGE,
     Marks,
@@ -24,6 +33,7 @@ from stepscope.derive.steps.marker_events import (
     numbered_ranges,
     stored_names,
 )
+from stepscope.derive.steps.segments import HIGHEST_CONFIDENCE
 from stepscope.trace.reading.nullable import nullable
 from stepscope.trace.reading.stat_keys import StatKey
 
@@ -32,6 +42,7 @@ if TYPE_CHECKING:
 
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.trace.model import TraceData
+
 
 #: An outermost marker that occurs once gives way to this many markers inside it.
 _INNER_WINS: Final = 3
@@ -53,8 +64,6 @@ def find_markers(
 
     Markers inside each other count once: the outermost wins, unless it occurs once
     and holds three or more others.
-
-    Definition: docs/how-steps-are-found.md#the-sources-surest-first.
     """
     marks, has_root = numbered_events(
         tracks,
@@ -80,7 +89,18 @@ def find_markers(
             values = [_own_values(outermost, stats, key) for key in keys]
             stored = stored_names(trace, outermost, stats)
             rows = _step_rows(outermost, event_types, stored, *values)
-            found.append(_found(rows, confidence))
+            names = rows["marker"].unique(maintain_order=True).to_list()
+            candidate = Candidate(
+                source="marker",
+                what=", ".join(names),
+                n=len(rows),
+                period_ps=median_period(ints(rows, "start_ps")),
+                coverage=None,
+                cv=None,
+                confidence=confidence,
+                accepted=True,
+            )
+            found.append(FoundSteps(candidate, rows, on_device=False))
     return _inner_source_first(found)
 
 
@@ -105,7 +125,6 @@ def _one_per_step(marks: Marks) -> Marks:
 
 
 def _outermost(marks: Marks) -> NDArray[np.int32]:
-    """Return the markers of one thread that count as steps by the nesting rule."""
     marks = marks.only(np.lexsort((marks.event, -marks.end_ps, marks.start_ps)))
     while len(marks):
         reach = np.maximum.accumulate(marks.end_ps)
@@ -190,21 +209,6 @@ def _grown_by(marks: Marks) -> int | None:
     return int(grows[0])
 
 
-def _found(rows: pl.DataFrame, confidence: float) -> FoundSteps:
-    names = rows["marker"].unique(maintain_order=True).to_list()
-    candidate = Candidate(
-        source="marker",
-        what=", ".join(names),
-        n=len(rows),
-        period_ps=median_period(ints(rows, "start_ps")),
-        coverage=None,
-        cv=None,
-        confidence=confidence,
-        accepted=True,
-    )
-    return FoundSteps(candidate, rows, on_device=False)
-
-
 def _inner_source_first(found: list[FoundSteps]) -> tuple[FoundSteps, ...]:
     """Order by source, but let a lone marker yield to markers inside it."""
     if len(found) < 2 or len(found[0].rows) != 1:
@@ -217,3 +221,57 @@ def _inner_source_first(found: list[FoundSteps]) -> tuple[FoundSteps, ...]:
         if len(inside) >= _INNER_WINS:
             return (other, *found[:index], *found[index + 1 :])
     return tuple(found)
+
+
+def engine_iterations(
+    tracks: pl.DataFrame,
+    events: pl.DataFrame,
+    *,
+    event_types: pl.DataFrame,
+    event_kinds: EventKinds,
+) -> FoundSteps | None:
+    """Return one step per iteration, also of a single one; None without any."""
+    of_type = handles(events, "type")
+    ranges = event_kinds.has(EventFlag.ENGINE_ITERATION)
+    row = picked(of_type, ranges)
+    row = row[program_threads(tracks)[handles(events, "track")[row]]]
+    # In time order, the ranges that lie in no other range of their thread.
+    start_ps, dur = (ints(events, name)[row] for name in ("start_ps", "dur_ps"))
+    thread, end = handles(events, "track")[row], start_ps + dur
+    kept = np.zeros(len(row), np.bool_)
+    for track in np.unique(thread).tolist():
+        mine = np.flatnonzero(thread == track)
+        mine = mine[np.lexsort((-end[mine], start_ps[mine]))]
+        reach = np.maximum.accumulate(end[mine])
+        kept[mine] = np.concatenate([[True], end[mine][1:] > reach[:-1]])
+    row, start = row[kept], start_ps[kept]
+    order = np.argsort(start, kind="stable")
+    row, start = row[order], start[order]
+    if not len(row):
+        return None
+    nothing = pl.Series([None] * len(row))
+    rows = pl.DataFrame(
+        {
+            "step": np.arange(len(row)),
+            "name": event_types["name"].gather(of_type[row]),
+            "marker": nothing,
+            "start_ps": start,
+            "end_ps": start + ints(events, "dur_ps")[row],
+            "track": handles(events, "track")[row],
+            "event": row.astype(np.int32),
+            **dict.fromkeys(("batches", "group", "slack_ps"), nothing),
+            "cut": np.zeros(len(row), np.bool_),
+        },
+        schema=STEP_ROWS,
+    )
+    candidate = Candidate(
+        source="launch",
+        what="iterations of a serving engine",
+        n=len(rows),
+        period_ps=median_period(start),
+        coverage=None,
+        cv=None,
+        confidence=HIGHEST_CONFIDENCE,
+        accepted=True,
+    )
+    return FoundSteps(candidate, rows, on_device=False)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stepscope.derive.repetition.symbol_sequence import SymbolSequence
+    from stepscope.derive.sequences import SymbolSequence
 
 #: Limits that a candidate must keep. This one and those up to `_NEAR` are defined in
 #: docs/how-steps-are-found.md#steps-that-nobody-announced.
@@ -95,7 +95,13 @@ def propose(sequence: SymbolSequence) -> list[Period]:
     found = _candidates(sequence, sequence)
     good = [period for period in found if not objection(sequence, period)]
     if not good:
-        paired = _candidates(sequence, _in_pairs(sequence))
+        # The sequence with each entry's symbol paired with its successor's.
+        following = np.append(sequence.symbol[1:], np.int32(-1))
+        pairs = combined([sequence.symbol, following])
+        label = sequence.label[sequence.symbol[pairs.first]]
+        paired = _candidates(
+            sequence, msgspec.structs.replace(sequence, symbol=pairs.code, label=label)
+        )
         good = [period for period in paired if not objection(sequence, period)]
         found += paired
     if not good:
@@ -168,14 +174,6 @@ def _after_longest_pause(
         return first
     moved = np.append(first[0] + place - length, first + place)
     return moved[(moved >= 0) & (moved < len(sequence))]
-
-
-def _in_pairs(sequence: SymbolSequence) -> SymbolSequence:
-    """Return the sequence with each entry's symbol paired with its successor's."""
-    following = np.append(sequence.symbol[1:], np.int32(-1))
-    pairs = combined([sequence.symbol, following])
-    label = sequence.label[sequence.symbol[pairs.first]]
-    return msgspec.structs.replace(sequence, symbol=pairs.code, label=label)
 
 
 def _proposals(sequence: SymbolSequence) -> NDArray[np.int64]:

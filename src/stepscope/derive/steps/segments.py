@@ -23,7 +23,7 @@ from stepscope.frozen import Frozen
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from stepscope.derive.repetition.symbol_sequence import SymbolSequence
+    from stepscope.derive.sequences import SymbolSequence
 
 #: Fewer repetitions are no evidence. This and the next two limits are defined in
 #: docs/how-steps-are-found.md#steps-that-nobody-announced.
@@ -43,7 +43,6 @@ class Period(Frozen, frozen=True):
         symbol: The symbol whose occurrences are the boundaries; -1 where they were
             given.
         first: First entry of each segment; the last segment runs to the end.
-        start_ps: The boundaries.
         period_ps: Their median distance.
         coverage: Share of the weight that lies in segments like the modal one.
         cv: Standard deviation of the work of the closed segments over its mean.
@@ -84,10 +83,7 @@ class Period(Frozen, frozen=True):
 
     @property
     def confidence(self) -> float:
-        """How sure it is that the segments are steps, from 0 to 1.
-
-        Definition: docs/how-steps-are-found.md#steps-that-nobody-announced.
-        """
+        """How sure it is that the segments are steps, from 0 to 1."""
         return min(
             HIGHEST_CONFIDENCE,
             self.coverage * max(0.0, 1.0 - self.cv) * (1.0 - 2.0 ** (1 - self.n)),
@@ -105,10 +101,7 @@ def measure_segments(
     """Measure the segments that begin at given entries and times.
 
     Args:
-        sequence: What is cut.
         symbol: The symbol whose occurrences the boundaries are; -1 for none.
-        first: First entry of each segment.
-        start_ps: The boundaries.
         cells: Segments times symbols that may be compared.
     """
     edges = np.append(first, len(sequence))
@@ -197,20 +190,18 @@ def _signatures(
 def modal_row(table: NDArray[np.int64]) -> int:
     """Return the row with the highest total similarity to all rows."""
     table = np.ascontiguousarray(table)
-    digest = (table.view(np.uint64) * _factors(table.shape[1])).sum(axis=1)
+    # Numbers without any pattern (splitmix64); numpy.random loads slowly.
+    mixed = np.arange(1, table.shape[1] + 1, dtype=np.uint64) * np.uint64(
+        0x9E3779B97F4A7C15
+    )
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
+    digest = (table.view(np.uint64) * (mixed ^ (mixed >> np.uint64(31)))).sum(axis=1)
     _, row, count = np.unique(digest, return_index=True, return_counts=True)
     tried = np.lexsort((row, -count))[:_MODAL_TRIED]
     kinds = table[row[tried]]
     total = [float((likeness(kinds, kind) * count[tried]).sum()) for kind in kinds]
     return int(row[tried[int(np.argmax(total))]])
-
-
-def _factors(count: int) -> NDArray[np.uint64]:
-    """Return numbers without any pattern (splitmix64); numpy.random loads slowly."""
-    mixed = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
-    return mixed ^ (mixed >> np.uint64(31))
 
 
 def likeness(table: NDArray[np.int64], row: NDArray[np.int64]) -> NDArray[np.float64]:

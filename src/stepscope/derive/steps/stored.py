@@ -1,9 +1,13 @@
-"""Steps that the producer stored as a line of a device.
+"""Steps that the producer stored: a line of a device, or calls of the host.
 
 The line repeats time that streams already show, so it is evidence of where steps are
 and never adds to a total.
 
-Definition: docs/how-steps-are-found.md#windows.
+A producer that finds no marks of the program takes the calls of its graph for steps,
+and notes so at each: the group, and the name that it shows for the step. Several graphs
+may have been called: those whose calls last longest are the steps.
+
+Definition: docs/how-steps-are-found.md#the-sources-surest-first.
 """
 
 from __future__ import annotations
@@ -13,23 +17,29 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.derive.columns.arrays import codes, handles, ints
+from stepscope.derive.columns.arrays import codes, handles, ints, picked
 from stepscope.derive.columns.stat_values import (
     find_handle,
     numbers_of,
     rows_of_owners,
+    rows_with_key,
     texts_of,
 )
+from stepscope.derive.names.event_kinds import EventFlag
+from stepscope.derive.sequences import program_threads
 from stepscope.derive.steps import candidates as step_sources
 from stepscope.derive.steps.candidates import Candidate, FoundSteps, median_period
 from stepscope.trace.reading.nullable import nullable
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.trace.tracks import DERIVED_LINES
+from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.trace.model import TraceData
+
 
 #: Columns of the frame of stored spans; null means not recorded.
 STORED_STEPS: Final[dict[str, pl.DataType]] = {
@@ -53,7 +63,16 @@ def stored_steps(
     Spans belong to one step if they carry an equal group, else an equal number, else
     an equal place in their line.
     """
-    event = _events_of_lines(tracks)
+    # Rows of the events on stored step lines, ascending.
+    lines = np.flatnonzero(
+        codes(tracks, "derived") == DERIVED_LINES.categories.to_list().index("steps")
+    )
+    begin, end = (ints(tracks, f"event_{edge}")[lines] for edge in ("begin", "end"))
+    ranges = [
+        np.arange(first, last, dtype=np.int32)
+        for first, last in zip(begin.tolist(), end.tolist(), strict=True)
+    ]
+    event = np.sort(np.concatenate([np.empty(0, np.int32), *ranges]))
     if not len(event):
         return pl.DataFrame(schema=STORED_STEPS)
     rows = rows_of_owners(stats, "event", event)
@@ -89,19 +108,6 @@ def stored_steps(
         },
         schema=STORED_STEPS,
     )
-
-
-def _events_of_lines(tracks: pl.DataFrame) -> NDArray[np.int32]:
-    """Return rows of the events on stored step lines, ascending."""
-    lines = np.flatnonzero(
-        codes(tracks, "derived") == DERIVED_LINES.categories.to_list().index("steps")
-    )
-    begin, end = (ints(tracks, f"event_{edge}")[lines] for edge in ("begin", "end"))
-    ranges = [
-        np.arange(first, last, dtype=np.int32)
-        for first, last in zip(begin.tolist(), end.tolist(), strict=True)
-    ]
-    return np.sort(np.concatenate([np.empty(0, np.int32), *ranges]))
 
 
 def _place_in_line(track: NDArray[np.int32]) -> NDArray[np.int64]:
@@ -176,3 +182,88 @@ def steps_of_stored_line(stored: pl.DataFrame) -> FoundSteps | None:
         pl.col(name).cast(kind) for name, kind in step_sources.STEP_ROWS.items()
     )
     return FoundSteps(candidate, typed, on_device=True)
+
+
+def steps_of_stored_calls(
+    trace: TraceData,
+    tracks: pl.DataFrame,
+    events: pl.DataFrame,
+    *,
+    event_types: pl.DataFrame,
+    event_kinds: EventKinds,
+    stats: pl.DataFrame,
+) -> FoundSteps | None:
+    """Return one step per stored call of the graph that took most time; None without.
+
+    A single call is one step of one. Ops that a program runs one by one are no steps,
+    though a producer may store them so. Where there is a device, a call shows how long
+    it takes to ask for a step, and no more.
+    """
+    if not isinstance(trace.table("devices"), Unavailable):
+        return None
+    named, group_key = (
+        find_handle(trace.strings, key) for key in (StatKey.STEP_NAME, StatKey.GROUP_ID)
+    )
+    event = np.unique(rows_with_key(stats, "event", named).owner)
+    event = event[program_threads(tracks)[handles(events, "track")[event]]]
+    # The type of the call of a graph around each event; -1 where none is. What runs a
+    # graph stands for itself where no call is around it.
+    of_type = handles(events, "type")
+    calls = picked(of_type, event_kinds.has(EventFlag.FUNCTION_CALL))
+    runs = event_kinds.has(EventFlag.FUNCTION_RUN)[of_type[event]]
+    graph = np.where(runs, of_type[event], np.int32(-1))
+    begin_ps, length_ps = (ints(events, name) for name in ("start_ps", "dur_ps"))
+    thread = handles(events, "track")
+    for at, row in enumerate(event.tolist()):
+        around = calls[
+            (thread[calls] == thread[row])
+            & (begin_ps[calls] <= begin_ps[row])
+            & (begin_ps[calls] + length_ps[calls] >= begin_ps[row] + length_ps[row])
+        ]
+        if len(around):
+            graph[at] = of_type[around[np.argmax(begin_ps[around])]]
+    event, graph = event[graph >= 0], graph[graph >= 0]
+    rows = rows_of_owners(stats, "event", event)
+    group, grouped = numbers_of(rows, event, group_key)
+    if not grouped.any():
+        return None
+    start, dur = (ints(events, name)[event] for name in ("start_ps", "dur_ps"))
+    spent = np.bincount(graph[grouped], weights=dur[grouped])
+    steps = np.flatnonzero(grouped & (graph == np.argmax(spent)))
+    steps = steps[np.argsort(start[steps], kind="stable")]
+    name = str(event_types["name"][int(graph[steps[0]])]).rpartition(": ")[2]
+    return _found(events, event[steps], group[steps], name)
+
+
+def _found(
+    events: pl.DataFrame, event: NDArray[np.int32], group: NDArray[np.int64], name: str
+) -> FoundSteps:
+    start = ints(events, "start_ps")[event]
+    nothing = pl.Series([None] * len(event))
+    rows = pl.DataFrame(
+        {
+            "step": group,
+            "name": [f"{name} {number}" for number in group.tolist()],
+            "marker": nothing,
+            "start_ps": start,
+            "end_ps": start + ints(events, "dur_ps")[event],
+            "track": handles(events, "track")[event],
+            "event": event,
+            "batches": nothing,
+            "group": group,
+            "slack_ps": nothing,
+            "cut": np.zeros(len(event), np.bool_),
+        },
+        schema=step_sources.STEP_ROWS,
+    )
+    candidate = Candidate(
+        source="stored_call",
+        what=f"{name}, as the producer stored it",
+        n=len(rows),
+        period_ps=median_period(start),
+        coverage=None,
+        cv=None,
+        confidence=step_sources.STORED_CALL,
+        accepted=True,
+    )
+    return FoundSteps(candidate, rows, on_device=False)

@@ -34,7 +34,6 @@ class CounterCurve(Frozen, frozen=True):
     """A quantity that keeps each value until the next one.
 
     Attributes:
-        name: What it counts.
         unit: Unit of the values; None where not recorded.
         source: "memory" for what an allocator has in use, "queue" for the elements that
             a buffer held, "recorded" for a recorded counter.
@@ -64,17 +63,7 @@ def counter_curves(
     allocations: pl.DataFrame | Unavailable,
     memory_replay: MemoryReplay | Unavailable,
 ) -> tuple[CounterCurve, ...]:
-    """Collect memory in use, lengths of queues, and recorded counters.
-
-    Args:
-        trace: The trace itself, for texts.
-        tracks: The table.
-        events: The table.
-        event_types: The table, for names.
-        stats: The table: values of counters and queues.
-        allocations: The table, for the times of what was replayed.
-        memory_replay: What each memory had in use.
-    """
+    """Collect memory in use, lengths of queues, and recorded counters."""
     found: list[CounterCurve] = []
     if not isinstance(memory_replay, Unavailable) and not isinstance(
         allocations, Unavailable
@@ -99,7 +88,12 @@ def counter_curves(
                 CounterCurve(f"Queue: {name}", "elements", "queue", time_ps, value)
             )
         counted = _numbers(trace, stats, StatKey.COUNTER_VALUE)
-        sampled = counted.only(_on_counters(tracks, counted.owner))
+        # Which events lie on tracks of counters.
+        on_counter = np.zeros(len(counted.owner), np.bool_)
+        counters = tracks.filter(pl.col("kind") == "counters")
+        for begin, end in counters.select("event_begin", "event_end").rows():
+            on_counter |= (counted.owner >= begin) & (counted.owner < end)
+        sampled = counted.only(on_counter)
         for name, time_ps, value in by_type.curves(sampled):
             match = _WITH_UNIT.match(name)
             shown, unit = (match["name"], match["unit"]) if match else (name, None)
@@ -137,12 +131,3 @@ class _Samples:
 def _numbers(trace: TraceData, stats: pl.DataFrame, key: StatKey) -> StatRows:
     rows = rows_with_key(stats, "event", find_handle(trace.strings, key))
     return rows.only(np.isin(rows.kind, (INT, UINT, DOUBLE)))
-
-
-def _on_counters(tracks: pl.DataFrame, event: NDArray[np.int32]) -> NDArray[np.bool_]:
-    """Return which events lie on tracks of counters."""
-    found = np.zeros(len(event), np.bool_)
-    counters = tracks.filter(pl.col("kind") == "counters")
-    for begin, end in counters.select("event_begin", "event_end").rows():
-        found |= (event >= begin) & (event < end)
-    return found

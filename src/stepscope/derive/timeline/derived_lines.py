@@ -53,10 +53,7 @@ class LineSpans(NamedTuple):
     """The spans of a derived line, in any order; arrays of equal length.
 
     Attributes:
-        start_ps: Starts.
-        dur_ps: Durations.
         level: Depth within the line, 0 outermost.
-        name: Codes of names.
         event: Row of events with which the span begins, -1 for none.
         step: Row of steps, -1 for none.
         busy_ps: How much of the duration the work takes that a span stands for; None

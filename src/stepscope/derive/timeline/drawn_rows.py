@@ -17,7 +17,7 @@ from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.host.values import int_values
 from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.derive.timeline.derived_lines import LineSpans, Names, no_spans
-from stepscope.derive.timeline.op_lines import (
+from stepscope.derive.timeline.op_spans import (
     DeviceLines,
     op_lines_of_devices,
     op_lines_of_threads,
@@ -203,7 +203,6 @@ def trace_timeline(
     host_values: Mapping[str, StatRows] | Unavailable,
     devices: pl.DataFrame | Unavailable,
     device_activity: pl.DataFrame | Unavailable,
-    launches: pl.DataFrame | Unavailable,
     correlation: Correlation | Unavailable,
     activity_ops: ActivityOps | Unavailable,
     activity_steps: NDArray[np.int32] | Unavailable,
@@ -218,14 +217,15 @@ def trace_timeline(
     names = Names(event_types)
     assigned = None if isinstance(activity_steps, Unavailable) else activity_steps
     lines = step_lines(steps, windows, names)
-    launched = _launch_lines(
-        device_activity,
-        launches,
-        correlation,
-        activity_steps=assigned,
-        steps=steps,
-        names=names,
-    )
+    launched = LaunchLines.nothing()
+    if not (
+        isinstance(correlation, Unavailable)
+        or isinstance(steps, Unavailable)
+        or assigned is None
+    ):
+        launched = launch_lines(
+            correlation, activity_steps=assigned, steps=steps, names=names
+        )
     of_devices = DeviceLines([], {})
     of_threads: list[DerivedLine] = []
     if not isinstance(device_activity, Unavailable):
@@ -261,36 +261,9 @@ def trace_timeline(
         names=shown,
         full_names=full,
         visibility=np.concatenate((visibility, drawn)),
-        flows=_flows(device_activity, launches, correlation),
+        flows=_flows(correlation),
         launch_stats=_launch_stats(placed, sections, launched.totals),
         apart=apart.astype(np.int32),
-    )
-
-
-def _launch_lines(
-    device_activity: pl.DataFrame | Unavailable,
-    launches: pl.DataFrame | Unavailable,
-    correlation: Correlation | Unavailable,
-    *,
-    activity_steps: NDArray[np.int32] | None,
-    steps: Steps | Unavailable,
-    names: Names,
-) -> LaunchLines:
-    if (
-        isinstance(device_activity, Unavailable)
-        or isinstance(launches, Unavailable)
-        or isinstance(correlation, Unavailable)
-        or isinstance(steps, Unavailable)
-        or activity_steps is None
-    ):
-        return LaunchLines.nothing()
-    return launch_lines(
-        launches,
-        correlation,
-        device_activity,
-        activity_steps=activity_steps,
-        steps=steps,
-        names=names,
     )
 
 
@@ -312,29 +285,21 @@ def _apart(
     return np.unique(owner[flag != 0]).astype(np.int64)
 
 
-def _flows(
-    device_activity: pl.DataFrame | Unavailable,
-    launches: pl.DataFrame | Unavailable,
-    correlation: Correlation | Unavailable,
-) -> Flows:
-    if (
-        isinstance(device_activity, Unavailable)
-        or isinstance(launches, Unavailable)
-        or isinstance(correlation, Unavailable)
-    ):
+def _flows(correlation: Correlation | Unavailable) -> Flows:
+    if isinstance(correlation, Unavailable):
         nothing = np.empty(0, np.int32)
         return Flows(nothing, nothing, np.empty(0, np.int64))
     launch = correlation.launch_of_activity
-    event = handles(device_activity, "event")
+    event = handles(correlation.activity, "event")
     known = np.flatnonzero((launch >= 0) & (event >= 0))
     device_event, at = event[known], launch[known]
     if (device_event[1:] < device_event[:-1]).any():
         order = np.argsort(device_event, kind="stable")
         device_event, at = device_event[order], at[order]
     return Flows(
-        handles(launches, "event")[at],
+        handles(correlation.launches, "event")[at],
         device_event,
-        ints(launches, "correlation")[at],
+        ints(correlation.launches, "correlation")[at],
     )
 
 
@@ -377,23 +342,23 @@ def _placed(
             pl.Int32,
         ),
     )
-    return _Placed(with_ranges, _lanes_frame(lanes), tuple(laid))
+    return _Placed(
+        with_ranges,
+        pl.DataFrame(
+            [
+                (track, number, lane.first_row, lane.rows, lane.kind)
+                for track, found in enumerate(lanes)
+                for number, lane in enumerate(found)
+            ],
+            schema=_LANES,
+            orient="row",
+        ),
+        tuple(laid),
+    )
 
 
 def _rows(lanes: Sequence[Lane]) -> int:
     return max((lane.first_row + lane.rows for lane in lanes), default=0)
-
-
-def _lanes_frame(lanes: Sequence[Sequence[Lane]]) -> pl.DataFrame:
-    return pl.DataFrame(
-        [
-            (track, number, lane.first_row, lane.rows, lane.kind)
-            for track, found in enumerate(lanes)
-            for number, lane in enumerate(found)
-        ],
-        schema=_LANES,
-        orient="row",
-    )
 
 
 def _launch_stats(

@@ -18,10 +18,9 @@ import polars as pl
 from stepscope._core import coarse
 from stepscope._core import tiles as kernels
 from stepscope.derive.columns.arrays import handles, ints
-from stepscope.derive.engine.schedule import worth_threads
 from stepscope.derive.intervals.spans import Spans
-from stepscope.derive.timeline.op_lines import computing_rows
-from stepscope.derive.timeline.op_spans import OP_VIEWS
+from stepscope.derive.schedule import worth_threads
+from stepscope.derive.timeline.op_spans import OP_VIEWS, computing_rows
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 
@@ -46,10 +45,7 @@ class LaneSlices(NamedTuple):
     Attributes:
         lane: Lane, counted from the first lane that was asked for.
         first: Position of the slice's first span in the index.
-        spans: Number of spans in the slice.
         item: Number of the longest span, the first of equals.
-        start_ps: Start of the first span.
-        end_ps: End of the last span.
         busy_ps: Sum of the durations of the slice's spans; of spans that stand for
             work, how much of them that work takes.
     """
@@ -67,7 +63,6 @@ class CoarseSlices(NamedTuple):
     """All spans of an index, folded into buckets of 2**level ps from time 0 on.
 
     Attributes:
-        level: Width of the buckets.
         parts: int64; the slices of lane `k` begin at `parts[k]`.
         filled: int64; number of slices by lane.
         places: int32, two by slice; first position, and the longest span's row.
@@ -268,7 +263,6 @@ def index_lanes(
         dur_ps: By span.
         lane: By span; -1 for a span without a lane.
         busy_ps: By span: how much of it is work; None where all of it is.
-        lanes: Number of lanes.
         first_item: The number of the first span.
         many_spans: Number of spans from which on coarse slices are made as well.
 
@@ -307,7 +301,6 @@ def index_lanes(
 
 
 def _coarse(index: LaneIndex, lane: NDArray[np.int32]) -> CoarseSlices | None:
-    """Fold all spans of an index; None where there is none, or times are no times."""
     lanes, spans = len(index.edges) - 1, len(index.rows)
     filled = np.flatnonzero(np.diff(index.edges))
     first = int(

@@ -33,8 +33,6 @@ class Lane(Frozen, frozen=True, eq=True):
     """Rows of a track whose spans nest in each other, and in nothing else.
 
     Attributes:
-        first_row: Outermost row of the lane.
-        rows: Number of rows of the lane.
         kind: `main`; `overlap` for what overlaps without nesting; `undrawn` for
             events that are only shown on demand.
     """
@@ -81,9 +79,6 @@ def recorded_rows(
     and no array is made.
 
     Args:
-        tracks: The table of that name.
-        events: The table of that name.
-        nesting: Nesting of all events.
         apart: Rows of events, ascending, that are shown on a thread without having
             run there.
         undrawn: By row of event_types: whether its events are not drawn.
@@ -180,24 +175,7 @@ def _lay_chosen(
         count = _spread(start_ps, dur_ps, some, row)
         kinds = [kind, *[further] * (count - 1)]
         return tuple(Lane(at, 1, each) for at, each in enumerate(kinds))
-    depths = _fit(start_ps, dur_ps, chosen, row)
-    is_apart = row == kernels.APART
-    apart = np.flatnonzero(is_apart if chosen is None else is_apart & chosen)
-    lanes = [Lane(0, depths, kind)]
-    if len(apart):
-        count = _spread(start_ps, dur_ps, apart, row)
-        row[apart] += depths
-        lanes += [Lane(depths + at, 1, further) for at in range(count)]
-    return tuple(lanes)
-
-
-def _fit(
-    start_ps: NDArray[np.int64],
-    dur_ps: NDArray[np.int64],
-    chosen: NDArray[np.bool_] | None,
-    row: NDArray[np.int32],
-) -> int:
-    """Write the depths of the chosen spans, and return how many there are."""
+    # Write the depths of the chosen spans, and return how many there are.
     marks = np.empty(0, np.uint8) if chosen is None else chosen.view(np.uint8)
     answer = kernels.NO_ROOM
     for room in (_USUAL_DEPTH, len(start_ps)):
@@ -206,7 +184,15 @@ def _fit(
             break
     if answer < 0:
         raise ValueError(f"{len(start_ps)} rows could not be nested ({answer})")
-    return int(answer)
+    depths = int(answer)
+    is_apart = row == kernels.APART
+    apart = np.flatnonzero(is_apart if chosen is None else is_apart & chosen)
+    lanes = [Lane(0, depths, kind)]
+    if len(apart):
+        count = _spread(start_ps, dur_ps, apart, row)
+        row[apart] += depths
+        lanes += [Lane(depths + at, 1, further) for at in range(count)]
+    return tuple(lanes)
 
 
 def _spread(

@@ -8,8 +8,12 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.columns.arrays import handles, ints
-from stepscope.derive.columns.dense_codes import combined, extremes_by, hulls_by
-from stepscope.derive.columns.distinct_runs import distinct_runs
+from stepscope.derive.columns.dense_codes import (
+    combined,
+    distinct_runs,
+    extremes_by,
+    hulls_by,
+)
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.timeline.derived_lines import DerivedLine, LineSpans
 from stepscope.frozen import Frozen
@@ -40,7 +44,6 @@ class LaunchLines(Frozen, frozen=True):
     Definition: docs/tools/trace_viewer.md#sections-and-tracks.
 
     Attributes:
-        lines: One per device.
         totals: By device and step: `num_launches`, `max_launch_time_ps` and
             `total_launch_time_ps`.
     """
@@ -111,23 +114,27 @@ def step_names(steps: Steps) -> list[str]:
 
 
 def launch_lines(
-    launches: pl.DataFrame,
     correlation: Correlation,
-    device_activity: pl.DataFrame,
     *,
     activity_steps: NDArray[np.int32],
     steps: Steps,
     names: Names,
 ) -> LaunchLines:
     """Add up the launch calls that put work on each device, step by step."""
-    totals = _launch_totals(launches, correlation, device_activity, activity_steps)
+    totals = _launch_totals(correlation, activity_steps)
     code = names.codes(step_names(steps))
     lines = []
+    launches, launch = correlation.launches, correlation.launch_of_activity
+    launched_on = handles(correlation.activity, "device")
     for (device,), spans in totals.group_by("device", maintain_order=True):
         step = handles(spans, "step")
         begin = ints(spans, "start_ps")
         end = ints(spans, "end_ps")
-        calls = _calls_for(int(str(device)), launches, correlation, device_activity)
+        # When calls ran that put work on a device.
+        is_call = np.zeros(len(launches), np.bool_)
+        is_call[launch[(launch >= 0) & (launched_on == int(str(device)))]] = True
+        start_ps, dur_ps = ints(launches, "start_ps"), ints(launches, "dur_ps")
+        calls = Spans.from_events(start_ps[is_call], dur_ps[is_call])
         found = LineSpans(
             begin,
             end - begin,
@@ -157,33 +164,14 @@ def launch_values(totals: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _calls_for(
-    device: int,
-    launches: pl.DataFrame,
-    correlation: Correlation,
-    device_activity: pl.DataFrame,
-) -> Spans:
-    """Return when calls ran that put work on a device."""
-    launch = correlation.launch_of_activity
-    is_call = np.zeros(len(launches), np.bool_)
-    is_call[launch[(launch >= 0) & (handles(device_activity, "device") == device)]] = (
-        True
-    )
-    start_ps, dur_ps = ints(launches, "start_ps"), ints(launches, "dur_ps")
-    return Spans.from_events(start_ps[is_call], dur_ps[is_call])
-
-
 def _launch_totals(
-    launches: pl.DataFrame,
-    correlation: Correlation,
-    device_activity: pl.DataFrame,
-    activity_steps: NDArray[np.int32],
+    correlation: Correlation, activity_steps: NDArray[np.int32]
 ) -> pl.DataFrame:
     """Return by device and step the calls that put work there, each of them once."""
-    launch = correlation.launch_of_activity
+    launches, launch = correlation.launches, correlation.launch_of_activity
     # A place is a device in a step; activities of no step have no place.
     known = activity_steps >= 0
-    device = handles(device_activity, "device")
+    device = handles(correlation.activity, "device")
     places = combined([device, activity_steps])
     found = distinct_runs(
         places.code,

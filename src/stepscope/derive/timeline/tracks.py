@@ -76,9 +76,6 @@ def sections_and_tracks(
     In a host: the windows of the steps, then its threads by id, each with its op lines.
 
     Args:
-        tracks: The table of that name.
-        lines: Derived lines.
-        devices: The table of that name.
         streams: Row of `tracks` → its place among the streams of its device.
     """
     sections = _sections(tracks, devices)
@@ -109,7 +106,6 @@ def sections_and_tracks(
 def _sections(
     tracks: pl.DataFrame, devices: pl.DataFrame | Unavailable
 ) -> pl.DataFrame:
-    """Return one section per plane and process, numbered in display order."""
     first = tracks.with_row_index("row")
     planes = first.group_by("plane", "process", maintain_order=True).agg(
         pl.col("device").first(),

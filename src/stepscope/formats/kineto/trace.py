@@ -33,7 +33,7 @@ from stepscope.formats.sniff import head_of
 from stepscope.formats.workers import RANK_IN_NAME, grouped_by_name
 from stepscope.patterns import Pattern
 from stepscope.rundir import HostFiles
-from stepscope.trace.events import EVENT_TYPES
+from stepscope.trace.tables import EVENT_TYPES
 from stepscope.unavailable import Unavailable
 from stepscope.xspace.reading.input_file import open_input
 

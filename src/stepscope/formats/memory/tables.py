@@ -13,14 +13,13 @@ import numpy as np
 import polars as pl
 
 from stepscope.errors import BadInput
-from stepscope.remedies import COPY_AGAIN
+from stepscope.remedies import Remedy
 from stepscope.rundir import shown_name
-from stepscope.trace.allocations import ALLOCATIONS
 from stepscope.trace.environment import environment_frame
 from stepscope.trace.model import TraceData
 from stepscope.trace.quality import notes_frame
 from stepscope.trace.reading.texts import shortened
-from stepscope.trace.tables import BESIDE, TABLES
+from stepscope.trace.tables import ALLOCATIONS, BESIDE, TABLES
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -136,7 +135,7 @@ def memory_trace(
         frame = pl.DataFrame(rows, schema=ALLOCATIONS.dtypes())
     except (OverflowError, pl.exceptions.ComputeError):
         raise BadInput.at(
-            path, "counts more bytes than 64 bits can hold", COPY_AGAIN
+            path, "counts more bytes than 64 bits can hold", Remedy.COPY_AGAIN
         ) from None
     given = {
         "file": shown_name(path),

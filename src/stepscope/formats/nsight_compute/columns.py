@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from stepscope.formats.launch_shapes import MOST_REGISTERS
-from stepscope.trace.measured.kernel_metrics import (
+from stepscope.trace.tables import (
     KERNEL_METRIC_VALUES,
     KERNEL_METRICS,
     KERNEL_RULE_RESULTS,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from stepscope.errors import BadInput
 from stepscope.frozen import Frozen
-from stepscope.remedies import COPY_AGAIN
+from stepscope.remedies import Remedy
 from stepscope.rundir import LIMIT_BYTES
 from stepscope.trace.reading.texts import shortened
 from stepscope.xspace.reading.source import open_bytes
@@ -102,7 +102,7 @@ def tables_of(content: bytes, name: str, *, damaged: bool = False) -> TableFile:
     said = tuple(dict.fromkeys(_said(other)))
     if not rows_of and refused:
         raise BadInput.at(
-            name, "its table of Nsight Compute has a damaged header", COPY_AGAIN
+            name, "its table of Nsight Compute has a damaged header", Remedy.COPY_AGAIN
         )
     if not rows_of:
         raise _no_table(name, said, other)
@@ -230,5 +230,5 @@ def _no_table(name: str, said: Sequence[str], lines: Sequence[str]) -> BadInput:
     return BadInput.at(
         name,
         'holds no table of Nsight Compute (no line begins with "ID","Process ID")',
-        f"Measure with `ncu --csv --page raw`. {COPY_AGAIN}",
+        f"Measure with `ncu --csv --page raw`. {Remedy.COPY_AGAIN}",
     )

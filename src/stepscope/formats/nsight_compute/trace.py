@@ -21,7 +21,7 @@ from stepscope.formats.nsight_compute.launches import collect
 from stepscope.formats.nsight_compute.rows import TableFile, open_tables, tables_of
 from stepscope.formats.vendor_tool import output_of
 from stepscope.nvidia import find_tool
-from stepscope.remedies import COPY_AGAIN
+from stepscope.remedies import Remedy
 from stepscope.rundir import shown_name
 from stepscope.trace.environment import environment_frame
 from stepscope.trace.model import TraceData
@@ -120,7 +120,7 @@ def _damage(file: TableFile) -> Iterator[QualityNote]:
             scope="file",
             message="The packing of the table is damaged: only the launches before the "
             "damage are shown.",
-            remedy=COPY_AGAIN,
+            remedy=Remedy.COPY_AGAIN,
         )
 
 
@@ -132,7 +132,7 @@ def _refused(measured: Measured) -> Iterator[QualityNote]:
             count=count,
             scope=reason,
             message=f"{count:,} rows of the table {reason} are left out.",
-            remedy=COPY_AGAIN,
+            remedy=Remedy.COPY_AGAIN,
         )
     if measured.impossible:
         yield QualityNote(

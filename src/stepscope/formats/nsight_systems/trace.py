@@ -34,7 +34,7 @@ from stepscope.formats.nsight_systems.tables.stats import collect_arguments
 from stepscope.formats.vendor_tool import output_of
 from stepscope.formats.workers import grouped_by_name, grouped_by_time
 from stepscope.nvidia import find_tool
-from stepscope.trace.tracks import TRACKS
+from stepscope.trace.tables import TRACKS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import msgspec
 
 from stepscope.errors import BadInput
 from stepscope.formats.assemble import only_file
-from stepscope.remedies import COPY_AGAIN
+from stepscope.remedies import Remedy
 from stepscope.units import PS_PER_US
 from stepscope.xspace.reading.source import open_bytes
 from stepscope.xspace.wire import MalformedMessage, fields_of, numbers_of, text_of
@@ -158,7 +158,7 @@ def message_of(source: HostFiles) -> bytes:
         return _message(source.host, _events(source, path))
     except RecursionError:
         raise BadInput.at(
-            path, "its values are within one another too deeply", COPY_AGAIN
+            path, "its values are within one another too deeply", Remedy.COPY_AGAIN
         ) from None
 
 

@@ -57,8 +57,10 @@ class Place(NamedTuple):
             if reason:
                 raise BadUsage(_NO_SOCKET.format(self.host, reason))
             return
-        if not 0 <= self.port <= _LAST_PORT:
-            raise BadUsage(f"port={self.port} does not exist; give 0 to {_LAST_PORT}.")
+        if not isinstance(self.port, int) or not 0 <= self.port <= _LAST_PORT:
+            raise BadUsage(
+                f"port={self.port!r} does not exist; give 0 to {_LAST_PORT}."
+            )
         if self.port and _is_taken(self.host, self.port):
             raise self.refused("it is taken")
 

@@ -3,29 +3,37 @@
 from __future__ import annotations
 
 import math
+import pickle
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
+import polars as pl
 
+from stepscope.analysis.gaps.explanation import explain_gap
+from stepscope.compare.comparison import compare
+from stepscope.compare.measured import measured
 from stepscope.errors import BadUsage
-from stepscope.report import to_csv, to_json, to_text
-from stepscope.report.compose import compose
+from stepscope.report import to_json
+from stepscope.report.compose import compose, judge
+from stepscope.report.exports import render_csv
+from stepscope.report.outline import as_text
+from stepscope.report.outline.whole import report_outline
 from stepscope.report.page import plain_text
 from stepscope.report.plain import plain
-from stepscope.report.table_view import arranged
-from stepscope.report.tables import LIMITS, choose, name_of_main, tables
+from stepscope.report.tables import LIMITS, arranged, choose, name_of_main, tables
 from stepscope.report.words.pages import page_words
 from stepscope.serve import frames
 from stepscope.serve.errors import Refused
 from stepscope.serve.runs.cutting import Cut, cut, fitting, text_bytes
 from stepscope.serve.runs.judged import told_findings
+from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 from stepscope.units import bytes_text
 
 if TYPE_CHECKING:
-    import polars as pl
-
+    from stepscope.analysis.gaps.explanation import Asked
     from stepscope.analysis.results.tool import Tool
+    from stepscope.compare.measured import Measured
     from stepscope.report.plain import Plain
     from stepscope.serve.runs.opened import Opened, View
 
@@ -111,8 +119,6 @@ def table(opened: Opened, asked: TableQuestion) -> bytes:
 
 def frame(opened: Opened, asked: TableQuestion) -> bytes:
     """Write the rows of a page of a table in columns."""
-    import polars as pl  # noqa: PLC0415 - for the empty frame alone
-
     result = _result(opened, asked)
     if isinstance(result, Unavailable):
         return frames.encode(pl.DataFrame(), _about(asked, "", result))
@@ -151,7 +157,7 @@ def csv(opened: Opened, asked: TableQuestion) -> bytes:
             f"`stepscope show {asked.of.tool.name} PATH --format csv -o FILE`, or "
             "keep fewer rows by q",
         )
-    return to_csv.render(chosen).encode()
+    return render_csv(chosen).encode()
 
 
 def profile(opened: Opened, hosts: tuple[str, ...]) -> bytes:
@@ -188,7 +194,8 @@ def report(opened: Opened, hosts: tuple[str, ...], *, form: str) -> bytes:
     document = compose(opened.view(hosts).profile, opened.working)
     if form == "json":
         return to_json.render_document(document)
-    return plain_text(to_text.render(document, width=_TEXT_WIDTH)).encode()
+    lines = as_text.render(report_outline(document), width=_TEXT_WIDTH)
+    return plain_text(lines).encode()
 
 
 def _circumstances(view: View) -> dict[str, Plain]:
@@ -262,3 +269,37 @@ def _type(dtype: pl.DataType) -> str:
 
 def _json(value: Plain) -> bytes:
     return msgspec.json.encode(value)
+
+
+def measured_run(opened: Opened) -> bytes:
+    """Write what a comparison needs of a whole run, for this process alone."""
+    opened.working.stage("Comparing")
+    return pickle.dumps(_measured(opened))
+
+
+def compared(base: Opened, new: bytes, *, same_work: bool) -> bytes:
+    """Write what changed, as `stepscope diff` does.
+
+    Args:
+        base: The run to compare with.
+        new: What `measured_run` wrote of the other one.
+        same_work: Whether somebody states that both do the same work.
+    """
+    base.working.stage("Comparing")
+    after: Measured = pickle.loads(new)  # noqa: S301 - kept by the store, and by it alone
+    found = compare(_measured(base), after, thresholds=THRESHOLDS, same_work=same_work)
+    return to_json.render_comparison(found)
+
+
+def _measured(opened: Opened) -> Measured:
+    profile = opened.view(()).profile
+    return measured(profile, judge(profile).findings)
+
+
+def explained(
+    opened: Opened, host: str | None, asked: Asked, *, device: int | None
+) -> bytes:
+    """Write whose time a stretch is, as `stepscope explain` does."""
+    profile = opened.view(() if host is None else (host,)).profile
+    found = explain_gap(profile, profile.hosts[0], asked, device=device)
+    return to_json.render_gap(found)

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import polars as pl
 
+from stepscope.analysis.results.walk import fields_of, is_rows, with_changed_leaves
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -42,7 +44,7 @@ def cut(
     than `most_bytes`.
     """
     cutting = _Cutting(rows, most_bytes)
-    changed = cutting.value(result, "")
+    changed = with_changed_leaves(result, cutting.cut_leaf)
     assert isinstance(changed, msgspec.Struct)  # noqa: S101 - for the type checker only
     return changed, cutting.cuts
 
@@ -75,19 +77,11 @@ class _Cutting:
         self._left_bytes = most_bytes
         self.cuts: list[Cut] = []
 
-    def value(self, value: object, path: str) -> object:
-        """Return a value of a result, cut where it is a table or holds some."""
+    def cut_leaf(self, path: str, value: object) -> object:
+        """Return a part of a result, cut where it is a table."""
         if isinstance(value, pl.DataFrame):
             return self._frame(value, path)
-        if isinstance(value, msgspec.Struct):
-            fields = {name: getattr(value, name) for name in value.__struct_fields__}
-            changed = self._all(fields, path)
-            return msgspec.structs.replace(value, **changed) if changed else value
-        if isinstance(value, dict):
-            return {**value, **self._all(value, path)}
-        if isinstance(value, tuple | list) and _is_rows(value):
-            return self._listed(value, path)
-        return value
+        return self._listed(value, path) if is_rows(value) else value
 
     def _frame(self, frame: pl.DataFrame, path: str) -> pl.DataFrame:
         head = frame.head(self._rows)
@@ -108,15 +102,6 @@ class _Cutting:
         self.cuts.append(Cut(table=path, rows=len(rows), given=given))
         return rows[:given]
 
-    def _all(self, values: dict[str, object], path: str) -> dict[str, object]:
-        """Return the values that had to change."""
-        changed = {}
-        for name, one in values.items():
-            new = self.value(one, f"{path}.{name}" if path else str(name))
-            if new is not one:
-                changed[name] = new
-        return changed
-
 
 def _weight(value: object) -> int:
     """Estimate how many bytes the texts in a row have, at any depth."""
@@ -124,14 +109,6 @@ def _weight(value: object) -> int:
         return len(value)
     if isinstance(value, pl.DataFrame):
         return int(text_bytes(value).sum())
-    if isinstance(value, msgspec.Struct):
-        return sum(_weight(getattr(value, name)) for name in value.__struct_fields__)
-    if isinstance(value, dict):
-        return sum(map(_weight, value.values()))
     if isinstance(value, tuple | list):
         return sum(map(_weight, value))
-    return 0
-
-
-def _is_rows(value: Sequence[object]) -> bool:
-    return all(isinstance(one, msgspec.Struct | dict) for one in value)
+    return sum(map(_weight, (fields_of(value) or {}).values()))

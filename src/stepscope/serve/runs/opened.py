@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from stepscope.analysis.profile import ProfileWithTools
     from stepscope.report.envelope import Doubt, Profile
-    from stepscope.serve.runs.work import Working
+    from stepscope.serve.runs.cache import Working
 
 #: Events of a profile that may stay open beside another one.
 LIGHT_EVENTS: Final = 200_000

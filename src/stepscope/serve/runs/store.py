@@ -22,9 +22,8 @@ import msgspec
 from stepscope.errors import BadInput, StepscopeError
 from stepscope.rundir import Run
 from stepscope.serve.errors import Refused
-from stepscope.serve.runs.cache import Bounded
+from stepscope.serve.runs.cache import Bounded, Work, Working
 from stepscope.serve.runs.opened import Opened
-from stepscope.serve.runs.work import Work, Working
 from stepscope.session import open_found
 
 if TYPE_CHECKING:

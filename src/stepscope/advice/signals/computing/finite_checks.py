@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stepscope.advice.signals.signal import signal
-from stepscope.derive.account.loss_scaling import FINITE_CHECK
+from stepscope.derive.account.unfed import FINITE_CHECK
 from stepscope.derive.columns.arrays import handles
 from stepscope.unavailable import Unavailable
 

@@ -10,7 +10,7 @@ from stepscope.advice.signals.computing.kernel_work import kernel_work
 from stepscope.advice.signals.signal import signal
 from stepscope.derive.account.owned_time import account
 from stepscope.derive.device.kernels import kernels
-from stepscope.derive.measured.join import measured_kernels
+from stepscope.derive.measured import measured_kernels
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

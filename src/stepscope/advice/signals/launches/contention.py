@@ -16,8 +16,7 @@ from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.step_time.host_classes import host_classes
 from stepscope.derive.step_windows.windows import windows
 from stepscope.frozen import Frozen
-from stepscope.remedies import RECORD_WITH_STEPSCOPE
-from stepscope.tracer_remedies import RECORD_PIPELINE
+from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable, present
 from stepscope.units import PS_PER_MS
 
@@ -175,11 +174,11 @@ def _chance_of_longer(a: NDArray[np.int64], b: NDArray[np.int64]) -> float:
 _NO_CORES: Final = Unavailable(
     code="NOT_RECORDED",
     reason="How many cores the machine has was not recorded.",
-    remedy=RECORD_WITH_STEPSCOPE,
+    remedy=Remedy.RECORD_WITH_STEPSCOPE,
 )
 _NO_THREADS: Final = Unavailable(
     code="NO_TFDATA_EVENTS",
     reason="No thread of an input pipeline was recorded, so nothing says whether one "
     "takes the cores.",
-    remedy=RECORD_PIPELINE,
+    remedy=Remedy.RECORD_PIPELINE,
 )

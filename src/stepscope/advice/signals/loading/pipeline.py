@@ -10,6 +10,7 @@ from stepscope.advice.signals.signal import signal
 from stepscope.derive.input_pipeline.calls import pipeline_calls
 from stepscope.derive.input_pipeline.graph import pipeline_graph
 from stepscope.frozen import Frozen
+from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ def pipeline_signals(profile: ProfileData, _: Thresholds) -> PipelineSignals:
 _NO_PIPELINE: Final = Unavailable(
     code="NO_TFDATA_EVENTS",
     reason="No input pipeline was recorded.",
-    remedy="Record a program that reads its input through tf.data or a DataLoader.",
+    remedy=Remedy.RECORD_PIPELINE_OF_LIBRARY,
 )
 
 

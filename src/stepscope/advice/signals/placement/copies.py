@@ -10,11 +10,10 @@ import polars as pl
 from stepscope.advice.signals.signal import signal
 from stepscope.derive.columns.arrays import handles, ints, of_kinds
 from stepscope.derive.costs.operands import from_text
-from stepscope.derive.device.activity_classes import activity_classes
+from stepscope.derive.device.activity_classes import activity_classes, exposure
 from stepscope.derive.device.attribution import OpEvidence, activity_ops
 from stepscope.derive.device.correlation import correlation
-from stepscope.derive.device.exposure import exposure
-from stepscope.derive.host.launching_ops import launching_ops
+from stepscope.derive.host.event_nesting import launching_ops
 from stepscope.derive.names.op_names import NO_ANNOTATION
 from stepscope.derive.step_windows.windows import windows
 from stepscope.frozen import Frozen

@@ -3,7 +3,7 @@
 A rule says what changes; `edits` turns that into changes of a graph. Numbers in pairs
 are for the least and the most that the change is expected to do.
 
-Definition: docs/replay.md#claims.
+Definition: docs/replay.md#what-if-edits.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from stepscope.advice.signals.signal import signal
 from stepscope.derive.columns.arrays import ints
 from stepscope.derive.step_windows.windows import windows
 from stepscope.frozen import Frozen
-from stepscope.remedies import RECORD_WITH_STEPSCOPE
+from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable, present
 
 if TYPE_CHECKING:
@@ -138,5 +138,5 @@ _NOT_RECORDED: Final = Unavailable(
     code="NOT_RECORDED",
     reason="Whether threads waited for a core was not recorded: it takes Linux, and "
     "its /proc/pressure/cpu.",
-    remedy=RECORD_WITH_STEPSCOPE,
+    remedy=Remedy.RECORD_WITH_STEPSCOPE,
 )

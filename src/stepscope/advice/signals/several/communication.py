@@ -9,8 +9,7 @@ import polars as pl
 from stepscope.advice.finding import Evidence
 from stepscope.advice.signals.ranges import SHOWN, event_labels
 from stepscope.advice.signals.signal import signal
-from stepscope.derive.collectives.calls import collective_calls
-from stepscope.derive.collectives.totals import collectives
+from stepscope.derive.collectives.calls import collective_calls, collectives
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 

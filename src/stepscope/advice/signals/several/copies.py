@@ -10,7 +10,7 @@ from stepscope.advice.signals.clean_steps import step_basis
 from stepscope.advice.signals.signal import signal
 from stepscope.derive.account.owned_time import account
 from stepscope.derive.columns.arrays import codes, handles, ints, of_kinds
-from stepscope.derive.device.exposure import exposure
+from stepscope.derive.device.activity_classes import exposure
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.step_windows.windows import windows
 from stepscope.frozen import Frozen

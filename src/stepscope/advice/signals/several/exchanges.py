@@ -11,7 +11,7 @@ from stepscope.advice.signals.signal import signal
 from stepscope.data_sheets import link_gb_per_s
 from stepscope.derive.account.owned_time import account
 from stepscope.derive.collectives.calls import collective_calls
-from stepscope.derive.collectives.matching import matched_collectives
+from stepscope.derive.collectives.waits import matched_collectives
 from stepscope.derive.step_windows.windows import typical, windows
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable, present

@@ -14,7 +14,7 @@ from stepscope.advice.signals.device import device_signals
 from stepscope.advice.signals.signal import signal
 from stepscope.derive.account.owned_time import account
 from stepscope.derive.collectives.calls import collective_calls
-from stepscope.derive.step_windows.first_compute import first_compute
+from stepscope.derive.step_windows.device_spans import first_compute
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS

@@ -23,7 +23,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from stepscope.capture.collectors.contract import Collected
 from stepscope.capture.collectors.giving_way import Entrance, GivesWay
-from stepscope.capture.collectors.left_over import OpenRecordings
+from stepscope.capture.collectors.left_over import (
+    OpenRecordings,
+    skip_exit_handlers_of_c,
+)
 from stepscope.capture.collectors.levels import TracerLevels, level_warnings
 from stepscope.capture.collectors.torch.activities import (
     Activities,
@@ -32,7 +35,6 @@ from stepscope.capture.collectors.torch.activities import (
     joined,
     live_activities,
 )
-from stepscope.capture.collectors.torch.exiting import skip_exit_handlers_of_c
 from stepscope.capture.collectors.torch.planes import (
     CALLS,
     ON_STREAM,

@@ -19,20 +19,26 @@ import numpy as np
 
 from stepscope._core import recorder, remote_stacks
 from stepscope.capture.collectors.contract import Collected
-from stepscope.capture.collectors.looking.turns import RING_LOOKS, turns
-from stepscope.capture.collectors.looking.written import (
+from stepscope.capture.collectors.process import children
+from stepscope.capture.collectors.sampled_frames import (
+    RING_LOOKS,
     STORE_NS,
     FunctionTypes,
+    Look,
+    SampledFrames,
     add_frames,
     by_thread,
     line_numbers,
+    turns,
 )
-from stepscope.capture.collectors.process import children
-from stepscope.capture.collectors.sampled_frames import Look, SampledFrames
-from stepscope.capture.collectors.workers.checked import why_not_understood
 from stepscope.capture.collectors.workers.layout import layout_here
 from stepscope.capture.collectors.workers.memory import place_of_runtime
-from stepscope.capture.collectors.workers.worker import MOST_FRAMES, Workers, attached
+from stepscope.capture.collectors.workers.worker import (
+    MOST_FRAMES,
+    Workers,
+    attached,
+    why_not_understood,
+)
 from stepscope.capture.ground.spool import Fragment
 from stepscope.xspace.samples_line import SamplesLine
 from stepscope.xspace.vocabulary import HOST_PLANE, UNSEEN, Unseen

@@ -7,8 +7,8 @@ import inspect
 import weakref
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from stepscope.capture.ground.tracebacks import NO_FRAME
 from stepscope.capture.launching.harmless import harmless
+from stepscope.errors import NO_FRAME
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -11,9 +11,9 @@ import functools
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-from stepscope.capture.ground.tracebacks import NO_FRAME
 from stepscope.capture.launching.counting import FIT
 from stepscope.capture.launching.harmless import harmless
+from stepscope.errors import NO_FRAME
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,8 +12,8 @@ import threading
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 
-from stepscope.capture.ground.tracebacks import NO_FRAME
 from stepscope.capture.launching.harmless import harmless
+from stepscope.errors import NO_FRAME
 
 if TYPE_CHECKING:
     from collections.abc import Callable

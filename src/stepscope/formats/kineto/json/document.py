@@ -23,7 +23,7 @@ from stepscope.formats.kineto.json.messages import (
     value_end,
 )
 from stepscope.frozen import Frozen
-from stepscope.remedies import COPY_AGAIN
+from stepscope.remedies import Remedy
 from stepscope.rundir import LIMIT_BYTES
 from stepscope.trace.reading.texts import shortened
 from stepscope.xspace.reading.source import open_bytes
@@ -223,7 +223,7 @@ def _broken(
                 name,
                 start + int(place[1]) if place else len(data),
                 f"no list of events; {why.removesuffix('.')}",
-                COPY_AGAIN,
+                Remedy.COPY_AGAIN,
             )
         begin = found.end()
     tail = max(begin, len(data) - _NEAR_AN_END)

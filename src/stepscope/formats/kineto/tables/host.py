@@ -9,9 +9,9 @@ import polars as pl
 
 from stepscope.formats.assemble import or_lost
 from stepscope.formats.torch_allocations import allocation_rows
-from stepscope.trace.iterators import ITERATORS, is_loader_call
-from stepscope.trace.launches import LAUNCHES
+from stepscope.trace.iterators import is_loader_call
 from stepscope.trace.reading.nullable import held
+from stepscope.trace.tables import ITERATORS, LAUNCHES
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

@@ -31,7 +31,8 @@ from stepscope.formats.kineto.json.batches import batches
 from stepscope.formats.kineto.json.messages import LENIENT_ERRORS, encoded, json_value
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.texts import Shortening
-from stepscope.trace.stats import DOUBLE, INT, REF, STATS, UINT
+from stepscope.trace.stats import DOUBLE, INT, REF, UINT
+from stepscope.trace.tables import STATS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,12 +10,10 @@ import polars as pl
 from stepscope.formats.assemble import DeviceTables, as_declared
 from stepscope.formats.launch_shapes import number_shapes
 from stepscope.formats.nsight_systems.decoded.events import Origin, chosen
-from stepscope.trace.device_activity import (
-    ACTIVITY_KINDS,
-    DEVICE_ACTIVITY,
-)
+from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.reading.activity_names import NOT_ACTIVITY
 from stepscope.trace.reading.nullable import nullable
+from stepscope.trace.tables import DEVICE_ACTIVITY
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

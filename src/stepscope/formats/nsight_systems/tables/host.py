@@ -10,9 +10,8 @@ import polars as pl
 from stepscope.formats.assemble import as_declared
 from stepscope.formats.nsight_systems.decoded.beside import ALLOCATED
 from stepscope.formats.nsight_systems.decoded.events import Origin
-from stepscope.trace.allocations import ALLOCATIONS
-from stepscope.trace.iterators import ITERATORS, is_loader_call
-from stepscope.trace.launches import LAUNCHES
+from stepscope.trace.iterators import is_loader_call
+from stepscope.trace.tables import ALLOCATIONS, ITERATORS, LAUNCHES
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

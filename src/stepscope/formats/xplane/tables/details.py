@@ -25,9 +25,9 @@ from stepscope.formats.launch_shapes import (
 from stepscope.formats.xplane.decoded.columns import distinct_handles
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
-from stepscope.trace.device_activity import GEOMETRIES
 from stepscope.trace.reading.activity_names import SOME_COPY, copy_kind
 from stepscope.trace.reading.by_row import by_row
+from stepscope.trace.tables import GEOMETRIES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

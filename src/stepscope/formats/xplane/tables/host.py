@@ -10,14 +10,10 @@ import polars as pl
 from stepscope.formats.assemble import as_declared, or_lost
 from stepscope.formats.torch_allocations import allocation_rows
 from stepscope.formats.xplane.decoded.tracks import integer
-from stepscope.trace.allocations import ALLOCATIONS
+from stepscope.remedies import Remedy
 from stepscope.trace.iterators import is_loader_call
 from stepscope.trace.reading.nullable import nullable
-from stepscope.tracer_remedies import (
-    RECORD_ALLOCATIONS,
-    RECORD_LAUNCHES,
-    RECORD_PIPELINE,
-)
+from stepscope.trace.tables import ALLOCATIONS
 from stepscope.unavailable import Unavailable
 from stepscope.xspace.vocabulary import PROGRAM_ORDINAL
 
@@ -36,13 +32,13 @@ _NO_DEVICE: Final = Unavailable(
 _NO_CALLS: Final = Unavailable(
     code="NOT_RECORDED",
     reason="No host event carries a correlation id, so launch calls are unknown.",
-    remedy=RECORD_LAUNCHES,
+    remedy=Remedy.RECORD_LAUNCHES,
 )
 _BEGINNING: Final = "Iterator::"
 _NO_ITERATORS: Final = Unavailable(
     code="NO_TFDATA_EVENTS",
     reason="The profile holds no Iterator event and no call of a DataLoader.",
-    remedy=RECORD_PIPELINE,
+    remedy=Remedy.RECORD_PIPELINE,
 )
 _NAMES: Final = {"MemoryAllocation": "allocate", "MemoryDeallocation": "deallocate"}
 #: Column → stat that holds the number.
@@ -79,7 +75,7 @@ _TORCH_NUMBERS: Final = {
 _NO_ALLOCATIONS: Final = Unavailable(
     code="NO_ALLOCATOR_EVENTS",
     reason="The profile holds no MemoryAllocation or MemoryDeallocation event.",
-    remedy=RECORD_ALLOCATIONS,
+    remedy=Remedy.RECORD_ALLOCATIONS,
 )
 
 

@@ -4,7 +4,7 @@ Where a device runs whole programs, as a TPU does, no call of the host belongs t
 op. Each run of a program has an id, which the call carries that queues it; all ops of
 the run come from that call.
 
-Definition: docs/formats/xplane.md#runs-of-programs.
+Definition: docs/formats/xplane.md#executions-of-programs.
 """
 
 from __future__ import annotations
@@ -16,11 +16,10 @@ import polars as pl
 
 from stepscope.formats.assemble import or_lost
 from stepscope.frozen import Frozen
-from stepscope.remedies import DESCRIBE_MODEL, RECORD_HLO
-from stepscope.trace.hlo_ops import HLO_OPS
-from stepscope.trace.parameters import PARAMETERS
+from stepscope.remedies import Remedy
 from stepscope.trace.reading.nullable import nullable
 from stepscope.trace.stats import PLACE_BYTES, PLACE_TEXT
+from stepscope.trace.tables import HLO_OPS, PARAMETERS
 from stepscope.unavailable import Unavailable
 from stepscope.xspace.vocabulary import MODEL_PLANE, ParameterStat
 from stepscope.xspace.wire import MalformedMessage
@@ -37,14 +36,14 @@ _TEXTS: Final = (ParameterStat.SCOPE, ParameterStat.SHAPE, ParameterStat.DTYPE)
 _NOT_DESCRIBED: Final = Unavailable(
     code="NOT_RECORDED",
     reason="The recording does not describe the variables of the model.",
-    remedy=DESCRIBE_MODEL,
+    remedy=Remedy.DESCRIBE_MODEL,
 )
 #: Both spellings occur.
 _PROTO_KEYS: Final = ("Hlo Proto", "HLO Proto")
 _NO_HLO: Final = Unavailable(
     code="NO_HLO",
     reason="The profile holds no HLO module.",
-    remedy=RECORD_HLO,
+    remedy=Remedy.RECORD_HLO,
 )
 
 

@@ -22,13 +22,9 @@ from stepscope.formats.xplane.tables.environment import (
 )
 from stepscope.formats.xplane.tables.missing_devices import why_unused
 from stepscope.patterns import Pattern
-from stepscope.remedies import COPY_AGAIN
+from stepscope.remedies import Remedy
 from stepscope.rundir import is_spool
-from stepscope.trace.quality import (
-    ENDED_EARLY,
-    QualityNote,
-    notes_frame,
-)
+from stepscope.trace.quality import ENDED_EARLY, QualityNote, notes_frame
 from stepscope.unavailable import Unavailable
 from stepscope.units import bytes_text, duration_text
 from stepscope.xspace.vocabulary import END_PLANE, END_STAT
@@ -229,7 +225,7 @@ def _names(recording: Recording) -> Iterator[QualityNote]:
             message=f"{events:,} events refer to {int(unknown.sum()):,} names that the "
             "file does not hold; names come after the events, so a cut file loses "
             "them first.",
-            remedy=COPY_AGAIN,
+            remedy=Remedy.COPY_AGAIN,
         )
 
 

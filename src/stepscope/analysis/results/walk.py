@@ -1,0 +1,61 @@
+"""One walk over a result: through structs and objects, down to tables and values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias, TypeGuard
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+Row: TypeAlias = "msgspec.Struct | dict[str, object]"
+
+
+def fields_of(value: object) -> Mapping[str, object] | None:
+    """Return the fields of a struct or an object; None of anything else."""
+    if isinstance(value, msgspec.Struct):
+        return {name: getattr(value, name) for name in value.__struct_fields__}
+    return value if isinstance(value, dict) else None
+
+
+def walk(value: object, path: str = "") -> Iterator[tuple[str, object]]:
+    """Yield tables, lists and single values by the dotted path of their field."""
+    fields = fields_of(value)
+    if fields is None:
+        yield path, value
+        return
+    for name, member in fields.items():
+        yield from walk(member, f"{path}.{name}" if path else str(name))
+
+
+def with_changed_leaves(
+    value: object, change: Callable[[str, object], object], path: str = ""
+) -> object:
+    """Return the same with `change(path, leaf)` in the place of all that `walk` yields.
+
+    What holds no leaf that changed is the object that it was.
+    """
+    fields = fields_of(value)
+    if fields is None:
+        return change(path, value)
+    changed: dict[str, object] = {}
+    for name, member in fields.items():
+        below = f"{path}.{name}" if path else str(name)
+        new = with_changed_leaves(member, change, below)
+        if new is not member:
+            changed[name] = new
+    if not changed:
+        return value
+    if isinstance(value, msgspec.Struct):
+        return msgspec.structs.replace(value, **changed)
+    return {**fields, **changed}
+
+
+def is_rows(value: object) -> TypeGuard[Sequence[Row]]:
+    """Return whether a leaf is a list of structs or objects, and not empty."""
+    return (
+        isinstance(value, tuple | list)
+        and len(value) > 0
+        and all(isinstance(row, msgspec.Struct | dict) for row in value)
+    )

@@ -1,1 +1,0 @@
-"""Recording JAX with its own profiler."""

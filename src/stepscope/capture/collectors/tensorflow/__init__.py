@@ -1,1 +1,0 @@
-"""Recording TensorFlow with its own profiler."""

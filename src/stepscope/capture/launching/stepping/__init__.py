@@ -1,1 +1,0 @@
-"""A step that was counted: which call it is, its annotation, and its end on devices."""

@@ -1,1 +1,0 @@
-"""Declarations of the commands: names, arguments, options and help."""

@@ -1,0 +1,106 @@
+"""What `stepscope explain` does once its options are read."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from stepscope.analysis.gaps.explanation import explain_gap
+from stepscope.cli.output import check_free, deliver, progress, text_width
+from stepscope.cli.report import show
+from stepscope.cli.requests import REPORT_FORMS
+from stepscope.errors import BadUsage
+from stepscope.report import to_json
+from stepscope.report.outline import as_markdown, as_text
+from stepscope.report.outline.gaps import gap_outline
+from stepscope.session import open_profile
+from stepscope.unavailable import Unavailable
+from stepscope.units import PS_PER_MS, PS_PER_NS, PS_PER_S, PS_PER_US
+
+if TYPE_CHECKING:
+    from stepscope.analysis.gaps.explanation import Asked
+    from stepscope.cli.requests import ExplainRequest
+
+#: Exit status where the recording cannot say.
+_NO: Final = 1
+_UNITS: Final = {
+    "s": PS_PER_S,
+    "ms": PS_PER_MS,
+    "us": PS_PER_US,
+    "µs": PS_PER_US,
+    "μs": PS_PER_US,
+    "ns": PS_PER_NS,
+    "ps": 1,
+}
+#: A number as a page writes it, and a unit.
+_TIME: Final = re.compile(
+    r"(?P<number>\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d*)?|\.\d+)\s*(?P<unit>[^\W\d]*)",
+    re.ASCII,
+)
+_EXAMPLES: Final = "1.2345s, 12ms or 850us"
+
+
+def answer(asked: ExplainRequest) -> int:
+    """Explain the stretch, and return the exit status."""
+    wanted = _wanted(asked)
+    if asked.form not in REPORT_FORMS:
+        raise BadUsage.unknown_name("format", asked.form, REPORT_FORMS)
+    check_free(asked.output, force=asked.force)
+    with progress(2) as shown:
+        shown.stage("Reading")
+        profile = open_profile(*asked.paths)
+        shown.stage("Explaining")
+        host = profile.hosts[0] if asked.host is None else asked.host
+        found = explain_gap(profile, host, wanted, device=asked.device)
+    if asked.form == "json":
+        deliver(to_json.render_gap(found), asked.output)
+        return 0
+    if isinstance(found, Unavailable):
+        click.echo(f"stepscope: {found.reason} {found.remedy}", err=True)
+        return _NO
+    outline = gap_outline(found)
+    if asked.form == "markdown":
+        deliver(as_markdown.render(outline), asked.output)
+    else:
+        show(as_text.render(outline, width=text_width()), asked.output)
+    return 0
+
+
+def _wanted(asked: ExplainRequest) -> Asked:
+    """Read the times.
+
+    Raises:
+        BadUsage: There are too few or too many, or one of them is none.
+    """
+    if asked.at is not None and asked.begin is None and asked.end is None:
+        return time_ps("--at", asked.at)
+    if asked.at is None and asked.begin is not None and asked.end is not None:
+        return time_ps("--from", asked.begin), time_ps("--to", asked.end)
+    raise BadUsage("give either --at TIME, or both --from TIME and --to TIME")
+
+
+def time_ps(option: str, text: str) -> int:
+    """Read a time since the start of the profile, to the picosecond.
+
+    Args:
+        option: The option that it was given to.
+        text: What was given.
+
+    Raises:
+        BadUsage: It is no number with a unit.
+    """
+    found = _TIME.match(text.strip())
+    unit = text.strip()[found.start("unit") :] if found is not None else ""
+    if found is None:
+        message = f"{option}: {text!r} is no time; write a number and a unit, as in "
+        raise BadUsage(message + _EXAMPLES)
+    if not unit:
+        message = f"{option}: {text!r} says no unit; write it behind the number, as in "
+        raise BadUsage(message + _EXAMPLES)
+    if unit not in _UNITS:
+        raise BadUsage.unknown_name("unit", unit, _UNITS, hint=f"({option} {text})")
+    number = Decimal(found["number"].replace(",", ""))
+    return int((number * _UNITS[unit]).to_integral_value())

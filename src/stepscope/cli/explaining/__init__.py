@@ -1,1 +1,0 @@
-"""What `stepscope explain` does: times are read, and a stretch is explained."""

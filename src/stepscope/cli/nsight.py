@@ -1,0 +1,192 @@
+"""What `stepscope nsys` and `stepscope ncu` do once their options are read."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from stepscope.capture.launching.harmless import say
+from stepscope.capture.launching.launcher import resolve, supervise
+from stepscope.capture.launching.nsight import (
+    NcuPlan,
+    NsysPlan,
+    check_alone,
+    find_tool,
+    ncu_command,
+    nsys_command,
+    nsys_environment,
+)
+from stepscope.cli.requests import ReportRequest
+from stepscope.errors import BadUsage, StepscopeError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from stepscope.cli.requests import NcuRequest, NsysRequest
+
+#: What Nsight Systems writes one after the other: what it recorded, the report and the
+#: database.
+_WRITTEN: Final = (".qdstrm", ".nsys-rep", ".sqlite")
+
+
+def record(asked: NsysRequest) -> int:
+    """Record a timeline, report on it, and return the program's status.
+
+    Raises:
+        BadUsage: There is no tool or no program, two ranges are asked for, or a file
+            is in the way.
+    """
+    if asked.range is not None and asked.profiler_api:
+        raise BadUsage(
+            "Nsight Systems records one range: give --range or --profiler-api"
+        )
+    tool = find_tool("nsys")
+    arguments = _program_of(asked.command, "nsys")
+    outputs = tuple(Path(f"{asked.output}{suffix}") for suffix in _WRITTEN)
+    _make_room(outputs, force=asked.force)
+    plan = NsysPlan(
+        asked.output, asked.range, asked.delay_s, asked.duration_s, asked.profiler_api
+    )
+    called = nsys_command(tool, plan, arguments)
+    say(shlex.join(called))
+    status = supervise(called, nsys_environment(dict(os.environ)))
+    raw, report, database = outputs
+    if not database.exists():
+        say(_instead(raw, report, status))
+        return status
+    say(f"wrote {database}")
+    if not asked.no_report:
+        with _say_problems():
+            _report_on(str(database))
+    return status
+
+
+def _instead(raw: Path, report: Path, status: int) -> str:
+    """Say what there is without a database, and what makes one of it."""
+    export = f"nsys export --type sqlite {shlex.quote(str(report))}"
+    if report.exists():
+        return f"convert the report yourself: {export}"
+    if raw.exists():
+        return (
+            f"Nsight Systems recorded {raw}, and could not make a report of it: its "
+            "importer, or a library that this needs, is not on this machine. Where "
+            f"Nsight Systems is whole: QdstrmImporter -i {shlex.quote(str(raw))}, then "
+            f"{export}"
+        )
+    return f"Nsight Systems wrote no report (exit status {status})"
+
+
+def measure(asked: NcuRequest) -> int:
+    """Measure kernels, keep their table, and return the program's status."""
+    tool = find_tool("ncu")
+    arguments = _program_of(asked.command, "ncu")
+    report, table = (Path(f"{asked.output}{it}") for it in (".ncu-rep", ".csv"))
+    _make_room((report, table), force=asked.force)
+    plan = NcuPlan(
+        output=str(report),
+        sections=asked.sections,
+        kernels=(*asked.kernels, *_kernels_of(asked)),
+        skip=asked.skip,
+        launches=asked.launches,
+        range=asked.range,
+        profiler_api=asked.profiler_api,
+    )
+    called = ncu_command(tool, plan, arguments)
+    say(shlex.join(called))
+    status = supervise(called, os.environ)
+    if not report.exists():
+        say(
+            f"Nsight Compute wrote no report (exit status {status}): no kernel was "
+            "chosen, it may not read counters, or there is no driver; it says above "
+            "which (docs/nsight.md)"
+        )
+        return status
+    with _say_problems():
+        _keep_table(report, table, tool, asked.beside)
+    return status
+
+
+def _kernels_of(asked: NcuRequest) -> tuple[str, ...]:
+    """Return the functions of the kernels that an op launches in a recording.
+
+    Raises:
+        BadUsage: No recording was given, or the op launches nothing in it.
+        BadInput: The recording cannot be read.
+    """
+    if asked.op is None:
+        return ()
+    if asked.beside is None:
+        raise BadUsage(
+            "--op needs a recording in which the op's kernels are seen: add --beside "
+            "PATH, or name the kernels with --kernel REGEX"
+        )
+    from stepscope.derive.measured import (  # noqa: PLC0415 - where it is asked for
+        name_forms,
+    )
+    from stepscope.session import open_profile  # noqa: PLC0415 - where it is asked for
+    from stepscope.unavailable import Unavailable  # noqa: PLC0415 - as above
+
+    result = open_profile(asked.beside).tool("kernel_stats", op=asked.op)
+    if isinstance(result, Unavailable):
+        raise BadUsage(f"{asked.beside}: {result.reason} {result.remedy}")
+    names = {name_forms(name).base for name in result.rows["kernel_name"]}
+    return tuple(sorted(re.escape(name) for name in names))
+
+
+def _keep_table(report: Path, table: Path, tool: str, beside: str | None) -> None:
+    from stepscope.formats.registry import printed_tables  # noqa: PLC0415 - as above
+
+    table.write_bytes(printed_tables(report, tool))
+    say(f"wrote {report} and {table}")
+    if beside is None:
+        say(f"look at them beside a recording: stepscope report PATH --kernels {table}")
+    else:
+        _report_on(beside, kernels=str(table))
+
+
+def _program_of(command: Sequence[str], name: str) -> list[str]:
+    """Return the arguments of the program that a tool is to run.
+
+    Raises:
+        BadUsage: There is no such program, or it would trace the GPU itself.
+    """
+    arguments = resolve(command)
+    check_alone(arguments, name)
+    return arguments
+
+
+def _make_room(outputs: Sequence[Path], *, force: bool) -> None:
+    """Make room for what a tool will write.
+
+    Raises:
+        BadUsage: A file exists that may not be overwritten.
+    """
+    for path in outputs:
+        if path.exists() and not force:
+            raise BadUsage(f"{path}: exists already. Add --force to overwrite it")
+        # What an earlier run left must not be taken for what this one writes.
+        path.unlink(missing_ok=True)
+
+
+def _report_on(path: str, kernels: str | None = None) -> None:
+    """Print the report on standard error, apart from the program's own output."""
+    from stepscope.cli import (  # noqa: PLC0415 - only when there is a report
+        report as reporting,
+    )
+
+    with contextlib.redirect_stdout(sys.stderr):
+        reporting.answer(ReportRequest(paths=(path,), kernels=kernels))
+
+
+@contextlib.contextmanager
+def _say_problems() -> Iterator[None]:
+    """Say what goes wrong after the program: its status is the answer."""
+    try:
+        yield
+    except (StepscopeError, OSError) as error:
+        say(str(error))

@@ -1,1 +1,0 @@
-"""Commands that run a program under one of NVIDIA's profilers."""

@@ -1,0 +1,118 @@
+"""The options of `show` that tools declare: one of each name, from their Structs."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple, cast
+
+import click
+from msgspec import inspect
+
+from stepscope.analysis.options import OPTIONS
+from stepscope.analysis.results.tool import field_sentences
+
+#: Hosts are chosen by --host, for every tool alike.
+_HOSTS: Final = frozenset({"host", "hosts"})
+
+
+class _Value(NamedTuple):
+    """What an option takes.
+
+    Attributes:
+        kind: Type of one value.
+        title: Name of the value in the help.
+        words: The values that are allowed; empty where every value of the type is.
+        several: Whether the option takes a list.
+        by_commas: Whether members of the list may be separated by commas.
+    """
+
+    kind: type
+    title: str
+    words: tuple[str, ...] = ()
+    several: bool = False
+    by_commas: bool = False
+
+
+def _declared() -> dict[str, dict[str, inspect.Field]]:
+    """Return option → tools that have it, each with the option's field."""
+    found: dict[str, dict[str, inspect.Field]] = {}
+    for tool, options in OPTIONS.items():
+        fields = cast("inspect.StructType", inspect.type_info(options)).fields
+        for field in fields:
+            if field.name not in _HOSTS:
+                found.setdefault(field.name, {})[tool] = field
+    return found
+
+
+def _value(kind: inspect.Type) -> _Value:
+    if isinstance(kind, inspect.UnionType):
+        (inner,) = (one for one in kind.types if not isinstance(one, inspect.NoneType))
+        return _value(inner)
+    if isinstance(kind, inspect.Metadata):
+        title = (kind.extra_json_schema or {}).get("title")
+        plain = _value(kind.type)
+        return plain._replace(title=title) if title else plain
+    if isinstance(kind, inspect.VarTupleType):
+        item = kind.item_type
+        extra = item.extra if isinstance(item, inspect.Metadata) else None
+        commas = not (extra or {}).get("holds_commas", False)
+        return _value(item)._replace(several=True, by_commas=commas)
+    if isinstance(kind, inspect.LiteralType):
+        return _Value(str, "WORD", words=tuple(map(str, kind.values)))
+    return _PLAIN[type(kind)]
+
+
+_PLAIN: Final[dict[type[inspect.Type], _Value]] = {
+    inspect.BoolType: _Value(bool, ""),
+    inspect.IntType: _Value(int, "N"),
+    inspect.FloatType: _Value(float, "NUMBER"),
+    inspect.StrType: _Value(str, "TEXT"),
+}
+
+
+def tool_options() -> list[click.Option]:
+    """Return every option of every tool; they have no defaults."""
+    return [_option(name, of) for name, of in _declared().items()]
+
+
+def _option(name: str, fields: dict[str, inspect.Field]) -> click.Option:
+    value = _value(next(iter(fields.values())).type)
+    flag, text = f"--{name.replace('_', '-')}", _help(name, fields, value)
+    if value.kind is bool:
+        return click.Option([flag], is_flag=True, default=None, help=text)
+    title = f"{value.title},…" if value.by_commas else value.title
+    return click.Option(
+        [flag], type=value.kind, multiple=value.several, metavar=title, help=text
+    )
+
+
+def _help(name: str, fields: dict[str, inspect.Field], value: _Value) -> str:
+    """Write the sentence of each tool; tools with equal sentences share one."""
+    said: dict[str, list[str]] = {}
+    for tool, field in fields.items():
+        sentence = field_sentences(OPTIONS[tool]).get(name, "").replace("`", "")
+        if value.words:
+            sentence += f" One of {', '.join(value.words)}."
+        if value.several and not value.by_commas:
+            sentence += " May be repeated."
+        # An option that is empty unless given has no default to name.
+        if field.default not in (None, "", (), False):
+            sentence += f" By default {field.default}."
+        said.setdefault(sentence, []).append(tool)
+    return " ".join(
+        f"{', '.join(tools)}: {sentence}" for sentence, tools in said.items()
+    )
+
+
+def chosen_options(given: dict[str, Any]) -> dict[str, object]:
+    """Return the options that were given, as tools take them."""
+    declared = _declared()
+    chosen: dict[str, object] = {}
+    for name, value in given.items():
+        if value is None or value == ():
+            continue
+        takes = _value(next(iter(declared[name].values())).type)
+        chosen[name] = value
+        if takes.by_commas:
+            words = [word for one in value for word in one.split(",")]
+            chosen[name] = tuple(word for word in words if word)
+    return chosen

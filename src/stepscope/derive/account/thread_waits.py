@@ -1,0 +1,172 @@
+"""When threads had no core, and what others did while one waited for them.
+
+Turns of threads on cores are recorded by few; a wait for another thread is a call of
+the system.
+
+Definition: docs/where-a-steps-time-goes.md#waits-for-other-threads.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import and_
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from stepscope.derive.columns.arrays import handles
+from stepscope.derive.intervals.nesting import nest_subset
+from stepscope.derive.intervals.spans import Spans
+from stepscope.derive.step_time.host_codes import SHORT_OP_PS, HostCode
+from stepscope.trace.reading.off_core import OFF_CORE
+from stepscope.xspace.samples_line import SamplesLine
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from stepscope.derive.host.function_frames import FunctionFrames
+    from stepscope.derive.intervals.spans import TrackRows
+    from stepscope.derive.step_time.host_classes import HostClasses
+
+
+#: What a thread that is waited for does not do: it waits as well.
+_WAITS: Final = (
+    *(HostCode.SYSTEM_WAIT, HostCode.BLOCKED, HostCode.INPUT_WAIT),
+    *(HostCode.SYNC, HostCode.READ_BACK, HostCode.PEER),
+)
+_WORK: Final = tuple(code for code in HostCode if code not in _WAITS)
+#: One kind of event is what was waited for if it takes this share of the wait.
+_MOST: Final = 0.5
+
+
+def off_core(
+    tracks: pl.DataFrame,
+    events: pl.DataFrame,
+    event_types: pl.DataFrame,
+    *,
+    rows_of: TrackRows,
+) -> dict[int, Spans]:
+    """Return when threads had no core, by row of tracks of the thread."""
+    return {
+        thread: rows_of.spans(rows_of.rows(line))
+        for thread, line in lines_without_core(tracks, events, event_types).items()
+    }
+
+
+def together(sets: Sequence[Spans]) -> Spans:
+    """Return what all sets have in common; nothing where there are none."""
+    return reduce(and_, sets) if sets else Spans.empty()
+
+
+def lasting(spans: Spans) -> Spans:
+    """Return the stretches of a set that are not short beside what threads do."""
+    chosen = spans.end_ps - spans.start_ps >= SHORT_OP_PS
+    return Spans(spans.start_ps[chosen], spans.end_ps[chosen])
+
+
+def lines_without_core(
+    tracks: pl.DataFrame, events: pl.DataFrame, event_types: pl.DataFrame
+) -> dict[int, int]:
+    """Return the line of stretches without a core by thread, both rows of tracks."""
+    named: NDArray[np.bool_]
+    named = event_types["name"].str.starts_with(OFF_CORE).to_numpy()
+    if not named.any():
+        return {}
+    lines = np.unique(handles(events, "track")[named[handles(events, "type")]])
+    places = tracks.select("plane", "process", "id").rows()
+    kinds = tracks["kind"].to_list()
+    threads = {place: row for row, place in enumerate(places) if kinds[row] == "thread"}
+    return {
+        threads[places[line]]: line
+        for line in lines.tolist()
+        if places[line] in threads and kinds[line] == "asynchronous"
+    }
+
+
+def host_threads(tracks: pl.DataFrame) -> dict[int, str]:
+    """Return the name of each thread of a host by row of tracks.
+
+    A thread of which nothing but samples was recorded has their row.
+    """
+    named = tracks.with_row_index("row").filter(
+        pl.col("device").is_null(), pl.col("kind").is_in(["thread", "samples"])
+    )
+    found = {}
+    for row, kind, line, name in named[["row", "kind", "id", "name"]].rows():
+        samples = SamplesLine.of(line, name) if kind == "samples" else None
+        if kind == "thread":
+            found[row] = name
+        elif samples is not None and samples.kind == "functions":
+            found[row] = samples.thread_name
+    return found
+
+
+def awaited(
+    classes: HostClasses,
+    threads: Mapping[int, str],
+    waits: Spans,
+    *,
+    types: NDArray[np.int32],
+    nameless: NDArray[np.bool_],
+    frames: FunctionFrames | None,
+    by: int,
+) -> tuple[str, int] | None:
+    """Return the thread and the type of event that most of some waits passed with.
+
+    Where no event tells it, the innermost functions of the other threads do: a call
+    such as `pthread_join` waits for a thread of which nothing else may be recorded.
+
+    Args:
+        threads: Row of tracks of each thread of the host → its name.
+        types: Row of event_types by row of events.
+        nameless: By row of event_types: whether it says nothing of what is done.
+        frames: The functions that ran; None where none were recorded.
+        by: Row of tracks of the thread that waits.
+    """
+    found: list[tuple[int, str, int]] = []
+    rows = classes.rows
+    for track, name in threads.items():
+        if track == by:
+            continue
+        at = rows.meeting(track, waits, code=classes.code, wanted=_WORK)
+        at = at[~nameless[types[at]]]
+        if not len(at):
+            continue
+        start, dur = rows.start_ps[at], rows.dur_ps[at]
+        nested = nest_subset(start, dur, track=np.zeros(len(at), np.int32))
+        own = waits.within(start, start + dur)
+        inside = nested.parent >= 0
+        np.subtract.at(own, nested.parent[inside], own[inside].copy())
+        kind, place = np.unique(types[at], return_inverse=True)
+        total = np.zeros(len(kind), np.int64)
+        np.add.at(total, place, own)
+        most = int(total.argmax())
+        found.append((int(total[most]), name, int(kind[most])))
+    others = {it: name for it, name in threads.items() if name != threads.get(by)}
+    for told in (found, [] if frames is None else _functions(frames, others, waits)):
+        longest = max(told, default=None)
+        if longest is not None and longest[0] >= _MOST * waits.length_ps:
+            return longest[1:]
+    return None
+
+
+def _functions(
+    frames: FunctionFrames, threads: Mapping[int, str], waits: Spans
+) -> list[tuple[int, str, int]]:
+    """Return of each thread the function that was innermost for most of some waits."""
+    time = waits.within(frames.start_ps, frames.end_ps)
+    own = time.copy()
+    inside = frames.parent >= 0
+    np.subtract.at(own, frames.parent[inside], time[inside])
+    found = []
+    for track in np.unique(frames.track[time > 0]).tolist():
+        mine = np.flatnonzero((frames.track == track) & (time > 0))
+        kind, place = np.unique(frames.type[mine], return_inverse=True)
+        total = np.bincount(place, weights=own[mine]).astype(np.int64)
+        most = int(total.argmax())
+        if track in threads:
+            found.append((int(total[most]), threads[track], int(kind[most])))
+    return found

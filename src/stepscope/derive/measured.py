@@ -1,0 +1,387 @@
+"""`measured_kernels`: what Nsight Compute measured, by kernel, op and launch shape.
+
+The program ran twice, once recorded and once measured, so nothing is joined by time: a
+launch is found again by its name, grid and block, and where several ops launch the same
+kernel, by its place in their order.
+
+Names of one kernel differ between tools in spaces, types and parameters:
+`void at::native::reduce_kernel<512, 1, float>(Op)` in one is
+`reduce_kernel<(int)512, (int)1, float>` in another, and `reduce_kernel` in a third.
+
+Definition: docs/tools/kernel_stats.md#what-nsight-compute-measured.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from stepscope.derive.columns.arrays import ints
+from stepscope.frozen import Frozen
+from stepscope.patterns import UNNAMED_NAMESPACE, Pattern
+from stepscope.trace.tables import KERNEL_METRICS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from stepscope.derive.device.activity_classes import ActivityClasses
+    from stepscope.derive.device.kernels import Kernels
+
+
+#: Types of template arguments that some tools write before the number.
+_CAST: Final = Pattern(r"(?<=[<,( ])\([A-Za-z_][\w: ]*\)(?=-?\w)")
+#: Namespaces, of which some tools write all, others the last.
+_NAMESPACE: Final = Pattern(r"(?:\b\w+::)+(?=[\w~{<])")
+_TRUTH: Final = Pattern(r"\b(?:true|false)\b")
+_AS_NUMBER: Final = {"true": "1", "false": "0"}
+#: Functions without a name: `{lambda(int)#1}` and `[lambda(int) (instance 1)]`.
+_BRACED: Final = Pattern(r"\{(lambda\([^{}\[\]]*?\))#(\d+)\}")
+_BRACKETED: Final = Pattern(r"\[(lambda\([^{}\[\]]*?\)) ?\(instance (\d+)\)\]")
+_CONST: Final = Pattern(r"\bconst\b")
+_SUFFIX: Final = Pattern(r"\b(\d+)(?:ull|ul|u|ll|l)\b", re.IGNORECASE)
+_IDENTIFIER: Final = Pattern(r"[A-Za-z_$][\w$.]*\Z")
+
+
+class NameForms(NamedTuple):
+    """One name, from all of it to its last word.
+
+    Attributes:
+        whole: The name with single spaces.
+        signature: The function with its template arguments; no namespaces, no result
+            and no parameters.
+        base: The function's own name.
+    """
+
+    whole: str
+    signature: str
+    base: str
+
+
+#: Columns of `kernel_metrics` that have a mean.
+MEASURES: Final = tuple(
+    name
+    for name, dtype in KERNEL_METRICS.dtypes_from("duration_ps").items()
+    if dtype != pl.String()
+)
+#: Below this share of the peak neither computing nor memory is what limits a kernel
+#: (NVIDIA's own limit in the section Speed of Light).
+_BUSY: Final = 60.0
+BOUNDS: Final = ("compute", "memory", "latency")
+_LIMITS: Final = {
+    "block_limit_registers": "registers",
+    "block_limit_shared_memory": "shared_memory",
+    "block_limit_warps": "warps",
+    "block_limit_blocks": "blocks",
+}
+_FULL: Final = 100.0
+
+
+_SHAPE: Final = tuple(f"{what}_{axis}" for what in ("grid", "block") for axis in "xyz")
+#: How sure it is that a measured launch is the recorded one; the factors are those of
+#: the name, of the shape and of the order. Two runs are never known to be the same.
+_TWO_RUNS: Final = 0.95
+_OF_NAME: Final = {"whole": 1.0, "signature": 0.95, "base": 0.8}
+#: Several kernels share the base name and the shape.
+_SEVERAL_NAMES: Final = 0.6
+_SHAPE_UNKNOWN: Final = 0.7
+_OF_ORDER: Final = {"one_op": 1.0, "order": 0.9, "cycle": 0.8, "shared": 0.5}
+
+
+class MeasuredKernels(Frozen, frozen=True):
+    """Metrics of the kernels of one host.
+
+    Attributes:
+        rows: One row per class of `kernels` that was measured: `class`, `confidence` (0
+            to 1), `pairing` (one_op: only one op launches it so; order: the launches
+            of several ops, as many as were measured; cycle: their places in a cycle
+            that both runs repeat; shared: the mean over all these ops), `launches`
+            (how many were measured), `group` (row number shared with `members`), and
+            the columns of `kernel_metrics` from `duration_ps` on as means, with what
+            follows from them (`ratios.summarized`).
+        members: `group` and `row` of `kernel_metrics`, each launch of each group.
+        unmatched: Rows of `kernel_metrics` that no recorded kernel matches.
+    """
+
+    rows: pl.DataFrame
+    members: pl.DataFrame
+    unmatched: pl.DataFrame
+
+
+class _Candidates(Frozen, frozen=True, eq=True):
+    """Recorded kernels that a measured one may be."""
+
+    classes: tuple[int, ...]
+    certainty: float
+
+
+class _Assigned(Frozen, frozen=True):
+    """Measured launches of some classes."""
+
+    classes: tuple[int, ...]
+    rows: NDArray[np.int64]
+    certainty: float
+    pairing: str
+
+
+class _Recorded:
+    """The classes of kernels by each form of their name, and by shape."""
+
+    def __init__(self, rows: pl.DataFrame) -> None:
+        self.op: dict[int, str] = {}
+        self.device: dict[int, int] = {}
+        self._names: dict[int, str] = {}
+        self._by: dict[tuple[str, str], dict[tuple[object, ...], list[int]]] = {}
+        columns = ("class", "device", "kernel_name", "op_name", *_SHAPE)
+        # A class for each distinct launch: few, and their names need Python.
+        for class_, device, name, op, *sizes in rows.select(columns).iter_rows():
+            self.op[class_], self.device[class_] = op, device
+            forms = name_forms(name)
+            self._names[class_] = forms.signature
+            shape = tuple(sizes)
+            for kind, text in zip(forms._fields, forms, strict=True):
+                of_shape = self._by.setdefault((kind, text), {})
+                of_shape.setdefault(shape, []).append(class_)
+
+    def candidates(self, name: str, shape: tuple[object, ...]) -> _Candidates | None:
+        """Return the classes that the most exact form of a name finds."""
+        forms = name_forms(name)
+        unknown = (None,) * len(_SHAPE)
+        for kind, text in zip(forms._fields, forms, strict=True):
+            of_shape = self._by.get((kind, text), {})
+            for sizes, factor in ((shape, 1.0), (unknown, _SHAPE_UNKNOWN)):
+                found = of_shape.get(sizes)
+                if found is None or (None in shape and sizes is shape):
+                    continue
+                certainty = _OF_NAME[kind] * factor * _TWO_RUNS
+                if len({self._names[one] for one in found}) > 1:
+                    certainty = min(certainty, _SEVERAL_NAMES * factor * _TWO_RUNS)
+                return _Candidates(tuple(sorted(found)), certainty)
+        return None
+
+
+def measured_kernels(
+    *,
+    kernel_metrics: pl.DataFrame,
+    kernels: Kernels,
+    activity_classes: ActivityClasses,
+    device_activity: pl.DataFrame,
+) -> MeasuredKernels:
+    """Join each measured launch to the recorded kernels that it is a run of."""
+    table = kernel_metrics.with_row_index("row").cast({"row": pl.Int64})
+    recorded = _Recorded(kernels.rows)
+    launches: dict[_Candidates, list[int]] = {}
+    lost: list[int] = []
+    for (name, *shape), rows in _groups(table):
+        found = recorded.candidates(name, tuple(shape))
+        if found is None:
+            lost += rows
+        else:
+            launches.setdefault(found, []).extend(rows)
+    in_order = activity_classes.code[
+        np.argsort(ints(device_activity, "start_ps"), kind="stable")
+    ]
+    assigned = [
+        one
+        for found, rows in launches.items()
+        for one in _assign(found, np.sort(np.array(rows)), recorded, in_order)
+    ]
+    unmatched = kernel_metrics[sorted(lost)]
+    return _joined(table, assigned, unmatched)
+
+
+def _groups(table: pl.DataFrame) -> Iterator[tuple[tuple[str, ...], list[int]]]:
+    key = ["kernel_name", *_SHAPE]
+    grouped = table.group_by(key, maintain_order=True).agg("row")
+    # As many as there are distinct launches, each looked up once.
+    for *found, rows in grouped.iter_rows():
+        yield tuple(found), rows
+
+
+def _assign(
+    found: _Candidates,
+    rows: NDArray[np.int64],
+    recorded: _Recorded,
+    in_order: NDArray[np.int32],
+) -> Iterator[_Assigned]:
+    if len({recorded.op[one] for one in found.classes}) == 1:
+        yield _Assigned(found.classes, rows, found.certainty, "one_op")
+        return
+    sequence = in_order[np.isin(in_order, found.classes)]
+    if len({recorded.device[one] for one in found.classes}) > 1:
+        # Devices take turns in another order in each run.
+        cycle, pairing = sequence[:0], "shared"
+    elif len(rows) == len(sequence):
+        cycle, pairing = sequence, "order"
+    else:
+        cycle, pairing = _cycle(sequence, len(rows)), "cycle"
+    if not len(cycle):
+        yield _Assigned(found.classes, rows, found.certainty, "shared")
+        return
+    place = cycle[np.arange(len(rows)) % len(cycle)]
+    for class_ in found.classes:
+        mine = rows[place == class_]
+        if len(mine):
+            yield _Assigned((class_,), mine, found.certainty, pairing)
+
+
+def _cycle(sequence: NDArray[np.int32], measured: int) -> NDArray[np.int32]:
+    """Return the shortest cycle that the recorded launches repeat to their end.
+
+    It divides the number of measured launches, and holds every class; none otherwise.
+    """
+    classes = len(np.unique(sequence))
+    for length in range(classes, min(measured, len(sequence) // 2) + 1):
+        if measured % length:
+            continue
+        if np.array_equal(sequence[length:], sequence[:-length]):
+            return sequence[:length]
+    return sequence[:0]
+
+
+def _joined(
+    table: pl.DataFrame, assigned: Sequence[_Assigned], unmatched: pl.DataFrame
+) -> MeasuredKernels:
+    members = pl.DataFrame(
+        {
+            "group": np.repeat(
+                np.arange(len(assigned)), [len(one.rows) for one in assigned]
+            )
+            if assigned
+            else [],
+            "row": np.concatenate([one.rows for one in assigned]) if assigned else [],
+        },
+        schema={"group": pl.Int64, "row": pl.Int64},
+    )
+    classes = pl.DataFrame(
+        [
+            (
+                class_,
+                group,
+                one.certainty * _OF_ORDER[one.pairing],
+                one.pairing,
+                len(one.rows),
+            )
+            for group, one in enumerate(assigned)
+            for class_ in one.classes
+        ],
+        schema={
+            "class": pl.Int32,
+            "group": pl.Int64,
+            "confidence": pl.Float64,
+            "pairing": pl.String,
+            "launches": pl.Int64,
+        },
+        orient="row",
+    )
+    best = classes.sort(
+        *("class", "confidence", "launches", "group"),
+        descending=[False, True, True, False],
+    ).unique("class", keep="first", maintain_order=True)
+    means = summarized(members.join(table, on="row", how="left"))
+    rows = best.join(means, on="group", how="left", maintain_order="left")
+    return MeasuredKernels(rows, members, unmatched)
+
+
+def summarized(members: pl.DataFrame) -> pl.DataFrame:
+    """Return the means of each `group`, null where no launch has the metric.
+
+    Added are the sectors per request where only their parts were measured,
+    `bank_conflict_percent` (passes of shared memory that conflicts add, of all),
+    `occupancy_limiter` (what leaves room for the fewest blocks; null at full occupancy)
+    and `bound` (compute, memory or latency: neither is busy).
+    """
+    longest = pl.col("stall_reason").sort_by("duration_ps", nulls_last=True)
+    means = members.group_by("group", maintain_order=True).agg(
+        *(pl.col(name).cast(pl.Float64).mean() for name in MEASURES),
+        longest.drop_nulls().last().alias("stall_reason"),
+    )
+    more, every = pl.col("shared_memory_conflicts"), pl.col("shared_memory_wavefronts")
+    limits = [pl.col(name) for name in _LIMITS]
+    known = pl.all_horizontal(one.is_not_null() for one in limits)
+    least = pl.min_horizontal(limits)
+    word = pl.coalesce(
+        pl.when(pl.col(name) == least).then(pl.lit(what))
+        for name, what in _LIMITS.items()
+    )
+    partly = pl.col("theoretical_occupancy_percent").fill_null(0) < _FULL
+    compute, memory = pl.col("compute_percent"), pl.col("memory_percent")
+    by_percent = compute.is_not_null() & memory.is_not_null()
+    return means.with_columns(
+        _per_request("load"),
+        _per_request("store"),
+        pl.when(more == 0)
+        .then(pl.lit(0.0))
+        .when(every > 0)
+        .then(100 * (more / every).clip(0, 1))
+        .alias("bank_conflict_percent"),
+        pl.when(known & partly).then(word).alias("occupancy_limiter"),
+        pl.when(by_percent & (pl.max_horizontal(compute, memory) < _BUSY))
+        .then(pl.lit("latency"))
+        .when(by_percent & (compute >= memory))
+        .then(pl.lit("compute"))
+        .when(by_percent)
+        .then(pl.lit("memory"))
+        .alias("bound"),
+    )
+
+
+def _per_request(what: str) -> pl.Expr:
+    requests = pl.col(f"global_{what}_requests")
+    counted = pl.when(requests > 0).then(pl.col(f"global_{what}_sectors") / requests)
+    given = pl.col(f"{what}_sectors_per_request")
+    return pl.coalesce(counted, given).alias(f"{what}_sectors_per_request")
+
+
+@cache
+def name_forms(name: str) -> NameForms:
+    """Return the forms of a name in which it is compared."""
+    whole = " ".join(name.split())
+    clean = UNNAMED_NAMESPACE.sub("", whole)
+    for lambda_ in (_BRACED, _BRACKETED):
+        clean = lambda_.sub(r"\1#\2", clean)
+    clean = _SUFFIX.sub(r"\1", _CAST.sub("", _CONST.sub("", clean)))
+    head = _without_parameters(clean)
+    kept, depth = [], 0
+    for letter in head:
+        if letter == "<":
+            depth += 1
+        elif letter == ">":
+            depth = max(depth - 1, 0)
+        elif depth == 0:
+            kept.append(letter)
+    plain = "".join(kept).rstrip()
+    found = _IDENTIFIER.search(plain.rpartition("::")[2].rpartition(" ")[2])
+    signature = _NAMESPACE.sub("", _after_result(head).replace(" ", ""))
+    signature = _TRUTH.sub(lambda it: _AS_NUMBER[it[0]], signature)
+    return NameForms(whole, signature, found[0] if found else signature)
+
+
+def _without_parameters(name: str) -> str:
+    depth = 0
+    for at, letter in enumerate(name):
+        if letter == "<":
+            depth += 1
+        elif letter == ">":
+            depth = max(depth - 1, 0)
+        elif letter == "(" and depth == 0 and at:
+            return name[:at].rstrip()
+    return name
+
+
+def _after_result(name: str) -> str:
+    depth = 0
+    begin = 0
+    for at, letter in enumerate(name):
+        if letter == "<":
+            depth += 1
+        elif letter == ">":
+            depth = max(depth - 1, 0)
+        elif letter == " " and depth == 0:
+            begin = at + 1
+    return name[begin:]

@@ -1,1 +1,0 @@
-"""What was measured apart from the recording, joined to what was recorded."""

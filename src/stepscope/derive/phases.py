@@ -1,0 +1,400 @@
+"""`phases` and `host_phases`: forward, loss, backward and optimizer time of each step.
+
+There are three kinds of evidence for the phase of an event of the host, the strongest
+first: the ranges of a backward pass and of an optimizer, to which everything in them
+belongs; the innermost named op or range around an event; and a gradient, which makes
+its op one of the forward pass.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from stepscope._core.nesting import inherit
+from stepscope.derive.columns.arrays import codes, handles, ints
+from stepscope.derive.columns.dense_codes import dense
+from stepscope.derive.host.values import int_values
+from stepscope.derive.intervals.nesting import flatten_tracks
+from stepscope.derive.intervals.spans import Spans
+from stepscope.derive.names.op_names import NO_ANNOTATION
+from stepscope.derive.step_time.host_codes import STICKY, HostCode
+from stepscope.frozen import Frozen
+from stepscope.patterns import ascii_only
+from stepscope.trace.device_activity import ACTIVITY_KINDS
+from stepscope.trace.reading.by_row import by_row
+from stepscope.trace.reading.nullable import is_true
+from stepscope.trace.reading.stat_keys import StatKey
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from stepscope.derive.account.owned_time import Account
+    from stepscope.derive.columns.stat_values import StatRows
+    from stepscope.derive.device.attribution import ActivityOps
+    from stepscope.derive.device.correlation import Correlation
+    from stepscope.derive.host.op_events import HostOpEvents
+    from stepscope.derive.intervals.nesting import Nesting
+    from stepscope.derive.step_time.host_classes import HostClasses
+    from stepscope.derive.step_windows.windows import Windows
+
+
+#: The phases. Their positions are the codes of `op_phases`; time is charged in this
+#: order, the unknown phase last.
+PHASES: Final = ("forward", "loss", "backward", "optimizer", "unknown")
+UNKNOWN_PHASE: Final = len(PHASES) - 1
+
+#: An op type that changes the weights, whatever its scope says.
+_OPTIMIZER_TYPE: Final = r"^(?:Resource)?(?:Sparse)?Apply[A-Z]|^ResourceSparseApply"
+_OPTIMIZER_NAME: Final = ascii_only(
+    r"(?i)(?:^|/)(?:adam|adamw|adamax|nadam|sgd|rmsprop|adagrad|adadelta|adafactor"
+    r"|ftrl|lion|lamb|lars|muon|adamweightdecay|optimizer|apply_gradients)(?:_\d+)?/"
+    r"|^Optimizer\.step|_fused_(?:adam|sgd|adagrad)"
+)
+_BACKWARD: Final = ascii_only(
+    r"(?:^|/)(?:gradient_tape|gradients)(?:_\d+)?/|transpose\(|Backward|Backprop"
+    r"|::\w+_backward\w*$"
+)
+#: Gradient kernels that an eager program runs without any scope.
+_BACKWARD_TYPE: Final = ascii_only(
+    r"Backprop|Grad$|Grad(?:V\d|WithArgmax)?$|GradientArgs$"
+)
+_LOSS: Final = (
+    r"(?i)(?:^|/)[^/]*(?:loss|cross_?entropy|mean_squared_error|mean_absolute_error)"
+)
+#: A differentiated program marks its forward ops; all others are not forward.
+_DIFFERENTIATED: Final = r"jvp\("
+_TRANSPOSED: Final = r"transpose\("
+_PROGRAM: Final = r"^(?:jit|pjit|pmap)\("
+#: Moving tensors about is no phase.
+_TRANSFER_TYPE: Final = r"^_?(?:Host)?(?:Send|Recv)$|^Memcpy|^Memset|^Iterator|^_?Arg$"
+
+#: Phases that everything inside their ranges belongs to: what a backward pass computes
+#: again of the forward pass is its own work.
+FIRM: Final = ("backward", "optimizer")
+#: Ranges of the program, of its framework or of a tracer of calls. The first pattern
+#: found in the name decides.
+_RANGES: Final = {
+    "backward": r"^autograd::engine::evaluate_function: |^torch::autograd::"
+    r"|^[A-Za-z]\w*Backward\d*$"
+    r"|torch/(?:_tensor|autograd/__init__)\.py\(\d+\): backward$"
+    r"|(?i)^[#\s]*(?:loss[._ ])?backward(?:[_ ]pass)?(?:\(\))?[#\s]*$",
+    "optimizer": r"^Optimizer\.(?:step|zero_grad)#"
+    r"|torch/optim/\w+\.py\(\d+\): (?:step|zero_grad)$"
+    r"|(?i)^[#\s]*(?:optim(?:i[sz]er)?(?:[._ ](?:step|zero_grad))?|zero_grad)"
+    r"(?:\(\))?[#\s]*$",
+    "loss": r"^nn\.Module: \w*Loss\w*$"
+    r"|(?i)^[#\s]*(?:compute[_ ])?loss(?:[_ ](?:fn|function))?(?:\(\))?[#\s]*$",
+    "forward": r"^nn\.Module: |^DistributedDataParallel\.forward$"
+    r"|(?i)^[#\s]*forward(?:[_ ]pass)?(?:\(\))?[#\s]*$",
+}
+
+
+class HostPhases(Frozen, frozen=True):
+    """The phase of each row of events, uint8 positions in `PHASES`.
+
+    Attributes:
+        firm: The phase of the range around an event whose contents all belong to it.
+        loose: The phase of the innermost op or range around it that has one.
+        ops: The phase by row of `ops` of `host_op_events`, from the names alone.
+    """
+
+    firm: NDArray[np.uint8]
+    loose: NDArray[np.uint8]
+    ops: NDArray[np.uint8]
+
+    def of_ops(self, host_ops: HostOpEvents) -> NDArray[np.uint8]:
+        """Return the phase of each execution of an op."""
+        return self.refined(host_ops.event, self.ops[host_ops.op])
+
+    def refined(
+        self, event: NDArray[np.integer], named: NDArray[np.uint8]
+    ) -> NDArray[np.uint8]:
+        """Return the phases of work whose own names give evidence too.
+
+        Args:
+            event: The events in which the work was done or launched; -1 for none.
+        """
+        firm = by_row(self.firm, event, none=UNKNOWN_PHASE)
+        loose = by_row(self.loose, event, none=UNKNOWN_PHASE)
+        weak = np.where(named != UNKNOWN_PHASE, named, loose)
+        return np.where(firm != UNKNOWN_PHASE, firm, weak)
+
+
+_KERNEL: Final = ACTIVITY_KINDS.categories.to_list().index("kernel")
+
+
+class Phases(Frozen, frozen=True):
+    """Time of each phase in every (device, window).
+
+    Attributes:
+        rows: `window`, `device` (null where the host's ops were looked at) and
+            `<phase>_ps`. The times of a device add up to device compute, those of a
+            host to the host compute of its account.
+        seen: The phases that an op or a range of the profile belongs to; a time of 0 of
+            any other phase may mean that its ops were not recognised.
+        side: `device` or `host`: whose ops the times are of.
+    """
+
+    rows: pl.DataFrame
+    seen: frozenset[str]
+    side: str
+
+
+def phases(
+    *,
+    windows: Windows,
+    tracks: pl.DataFrame,
+    events: pl.DataFrame,
+    device_activity: pl.DataFrame | Unavailable,
+    activity_ops: ActivityOps | Unavailable,
+    host_classes: HostClasses,
+    account: Account,
+    host_op_events: HostOpEvents,
+    host_phases: HostPhases,
+    correlation: Correlation | Unavailable,
+) -> Phases | Unavailable:
+    """Find the phases by ranges, scopes and op types.
+
+    Work of a device belongs to the phase in which the host launched it, unless the
+    name of its op is the stronger evidence.
+
+    Definition: docs/definitions/phases.md#what-ranges-say.
+
+    Args:
+        device_activity: The table; where there is none, the host's ops are looked at.
+        account: The devices that are shown; which time of a host without a device is
+            host compute.
+    """
+    if not isinstance(device_activity, Unavailable) and device_activity.height:
+        if isinstance(activity_ops, Unavailable):
+            return activity_ops
+        named = op_phases(activity_ops.ops["name"], activity_ops.ops["type"])
+        phase = by_row(named, activity_ops.op)
+        if not isinstance(correlation, Unavailable):
+            called_in = handles(correlation.launches, "event")
+            event = by_row(called_in, correlation.launch_of_activity, none=-1)
+            phase = host_phases.refined(event, phase)
+        shown = {one.device for one in account.devices}
+        return _on_devices(windows, device_activity, phase, shown)
+    if (
+        isinstance(device_activity, Unavailable)
+        and device_activity.code != "NO_DEVICE_PLANE"
+    ):
+        return device_activity
+    if isinstance(host_classes.host_compute, Unavailable):
+        return host_classes.host_compute
+    phase = host_phases.of_ops(host_op_events)
+    sets = _host_sets(
+        tracks, events, host_classes, host_op_events, phase, within=host_phases.firm
+    )
+    (host,) = account.devices
+    work = host.idle["host_compute"]
+    sets = {name: spans & work for name, spans in sets.items()} | {"unknown": work}
+    starts, ends = ints(windows.rows, "start_ps"), ints(windows.rows, "end_ps")
+    rows = _charged(sets, starts, ends)
+    # A range shows its phase as well as an op does.
+    spent = {name for name in PHASES if int(rows[f"{name}_ps"].sum())}
+    return Phases(
+        rows.with_columns(device=pl.lit(None, pl.Int32)),
+        _seen(phase) | spent,
+        "host",
+    )
+
+
+def _seen(phase: NDArray[np.uint8]) -> frozenset[str]:
+    counts = np.bincount(phase, minlength=len(PHASES))[: len(PHASES)]
+    return frozenset(PHASES[code] for code in np.flatnonzero(counts).tolist())
+
+
+def _on_devices(
+    windows: Windows,
+    activity: pl.DataFrame,
+    phase: NDArray[np.uint8],
+    shown: set[int | None],
+) -> Phases:
+    none = len(PHASES)
+    is_kernel = codes(activity, "kind") == _KERNEL
+    of_activity = np.where(is_kernel, phase, np.uint8(none))
+    start_ps, dur_ps = ints(activity, "start_ps"), ints(activity, "dur_ps")
+    device = handles(activity, "device")
+    starts, ends = ints(windows.rows, "start_ps"), ints(windows.rows, "end_ps")
+    frames = []
+    numbers = sorted(device[dense(device).first].tolist())
+    for number in [it for it in numbers if it in shown] or numbers:
+        here = np.where(device == number, of_activity, np.uint8(none))
+        sets = {}
+        for code, name in enumerate(PHASES):
+            chosen = np.flatnonzero(here == code)
+            sets[name] = Spans.from_events(start_ps[chosen], dur_ps[chosen])
+        charged = _charged(sets, starts, ends)
+        frames.append(charged.with_columns(device=pl.lit(number, pl.Int32)))
+    rows = pl.concat(frames).sort("window", "device")
+    return Phases(rows, _seen(of_activity), "device")
+
+
+def _host_sets(
+    tracks: pl.DataFrame,
+    events: pl.DataFrame,
+    host: HostClasses,
+    host_ops: HostOpEvents,
+    phase: NDArray[np.uint8],
+    *,
+    within: NDArray[np.uint8],
+) -> dict[str, Spans]:
+    """Return where step threads run ops of each phase; the innermost op decides.
+
+    Host compute outside of named ops has the phase of the range around it, which is the
+    unknown one where there is none.
+    """
+    # Codes 1 to 5 are phases; what keeps its contents in `host_classes` does here too.
+    elsewhere = len(PHASES) + 1
+    of_code = np.zeros(256, np.uint8)
+    of_code[HostCode.HOST_COMPUTE] = UNKNOWN_PHASE + 1
+    of_code[[HostCode.SYNC, HostCode.BLOCKED, HostCode.SYSTEM_WAIT]] = elsewhere + 1
+    of_code[[HostCode.FILE_READ, HostCode.SYSTEM_CALL]] = elsewhere + 1
+    of_code[list(STICKY)] = elsewhere
+    code = of_code[host.code]
+    ranges = (host.code == HostCode.NOTHING) & (within != UNKNOWN_PHASE)
+    code[ranges] = within[ranges] + 1
+    works = host.code[host_ops.event] == HostCode.HOST_COMPUTE
+    code[host_ops.event[works]] = phase[works] + 1
+    sets = flatten_tracks(tracks, events, code, sticky=[elsewhere])
+    return {
+        name: Spans.union_of(
+            sets[track][number + 1] & host.threads.when(track)
+            for track in host.threads.tracks()
+            if number + 1 in sets.get(track, {})
+        )
+        for number, name in enumerate(PHASES)
+    }
+
+
+def _charged(
+    sets: dict[str, Spans],
+    starts: NDArray[np.int64],
+    ends: NDArray[np.int64],
+) -> pl.DataFrame:
+    """Charge each instant to the first phase that has it; known phases win."""
+    columns: dict[str, NDArray[np.int64] | NDArray[np.int32]] = {
+        "window": np.arange(len(starts), dtype=np.int32)
+    }
+    taken, covered = Spans.empty(), np.zeros(len(starts), np.int64)
+    for name in PHASES:
+        taken |= sets[name]
+        now = taken.within(starts, ends)
+        columns[f"{name}_ps"], covered = now - covered, now
+    return pl.DataFrame(columns)
+
+
+def host_phases(
+    *,
+    events: pl.DataFrame,
+    event_types: pl.DataFrame,
+    event_nesting: Nesting,
+    host_op_events: HostOpEvents,
+    host_values: Mapping[str, StatRows] | Unavailable,
+) -> HostPhases:
+    """Find the phase of every event by ranges, names of ops and gradients."""
+    named = op_phases(host_op_events.ops["name"], host_op_events.ops["type"])
+    firm_codes = [PHASES.index(phase) for phase in FIRM]
+    of_type = range_phases(event_types["name"]).astype(np.int32)
+    types = handles(events, "type")
+    own = by_row(_labels(of_type), types)
+    is_firm = np.isin(of_type, firm_codes)
+    # Most recordings have no such ranges: nothing is written for each event then.
+    firm: NDArray[np.int32] = np.broadcast_to(np.int32(-1), types.shape)
+    if is_firm.any():
+        firm = by_row(np.where(is_firm, of_type, np.int32(-1)), types)
+        _hand_down(event_nesting, firm)
+    # Calls of functions hold ops of all phases.
+    calls = is_true(host_op_events.ops["call"])
+    of_op = np.where(calls, UNKNOWN_PHASE, named).astype(np.int32)
+    op_label = by_row(_labels(of_op), host_op_events.op)
+    at = host_op_events.event
+    own[at] = np.where(op_label >= 0, op_label, by_row(own, at))
+    _hand_down(event_nesting, own)
+    # Most recordings have no links between passes.
+    if not isinstance(host_values, Unavailable) and len(
+        host_values[StatKey.FORWARD_BACKWARD].owner
+    ):
+        # Label the forward end of every link whose other end is in a backward pass.
+        event, link = int_values(host_values[StatKey.FORWARD_BACKWARD])
+        linked = np.full(len(own), -1, np.int32)
+        backward = firm[event] == PHASES.index("backward")
+        forward = ~backward & np.isin(link, link[backward])
+        linked[event[forward]] = PHASES.index("forward")
+        _hand_down(event_nesting, linked)
+        own = np.where(own >= 0, own, linked)
+    return HostPhases(_codes(firm), _codes(own), named)
+
+
+def _labels(phase: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Return the phases as labels, -1 for the unknown phase."""
+    return np.where(phase == UNKNOWN_PHASE, np.int32(-1), phase)
+
+
+def _codes(label: NDArray[np.int32]) -> NDArray[np.uint8]:
+    code = label.astype(np.uint8)
+    np.copyto(code, UNKNOWN_PHASE, where=label < 0)
+    return code
+
+
+def _hand_down(nesting: Nesting, label: NDArray[np.int32]) -> None:
+    answer = inherit(nesting.parent, label, 0, len(label))
+    if answer < 0:
+        raise ValueError(f"the kernel refused its arrays ({answer})")
+
+
+def range_phases(names: pl.Series) -> NDArray[np.uint8]:
+    """Return each range's phase by its name, as a position in `PHASES`."""
+    name = names.alias("name").to_frame()
+    return _first(
+        name,
+        [
+            (pl.col("name").str.contains(ascii_only(text)), phase)
+            for phase, text in _RANGES.items()
+        ],
+    )
+
+
+def op_phases(names: pl.Series, types: pl.Series) -> NDArray[np.uint8]:
+    """Return each op's phase by its name and type, as a position in `PHASES`."""
+    frame = pl.DataFrame({"name": names, "type": types.fill_null("")}).with_columns(
+        pl.col("name").fill_null("")
+    )
+    name, kind = pl.col("name"), pl.col("type")
+    differentiated = bool(frame["name"].str.contains(_TRANSPOSED).any())
+    forward = name.str.contains("/") & ~kind.str.contains(_TRANSFER_TYPE)
+    if differentiated:
+        forward &= ~name.str.contains(_PROGRAM) | name.str.contains(_DIFFERENTIATED)
+    rules = (
+        (name == NO_ANNOTATION, "unknown"),
+        (kind.str.contains(_OPTIMIZER_TYPE), "optimizer"),
+        (name.str.contains(_BACKWARD), "backward"),
+        (name.str.contains(_OPTIMIZER_NAME), "optimizer"),
+        (kind.str.contains(_BACKWARD_TYPE), "backward"),
+        (name.str.contains(_LOSS), "loss"),
+        (forward, "forward"),
+    )
+    return _first(frame, rules)
+
+
+def _first(
+    frame: pl.DataFrame, rules: Sequence[tuple[pl.Expr, str]]
+) -> NDArray[np.uint8]:
+    """Return by row the phase of the first rule that holds, else the unknown one."""
+    code = pl.coalesce(
+        *(
+            pl.when(condition).then(pl.lit(PHASES.index(phase), pl.UInt8))
+            for condition, phase in rules
+        ),
+        pl.lit(UNKNOWN_PHASE, pl.UInt8),
+    )
+    found: NDArray[np.uint8] = frame.select(code).to_series().to_numpy()
+    return found

@@ -1,1 +1,0 @@
-"""Forward, loss, backward and optimizer: the phase of each piece of work."""

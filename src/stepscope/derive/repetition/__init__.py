@@ -1,1 +1,0 @@
-"""Repeated patterns in a sequence of symbols."""

@@ -1,0 +1,315 @@
+"""The sequences of symbols in which steps without markers are looked for.
+
+On a device: the kernels of the stream with most kernel time. On a host: the ops of the
+busiest thread, the ops of all threads, and the executed instructions of compiled
+programs, merged over all threads.
+
+Definition: docs/how-steps-are-found.md#steps-that-nobody-announced.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from stepscope.derive.columns.arrays import codes, handles, ints, picked
+from stepscope.derive.columns.dense_codes import Codes, combined, dense
+from stepscope.derive.names.event_kinds import EventFlag, EventKinds
+from stepscope.frozen import Frozen
+from stepscope.trace.device_activity import ACTIVITY_KINDS
+from stepscope.trace.reading.nullable import absent
+from stepscope.trace.tracks import TRACK_KINDS
+
+if TYPE_CHECKING:
+    import polars as pl
+    from numpy.typing import NDArray
+
+    from stepscope.derive.device.correlation import Correlation
+
+
+class SymbolSequence(Frozen, frozen=True, dict=True):
+    """What happened, in order; one entry per kernel, op or instruction.
+
+    Attributes:
+        what: What the sequence consists of, in words.
+        symbol: int32 by entry, dense from 0.
+        label: int32 by symbol: a number for what the symbol is, comparable between
+            sequences of one kind.
+        at_ps: int64, ascending: time of the entry on the clock of the boundaries.
+        weight: int64: the entry's part of the time that steps must cover.
+        work: int64: kernel time on a device, 1 on a host.
+        gap_ps: int64: idle time just before the entry.
+        end_ps: End of the last entry.
+        on_device: Whether the times are those of a device.
+        launch: int32 or None: row of launches that caused the entry, -1 for none.
+    """
+
+    what: str
+    symbol: NDArray[np.int32]
+    label: NDArray[np.int32]
+    at_ps: NDArray[np.int64]
+    weight: NDArray[np.int64]
+    work: NDArray[np.int64]
+    gap_ps: NDArray[np.int64]
+    end_ps: int
+    on_device: bool
+    launch: NDArray[np.int32] | None = None
+
+    def __len__(self) -> int:
+        return len(self.symbol)
+
+    @cached_property
+    def counts(self) -> NDArray[np.int64]:
+        """Occurrences per symbol."""
+        return np.bincount(self.symbol).astype(np.int64)
+
+    @cached_property
+    def weight_before(self) -> NDArray[np.int64]:
+        """Weight before each entry, and before the end."""
+        return _running(self.weight)
+
+    @cached_property
+    def work_before(self) -> NDArray[np.int64]:
+        """Work before each entry, and before the end."""
+        return _running(self.work)
+
+    @cached_property
+    def heaviest(self) -> NDArray[np.int64]:
+        """All symbols, those of most weight first."""
+        weight = np.bincount(self.symbol, weights=self.weight)
+        return np.argsort(-weight, kind="stable")
+
+    @cached_property
+    def index(self) -> NDArray[np.int64]:
+        """Symbol × (length + 1) + entry, ascending: the entries of each symbol."""
+        small = len(self.counts) <= np.iinfo(np.uint16).max
+        # Sixteen bits are sorted by counting, many times faster than by comparing.
+        symbol = self.symbol.astype(np.uint16) if small else self.symbol
+        order = np.argsort(symbol, kind="stable")
+        return self.symbol[order].astype(np.int64) * (len(self) + 1) + order
+
+    def occurrences(self, symbols: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+        """Return the entries of each of some symbols, ascending."""
+        number = np.zeros(len(self.counts), np.uint16)
+        number[symbols] = np.arange(1, len(symbols) + 1)
+        found = number[self.symbol]
+        entry = np.flatnonzero(found)
+        order = np.argsort(found[entry], kind="stable")
+        return np.split(entry[order], np.cumsum(self.counts[symbols])[:-1])
+
+
+_KINDS: Final = ACTIVITY_KINDS.categories.to_list()
+_COLLECTIVE: Final = _KINDS.index("collective")
+#: What a program's own instructions are, whether they compute or wait.
+_PROGRAM: Final = (_KINDS.index("kernel"), _KINDS.index("transfer_wait"))
+#: Nothing that lasts this share of the recording can be one of three equal steps.
+_TOO_LONG: Final = 0.5
+#: A thread that spends this share of its op time in functions of an input pipeline is
+#: one of its workers.
+_WORKER: Final = 0.5
+#: What the names of threads of an input pipeline begin with. Definition:
+#: docs/definitions/host-time.md#step-threads.
+_RUNNER: Final = "tf_data_"
+#: Not an op of the program, or a repetition of one.
+_NO_OP: Final = (
+    EventFlag.DATASET
+    | EventFlag.ALLOCATOR
+    | EventFlag.THREADPOOL
+    | EventFlag.PRODUCER
+    | EventFlag.END_THUNK
+    | EventFlag.PYTHON_FRAME
+)
+
+
+def device_sequence(
+    tracks: pl.DataFrame,
+    device_activity: pl.DataFrame,
+    launch_of_activity: NDArray[np.int32] | None,
+) -> SymbolSequence | None:
+    """Return the kernels of the busiest stream; None where no kernel ran.
+
+    A symbol is a kernel's name with its launch shape and, where recorded, the op it
+    belongs to: layers that repeat inside one step run equal kernels for different
+    ops, whereas equal steps run them for equal ops.
+    """
+    row = _busiest_stream(device_activity)
+    if row is None:
+        return None
+    track = int(handles(device_activity, "track")[row[0]])
+    start, dur = (ints(device_activity, name)[row] for name in ("start_ps", "dur_ps"))
+    symbols = _kernel_symbols(device_activity, row)
+    return SymbolSequence(
+        what=f"kernels of {tracks['name'][track]} of device {tracks['device'][track]}",
+        symbol=symbols.code,
+        label=handles(device_activity, "type")[row[symbols.first]],
+        at_ps=start,
+        weight=dur,
+        work=dur,
+        gap_ps=_pauses(start, dur)[0],
+        end_ps=int((start + dur).max()),
+        on_device=True,
+        launch=None if launch_of_activity is None else launch_of_activity[row],
+    )
+
+
+def activity_by_launch(correlation: Correlation) -> SymbolSequence | None:
+    """Return all kernels at the times of their launch calls; None without launches."""
+    device_activity, launches = correlation.activity, correlation.launches
+    launch_of_activity = correlation.launch_of_activity
+    kind = codes(device_activity, "kind")
+    wanted: NDArray[np.bool_] = np.isin(kind, (*_PROGRAM, _COLLECTIVE))
+    row = np.flatnonzero((launch_of_activity >= 0) & wanted)
+    if not len(row):
+        return None
+    at = ints(launches, "start_ps")[launch_of_activity[row]]
+    if (at[1:] < at[:-1]).any():
+        order = np.argsort(at, kind="stable")
+        row, at = row[order], at[order]
+    dur = ints(device_activity, "dur_ps")[row]
+    symbols = _kernel_symbols(device_activity, row)
+    return SymbolSequence(
+        what="kernels by their launch calls",
+        symbol=symbols.code,
+        label=handles(device_activity, "type")[row[symbols.first]],
+        at_ps=at,
+        weight=dur,
+        work=dur,
+        gap_ps=_pauses(at, np.zeros(len(at), np.int64))[0],
+        end_ps=int(at[-1]),
+        on_device=True,
+    )
+
+
+def op_sequences(
+    tracks: pl.DataFrame, events: pl.DataFrame, event_kinds: EventKinds
+) -> dict[int, SymbolSequence]:
+    """Return the ops of each thread, the busiest first, and of all, under -1.
+
+    Workers of an input pipeline run ops too; they repeat at their own pace and are
+    left out.
+    """
+    of_type, of_track = handles(events, "type"), handles(events, "track")
+    is_op = event_kinds.is_op() & ~event_kinds.has(_NO_OP)
+    event = np.flatnonzero(is_op[of_type] & program_threads(tracks)[of_track])
+    if not len(event):
+        return {}
+    dur = ints(events, "dur_ps")
+    busy = np.bincount(of_track[event], weights=dur[event], minlength=len(tracks))
+    captured = picked(of_type, event_kinds.has(EventFlag.CAPTURED_FUNCTION))
+    fed = np.bincount(of_track[captured], weights=dur[captured], minlength=len(tracks))
+    busy[fed >= _WORKER * busy] = 0
+    threads = np.argsort(-busy, kind="stable")[: np.count_nonzero(busy)]
+    if not busy[of_track[event]].all():
+        event = event[busy[of_track[event]] > 0]
+    found = {}
+    for track in threads.tolist():
+        # Events are ordered by track: those of one track are a stretch.
+        begin, end = (int(tracks[f"event_{edge}"][track]) for edge in ("begin", "end"))
+        first, last = np.searchsorted(event, [begin, end])
+        alone = event[first:last]
+        what = f"ops of thread {tracks['name'][track]}"
+        found[track] = sequence_of_events(what, events, alone, on_device=False)
+    if len(threads) > 1:
+        found[-1] = sequence_of_events(
+            "ops of all threads", events, event, on_device=False
+        )
+    return found
+
+
+def instruction_sequence(
+    tracks: pl.DataFrame,
+    events: pl.DataFrame,
+    event_kinds: EventKinds,
+    executed: NDArray[np.int32],
+) -> SymbolSequence | None:
+    """Return instructions of compiled programs on host threads; None without any.
+
+    Args:
+        executed: Rows of the events that name an instruction.
+    """
+    event = np.unique(executed).astype(np.int64)
+    is_end = event_kinds.has(EventFlag.END_THUNK)
+    event = event[~is_end[handles(events, "type")[event]]]
+    event = event[program_threads(tracks)[handles(events, "track")[event]]]
+    if not len(event):
+        return None
+    return sequence_of_events(
+        "instructions of compiled programs", events, event, on_device=False
+    )
+
+
+def program_threads(tracks: pl.DataFrame) -> NDArray[np.bool_]:
+    """Return True for rows of `tracks` that are host threads, not input workers."""
+    thread = TRACK_KINDS.categories.to_list().index("thread")
+    on_host: NDArray[np.bool_] = absent(tracks["device"])
+    worker: NDArray[np.bool_] = tracks["name"].str.starts_with(_RUNNER).to_numpy()
+    found: NDArray[np.bool_] = (codes(tracks, "kind") == thread) & on_host & ~worker
+    return found
+
+
+def sequence_of_events(
+    what: str,
+    events: pl.DataFrame,
+    event: NDArray[np.int64],
+    *,
+    on_device: bool,
+) -> SymbolSequence:
+    """Return events by their begins, without those that span most of the recording."""
+    start, dur = (ints(events, name)[event] for name in ("start_ps", "dur_ps"))
+    if (start[1:] < start[:-1]).any():
+        order = np.argsort(start, kind="stable")
+        event, start, dur = event[order], start[order], dur[order]
+    hull = int((start + dur).max()) - int(start[0])
+    short = dur <= _TOO_LONG * hull
+    if not short.all():
+        event, start, dur = event[short], start[short], dur[short]
+    pauses, weight = _pauses(start, dur)
+    symbols = dense(handles(events, "type")[event])
+    return SymbolSequence(
+        what=what,
+        symbol=symbols.code,
+        label=handles(events, "type")[event[symbols.first]],
+        at_ps=start,
+        weight=weight,
+        work=dur if on_device else np.ones(len(event), np.int64),
+        gap_ps=pauses,
+        end_ps=int((start + dur).max()) if len(start) else 0,
+        on_device=on_device,
+    )
+
+
+def _busiest_stream(device_activity: pl.DataFrame) -> NDArray[np.int64] | None:
+    kernel = np.flatnonzero(np.isin(codes(device_activity, "kind"), _PROGRAM))
+    if not len(kernel):
+        return None
+    track = handles(device_activity, "track")[kernel]
+    # One more for each, so that a stream of kernels without length beats an empty one.
+    busy = np.bincount(track, weights=ints(device_activity, "dur_ps")[kernel] + 1)
+    busiest: NDArray[np.int64] = kernel[track == int(np.argmax(busy))]
+    return busiest
+
+
+def _kernel_symbols(device_activity: pl.DataFrame, row: NDArray[np.int64]) -> Codes:
+    columns = [
+        handles(device_activity, column)[row]
+        for column in ("type", "geometry", "op", "hlo_op")
+        if device_activity[column].null_count() < len(device_activity)
+    ]
+    return combined(columns)
+
+
+def _pauses(
+    start: NDArray[np.int64], dur: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return idle time before each entry, and the time it alone adds to the union."""
+    end = start + dur
+    reach = np.concatenate([start[:1], np.maximum.accumulate(end)[:-1]])
+    return np.maximum(start - reach, 0), np.maximum(end - np.maximum(start, reach), 0)
+
+
+def _running(values: NDArray[np.int64]) -> NDArray[np.int64]:
+    total = np.zeros(len(values) + 1, np.int64)
+    np.cumsum(values, out=total[1:])
+    return total
