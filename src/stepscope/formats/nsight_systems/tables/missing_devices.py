@@ -1,4 +1,4 @@
-"""Whether the program used any of the devices that a database lists."""
+"""Why there is no work of devices: whether the program used any that is listed."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from stepscope.formats.idle_devices import NO_CALL_GIVES_WORK, gives_work, idle_devices
+from stepscope.formats.assemble import NO_CALL_GIVES_WORK, gives_work, idle_devices
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
+    from stepscope.formats.assemble import DeviceTables
     from stepscope.formats.nsight_systems.decoded.recording import Recording
 
 _NO_GPU: Final = Unavailable(
@@ -17,6 +18,11 @@ _NO_GPU: Final = Unavailable(
     reason="The database lists no GPU and holds no call of CUDA: the program ran on "
     "the CPU, or CUDA was not recorded.",
     remedy="If the program used a GPU, record with `nsys profile --trace=cuda,nvtx`.",
+)
+_NO_ACTIVITY: Final = Unavailable(
+    code="NO_DEVICE_EVENTS",
+    reason="The database holds no kernel, copy or memset.",
+    remedy="Record with `nsys profile --trace=cuda,nvtx` while the device works.",
 )
 #: Nsight Systems lists the GPUs of the machine, whatever the program does.
 _NEVER_CALLED: Final = Unavailable(
@@ -49,6 +55,18 @@ IN_DOUBT: Final = (_NEVER_CALLED, _CALLS_LOST)
 _LOST: Final = (
     r"(?i)not all CUDA events|CUPTI events might be missing|CUDA profiling might"
 )
+
+
+def why_no_activity(recording: Recording, work: DeviceTables) -> Unavailable | None:
+    """Return the reason that there is no device activity, None where there is some."""
+    if work.frame.height:
+        return None
+    return unused_devices(recording) or _NO_ACTIVITY
+
+
+def why_unused(recording: Recording, work: DeviceTables) -> Unavailable | None:
+    """Return why no device worked, where none is listed or calls ask none to."""
+    return None if work.frame.height else unused_devices(recording)
 
 
 def unused_devices(recording: Recording) -> Unavailable | None:

@@ -1,4 +1,4 @@
-"""Allocator events of host threads become the table `allocations`."""
+"""Tables of the host: launches, calls of input pipelines, and allocations."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.formats.lost import or_lost
+from stepscope.formats.assemble import as_declared, or_lost
 from stepscope.formats.torch_allocations import allocation_rows
-from stepscope.formats.xplane.decoded.plane_stats import integer
+from stepscope.formats.xplane.decoded.tracks import integer
 from stepscope.remedies import Remedy
+from stepscope.trace.iterators import is_loader_call
 from stepscope.trace.reading.nullable import nullable
 from stepscope.trace.tables import ALLOCATIONS
 from stepscope.unavailable import Unavailable
@@ -19,12 +20,27 @@ from stepscope.xspace.vocabulary import PROGRAM_ORDINAL
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from stepscope.formats.xplane.decoded.columns import Values
+    from stepscope.formats.xplane.decoded.columns import Texts, Values
     from stepscope.formats.xplane.decoded.recording import Recording
-    from stepscope.formats.xplane.decoded.texts import Texts
+    from stepscope.formats.xplane.tables.programs import ProgramRuns
 
+_NO_DEVICE: Final = Unavailable(
+    code="NO_DEVICE_PLANE",
+    reason="The profile holds no device, so nothing was launched on one.",
+    remedy="Run on a machine with a GPU or TPU to see launches.",
+)
+_NO_CALLS: Final = Unavailable(
+    code="NOT_RECORDED",
+    reason="No host event carries a correlation id, so launch calls are unknown.",
+    remedy=Remedy.RECORD_LAUNCHES,
+)
+_BEGINNING: Final = "Iterator::"
+_NO_ITERATORS: Final = Unavailable(
+    code="NO_TFDATA_EVENTS",
+    reason="The profile holds no Iterator event and no call of a DataLoader.",
+    remedy=Remedy.RECORD_PIPELINE,
+)
 _NAMES: Final = {"MemoryAllocation": "allocate", "MemoryDeallocation": "deallocate"}
-
 #: Column → stat that holds the number.
 _BYTES: Final = {
     "allocated_bytes": "allocation_bytes",
@@ -46,7 +62,6 @@ _KEYS: Final = (
     "group_id",
     "fragmentation",
 )
-
 #: How PyTorch calls a report, and the numbers in it.
 _TORCH_NAME: Final = "[memory]"
 _TORCH_ADDRESS: Final = "Addr"
@@ -57,12 +72,74 @@ _TORCH_NUMBERS: Final = {
     "Total Allocated": "allocated",
     "Total Reserved": "reserved",
 }
-
-_NONE_RECORDED: Final = Unavailable(
+_NO_ALLOCATIONS: Final = Unavailable(
     code="NO_ALLOCATOR_EVENTS",
     reason="The profile holds no MemoryAllocation or MemoryDeallocation event.",
     remedy=Remedy.RECORD_ALLOCATIONS,
 )
+
+
+def launches(recording: Recording, runs: ProgramRuns) -> pl.DataFrame | Unavailable:
+    """List launch calls in the order of `events`, found by their id, never by name."""
+    rows, values = recording.host_values("correlation_id")
+    number, present = values.integers()
+    if not present.all():
+        rows, number = rows[present], number[present]
+    if not len(rows):
+        number = np.argsort(runs.call, kind="stable")
+        rows = runs.call[number]
+    if not len(rows):
+        return _absent(recording)
+    line = recording.timeline
+    track = line.track[rows]
+    columns: dict[str, NDArray[np.generic] | pl.Series] = {
+        "event": rows.astype(np.int32),
+        "track": track,
+        "type": line.type[rows],
+        "start_ps": line.start_ps[rows],
+        "dur_ps": line.dur_ps[rows],
+        "correlation": number,
+    }
+    processes = [it.role.process for it in recording.tracks]
+    if any(it is not None for it in processes):
+        process = pl.Series("process", processes, dtype=pl.Int64)
+        columns["process"] = process.gather(track)
+    else:
+        unknown = pl.Series("process", [None], dtype=pl.Int64)
+        columns["process"] = unknown.new_from_index(0, len(rows))
+    return pl.DataFrame(columns)
+
+
+def _absent(recording: Recording) -> Unavailable:
+    if not recording.activity_tracks:
+        return or_lost(_NO_DEVICE, recording.damaged_at)
+    return or_lost(_NO_CALLS, recording.damaged_at)
+
+
+def iterators(recording: Recording) -> pl.DataFrame | Unavailable:
+    """Return every call of every iterator, in the order of `events`."""
+    rows = recording.host_rows(
+        lambda name: name.startswith(_BEGINNING) or is_loader_call(name)
+    )
+    if not len(rows):
+        return or_lost(_NO_ITERATORS, recording.damaged_at)
+    stats = recording.values_at(["id", "parent_id"], rows)
+    line = recording.timeline
+    types = line.type[rows]
+    names = recording.type_names
+    distinct, inverse = np.unique(types, return_inverse=True)
+    long_names = pl.Series([names[it] for it in distinct.tolist()], dtype=pl.String)
+    return pl.DataFrame(
+        {
+            "event": rows.astype(np.int32),
+            "track": line.track[rows],
+            "start_ps": line.start_ps[rows],
+            "dur_ps": line.dur_ps[rows],
+            "long_name": long_names.gather(inverse),
+            "id": nullable("id", *stats["id"].integers()),
+            "parent_id": nullable("parent_id", *stats["parent_id"].integers()),
+        }
+    )
 
 
 def allocations(recording: Recording) -> pl.DataFrame | Unavailable:
@@ -106,12 +183,7 @@ def allocations(recording: Recording) -> pl.DataFrame | Unavailable:
     frame = frame.with_columns(
         fragmentation=pl.when(meaningless).then(None).otherwise("fragmentation")
     )
-    return frame.select(
-        pl.col(column).cast(dtype)
-        if column in frame.columns
-        else pl.lit(None, dtype).alias(column)
-        for column, dtype in ALLOCATIONS.dtypes().items()
-    )
+    return as_declared(frame, ALLOCATIONS.dtypes())
 
 
 def _in_time(recording: Recording, rows: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -138,7 +210,7 @@ def _torch_allocations(recording: Recording) -> pl.DataFrame | Unavailable:
         }
     ).filter(pl.col("bytes") != 0)
     if given.is_empty():
-        return or_lost(_NONE_RECORDED, recording.damaged_at)
+        return or_lost(_NO_ALLOCATIONS, recording.damaged_at)
     sizes = {}
     for plane, role in zip(recording.space.planes, recording.roles, strict=True):
         size = integer(plane, "memory_size")
