@@ -26,7 +26,7 @@ from stepscope.advice.finding import Finding
 from stepscope.advice.words import OWNER_WORDS, OWNERS_OF
 from stepscope.analysis.framework_op_stats.detail import OpDetailResult
 from stepscope.analysis.model_views import AnnotationDetailResult
-from stepscope.analysis.results.field_sentences import field_sentences
+from stepscope.analysis.results.tool import field_sentences
 from stepscope.analysis.tools import TOOLS
 from stepscope.compare.comparison import Comparison
 from stepscope.report.document import Headline

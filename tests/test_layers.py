@@ -85,7 +85,6 @@ ROOMS = {
         "memory_profile": "options results",
         "model_views": "ops options results",
         "ops": "",
-        "options": "",
         "overview_page": "ops options results steps",
         "pod_viewer": "options results steps",
         "results": "",
@@ -175,7 +174,6 @@ ROOMS = {
         "runs": "errors frames",
     },
     "trace": {
-        "measured": "schema",
         "reading": "quality",
     },
     "xspace": {

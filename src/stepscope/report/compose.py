@@ -12,7 +12,7 @@ from stepscope.advice.engine import evaluate, readers_of, signals_of
 from stepscope.advice.headline import lead
 from stepscope.advice.replayed import together
 from stepscope.advice.signals.device import device_signals
-from stepscope.analysis.model_views.top_annotations import top_annotations
+from stepscope.analysis.model_views.annotation_rows import top_annotations
 from stepscope.analysis.ops.hardware import hardware
 from stepscope.analysis.results.remedied import recorder_of, remedied
 from stepscope.analysis.tools import answers

@@ -11,7 +11,7 @@ from tests.support.traces import blueprint
 import stepscope
 from stepscope.analysis import model_views
 from stepscope.analysis.model_views import ModelViewsResult, Options
-from stepscope.analysis.model_views.columns import SOURCE_ROWS
+from stepscope.analysis.model_views.source_rows import SOURCE_ROWS
 from stepscope.report.text.model import render_view
 from stepscope.trace.schema import check
 from stepscope.unavailable import Unavailable

@@ -8,11 +8,11 @@ from tests.support.results.pages import document_of, host_loop, page, section
 from tests.support.traces import blueprint
 from tests.support.traces.memory import Allocator, a3
 
-from stepscope.analysis.memory_profile.columns import LINE_ROWS
+from stepscope.analysis.memory_profile.rows import LINE_ROWS
 from stepscope.report.outline import as_text
 from stepscope.report.outline.tools import memories
 from stepscope.report.page import plain_text
-from stepscope.trace.allocations import ALLOCATIONS
+from stepscope.trace.tables import ALLOCATIONS
 from stepscope.unavailable import Unavailable
 
 AT = ("peak", "at")
@@ -49,7 +49,7 @@ def test_unknown_capacity_is_a_dash_with_its_reason() -> None:
     lines = section(text, "Memory")
     assert lines is not None
     assert lines[1].split()[:5] == ["pool", "2.00", "KiB", "–", "–"]
-    assert lines[2].startswith("  – Neither the size of the memory is recorded")
+    assert lines[2].startswith("  – Its size is neither recorded nor known")
 
 
 def test_unknown_use_is_a_dash_and_no_zero() -> None:
@@ -59,7 +59,7 @@ def test_unknown_use_is_a_dash_and_no_zero() -> None:
     lines = section(text, "Memory")
     assert lines is not None
     assert lines[1].split() == ["pool", "–", "–", "–", "–"]
-    assert "neither the memory in use" in " ".join(lines)
+    assert "The use of the memory is not known" in " ".join(lines)
 
 
 def test_without_allocator_events_the_page_says_how_to_record_them() -> None:

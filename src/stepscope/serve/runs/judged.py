@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 from stepscope.advice.checklist import checklist
 from stepscope.advice.registry import RULES
 from stepscope.advice.words import OWNER_WORDS
-from stepscope.analysis.ops.names import op_names
-from stepscope.analysis.steps.located import step_at
+from stepscope.analysis.ops.selection import op_names
+from stepscope.analysis.steps.rows import step_at
 from stepscope.analysis.timeline.located import spot_of
 from stepscope.derive.frameworks import seen
 from stepscope.report.compose import judge

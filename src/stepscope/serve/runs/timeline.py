@@ -12,7 +12,6 @@ from stepscope.analysis.timeline import catalogue as catalogues
 from stepscope.analysis.timeline import counters as counting
 from stepscope.analysis.timeline import details as span_details
 from stepscope.analysis.timeline import flows as arrows
-from stepscope.analysis.timeline import instances
 from stepscope.analysis.timeline import search as searching
 from stepscope.analysis.timeline import selection as choosing
 from stepscope.analysis.timeline import tiles as drawing
@@ -33,8 +32,7 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from stepscope.analysis.profile import ProfileWithTools
     from stepscope.analysis.timeline.catalogue import TrackCatalogue
-    from stepscope.analysis.timeline.instances import Side, SoughtKernel
-    from stepscope.analysis.timeline.search import Direction
+    from stepscope.analysis.timeline.search import Direction, Side, SoughtKernel
     from stepscope.report.plain import Plain
     from stepscope.report.to_trace_json import TraceFrame
     from stepscope.serve.runs.opened import Opened
@@ -258,9 +256,9 @@ def longest(
         _host(opened, host)
     some = hosts or profile.hosts
     if kernel is not None:
-        found = instances.longest_of_kernel(profile, some, kernel)
+        found = searching.longest_of_kernel(profile, some, kernel)
     else:
-        found = instances.longest_of_op(profile, some, op or "", side=side)
+        found = searching.longest_of_op(profile, some, op or "", side=side)
     return _json({"schema": SCHEMA, "found": plain(found)})
 
 

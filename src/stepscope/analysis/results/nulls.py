@@ -1,16 +1,22 @@
-"""Nulls deep inside a result: where they are, and an entry for each that has none."""
+"""Nulls of a result, columns or fields, each with the reason that it must state."""
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+import polars as pl
 
 from stepscope.unavailable import Missing, Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from stepscope.trace.schema import TableSchema
+    from stepscope.unavailable import Missing
+
 
 #: Types of nearly all that there is inside of anything.
 _WITHOUT_PARTS: Final = frozenset((type(None), float, int, str, bool))
@@ -113,3 +119,80 @@ def _explanation(path: str, known: dict[str, Missing]) -> Missing | None:
         if entry is not None:
             return entry
     return None
+
+
+def declared_reasons(
+    table: TableSchema, causes: Mapping[str, tuple[str, str]]
+) -> dict[str, Unavailable]:
+    """Return why columns are null as a whole, in the words of their declarations.
+
+    Args:
+        table: The table that declares what null means in each column.
+        causes: Column → code and remedy.
+    """
+    return {
+        column.name: Unavailable(
+            code=causes[column.name][0],
+            reason=f"{column.null}.",
+            remedy=causes[column.name][1],
+        )
+        for column in table.columns
+        if column.name in causes
+    }
+
+
+def missing_columns(
+    frame: pl.DataFrame,
+    reasons: Mapping[str, Unavailable],
+    *,
+    prefix: str,
+    where: pl.Expr | None = None,
+) -> list[Missing]:
+    """Return one entry per column that is null in every row, if there is a row at all.
+
+    Args:
+        frame: The rows of a result.
+        reasons: Column → why it can be null as a whole.
+        prefix: Text before the column's name in the entry.
+        where: Rows that could hold a value; all where it is left out.
+    """
+    rows = frame if where is None else frame.filter(where)
+    if not len(rows):
+        return []
+    return [
+        why.for_field(f"{prefix}{column}")
+        for column, why in reasons.items()
+        if rows[column].null_count() == len(rows)
+    ]
+
+
+def other_slices(
+    frame: pl.DataFrame, *, label: str, value: str, slices: int
+) -> pl.DataFrame:
+    """Return the largest slices of a whole and one for the rest (`other`).
+
+    Returns:
+        Columns `name`, the value's, and `percent`; null where the whole is zero.
+    """
+    # Rows of a result are few, and three steps over frames take longer to begin.
+    sums: Counter[str] = Counter()
+    for name, part in zip(frame[label], frame[value], strict=True):
+        sums["(unknown)" if name is None else name] += part or 0
+    ordered = sorted(sums.items(), key=lambda one: (-one[1], one[0]))
+    schema = {"name": pl.String(), value: frame.schema[value]}
+    largest = pl.DataFrame(ordered[:slices], schema=schema, orient="row")
+    if len(ordered) > slices:
+        rest = "other", sum(part for _, part in ordered[slices:])
+        largest = pl.concat([largest, pl.DataFrame([rest], schema, orient="row")])
+    return largest.with_columns(share(pl.col(value), sums.total()).alias("percent"))
+
+
+def share(part: pl.Expr, whole: float) -> pl.Expr:
+    """Return a part in percent of a whole; null of a whole that is zero."""
+    return 100.0 * part / whole if whole else pl.lit(None, pl.Float64)
+
+
+def sum_of_known(column: str) -> pl.Expr:
+    """Return the sum of what is known of a column; null where nothing is."""
+    values = pl.col(column)
+    return pl.when(values.is_not_null().any()).then(values.sum()).alias(column)
