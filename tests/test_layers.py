@@ -76,7 +76,7 @@ ROOMS = {
         "signals": "finding",
     },
     "analysis": {
-        "compat_tensorflow": "input_pipeline_analyzer overview_page results steps",
+        "compat_tensorflow": "input_pipeline_analyzer options overview_page results steps",
         "framework_op_stats": "ops options results",
         "gaps": "results steps",
         "inference_profile": "options results",

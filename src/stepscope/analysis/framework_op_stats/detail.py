@@ -8,7 +8,16 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.framework_op_stats.calls import CALL_ROWS, call_rows
+from stepscope.analysis.framework_op_stats.calls import (
+    CALL_ROWS,
+    COPY_ROWS,
+    KERNEL_ROWS,
+    LAUNCH_ROWS,
+    call_rows,
+    copy_rows,
+    kernel_rows,
+    launch_rows,
+)
 from stepscope.analysis.framework_op_stats.cause import (
     Cause,
     cause_of,
@@ -21,18 +30,9 @@ from stepscope.analysis.framework_op_stats.shapes import (
     call_shapes,
     shape_rows,
 )
-from stepscope.analysis.framework_op_stats.tables import (
-    COPY_ROWS,
-    KERNEL_ROWS,
-    LAUNCH_ROWS,
-    copy_rows,
-    kernel_rows,
-    launch_rows,
-)
 from stepscope.analysis.framework_op_stats.work import OpWork, op_work
-from stepscope.analysis.ops.rates import NO_COSTS
-from stepscope.analysis.ops.rows import without_steps
-from stepscope.analysis.results.nulls import declared_reasons, missing_columns
+from stepscope.analysis.ops.rows import NO_COSTS, without_steps
+from stepscope.analysis.results.tables import declared_reasons, missing_columns
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.device.kernels import kernels
 from stepscope.derive.device.timeline import device_timeline

@@ -12,23 +12,21 @@ from stepscope.analysis.framework_op_stats.result import (
     Pie,
     Pies,
 )
-from stepscope.analysis.ops.rates import (
-    RATES,
-    device_costs,
-    host_costs,
-    rates,
-    why_no_rates,
-)
 from stepscope.analysis.ops.rows import (
     NO_OPS,
+    RATES,
     Side,
+    device_costs,
     device_side,
+    host_costs,
     host_side,
     launch_latency_ps,
+    rates,
+    why_no_rates,
     without_steps,
 )
 from stepscope.analysis.ops.selection import select_ops
-from stepscope.analysis.results.nulls import (
+from stepscope.analysis.results.tables import (
     declared_reasons,
     missing_columns,
     other_slices,

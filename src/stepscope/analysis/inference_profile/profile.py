@@ -19,10 +19,13 @@ from stepscope.analysis.inference_profile.latency import (
     nearest_rank,
     slow_requests,
 )
-from stepscope.analysis.results.nulls import declared_reasons, missing_columns
 from stepscope.analysis.results.statistics import SINGLE_SAMPLE
+from stepscope.analysis.results.tables import (
+    declared_reasons,
+    missing_columns,
+    tables_of,
+)
 from stepscope.analysis.results.tool import rows_read
-from stepscope.analysis.results.tool_tables import tables_of
 from stepscope.derive.columns.arrays import ints
 from stepscope.derive.inference.request_waits import request_waits
 from stepscope.derive.inference.requests import requests

@@ -14,8 +14,8 @@ from stepscope.analysis.input_pipeline_analyzer.steps import (
     device_rows,
     input_steps,
 )
-from stepscope.analysis.results.nulls import missing_columns
 from stepscope.analysis.results.statistics import Statistics, statistics_of
+from stepscope.analysis.results.tables import missing_columns
 from stepscope.analysis.steps.input_share import InputShare
 from stepscope.analysis.steps.rows import UNASKED, asks, reasons_of
 from stepscope.analysis.steps.summary import input_share, judged_input, summary_of

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import polars as pl
 
-from stepscope.analysis.results.nulls import share
-from stepscope.analysis.results.tool_tables import tables_of
+from stepscope.analysis.results.tables import share, tables_of
 from stepscope.derive.host.function_names import placed
 from stepscope.derive.input_pipeline.calls import pipeline_calls
 from stepscope.derive.input_pipeline.graph import pipeline_graph

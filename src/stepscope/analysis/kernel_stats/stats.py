@@ -18,14 +18,14 @@ from stepscope.analysis.kernel_stats.measured import (
 )
 from stepscope.analysis.ops.rows import without_steps
 from stepscope.analysis.ops.selection import select_ops
-from stepscope.analysis.results.nulls import (
+from stepscope.analysis.results.tables import (
     declared_reasons,
     missing_columns,
     other_slices,
     share,
     sum_of_known,
+    tables_of,
 )
-from stepscope.analysis.results.tool_tables import tables_of
 from stepscope.derive.device.kernels import KERNEL_KEY, kernels, launch_dimensions
 from stepscope.derive.measured import measured_kernels
 from stepscope.derive.model.kernel_places import kernel_places

@@ -15,8 +15,8 @@ from stepscope.analysis.memory_profile.rows import (
     SUMMARY_ROWS,
     TIMELINE_ROWS,
 )
-from stepscope.analysis.results.nulls import declared_reasons, missing_columns
 from stepscope.analysis.results.statistics import Statistics, statistics_of
+from stepscope.analysis.results.tables import declared_reasons, missing_columns
 from stepscope.frozen import Frozen
 from stepscope.remedies import Remedy
 from stepscope.thresholds import THRESHOLDS

@@ -9,8 +9,7 @@ import numpy as np
 import polars as pl
 
 from stepscope._core.nesting import inherit
-from stepscope.analysis.results.nulls import sum_of_known
-from stepscope.analysis.results.tool_tables import tables_of
+from stepscope.analysis.results.tables import sum_of_known, tables_of
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.host.op_events import host_op_events
 from stepscope.derive.model.annotation_calls import added_up
@@ -23,7 +22,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stepscope.analysis.model_views.annotated import Annotated as AnnotatedHost
+    from stepscope.analysis.model_views.annotation_rows import (
+        Annotated as AnnotatedHost,
+    )
     from stepscope.derive.profile_data import ProfileData
 
 _TABLES: Final = tables_of("model_views")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import polars as pl
 
-from stepscope.analysis.results.nulls import sum_of_known
+from stepscope.analysis.results.tables import sum_of_known
 from stepscope.derive.collectives.calls import collectives
 from stepscope.remedies import Remedy
 from stepscope.unavailable import Missing, Unavailable

@@ -8,8 +8,14 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.ops.rates import NO_COSTS, device_costs, host_costs, rates
-from stepscope.analysis.ops.rows import device_side, host_side
+from stepscope.analysis.ops.rows import (
+    NO_COSTS,
+    device_costs,
+    device_side,
+    host_costs,
+    host_side,
+    rates,
+)
 from stepscope.derive.columns.arrays import ints
 from stepscope.derive.device.precision import (
     PrecisionEvidence,

@@ -28,8 +28,8 @@ from stepscope.analysis.overview_page.ops import (
     precision_of,
     top_ops_of,
 )
-from stepscope.analysis.results.nulls import with_every_null
 from stepscope.analysis.results.statistics import Statistics
+from stepscope.analysis.results.tables import with_every_null
 from stepscope.analysis.results.tool import rows_read
 from stepscope.analysis.steps.measured_hosts import MeasuredRun, measured_run
 from stepscope.analysis.steps.summary import (

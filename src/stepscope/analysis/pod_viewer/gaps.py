@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, TypeGuard
 import msgspec
 
 from stepscope.analysis.pod_viewer.comparison import ALIKE
-from stepscope.analysis.results.nulls import null_paths
+from stepscope.analysis.results.tables import null_paths
 from stepscope.analysis.steps.rows import present_categories, reason_of
 from stepscope.derive.step_time.owners import CATEGORIES
 from stepscope.remedies import Remedy
@@ -17,9 +17,9 @@ from stepscope.unavailable import Missing, Unavailable
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from stepscope.analysis.pod_viewer.collectives import WorkerCollectives
     from stepscope.analysis.pod_viewer.comparison import SlowestWorker
     from stepscope.analysis.pod_viewer.result import PodViewerResult
+    from stepscope.analysis.pod_viewer.rows import WorkerCollectives
     from stepscope.analysis.steps.rows import HostSteps
 
 _NO_STEP_NUMBER: Final = Unavailable(

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Final
 import msgspec
 import polars as pl
 
-from stepscope.analysis.ops.rates import NO_COSTS
-from stepscope.analysis.ops.rows import NO_OPS
-from stepscope.analysis.results.nulls import declared_reasons, missing_columns
-from stepscope.analysis.results.tool_tables import tables_of
+from stepscope.analysis.ops.rows import NO_COSTS, NO_OPS
+from stepscope.analysis.results.tables import (
+    declared_reasons,
+    missing_columns,
+    tables_of,
+)
 from stepscope.analysis.roofline_model.roofs import (
     MEASURED,
     NO_HOST_PEAKS,

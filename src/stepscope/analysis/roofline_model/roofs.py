@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 
 import polars as pl
 
-from stepscope.analysis.results.nulls import share
-from stepscope.analysis.results.tool_tables import tables_of
+from stepscope.analysis.results.tables import share, tables_of
 from stepscope.derive.device.peaks import device_peaks
 from stepscope.hardware import Unit, device_type, peak_flops, rates_of
 from stepscope.unavailable import Unavailable

@@ -8,20 +8,18 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.timeline.activity import (
+from stepscope.analysis.timeline.relatives import (
     KERNELS,
     Activity,
-    activity_of,
-    gaps,
-    row_of_activity,
-)
-from stepscope.analysis.timeline.relatives import (
     Family,
     Links,
     Origin,
     SameName,
+    activity_of,
     family,
+    gaps,
     origin_of,
+    row_of_activity,
     same_name,
 )
 from stepscope.analysis.timeline.spans import Place, host_timeline
