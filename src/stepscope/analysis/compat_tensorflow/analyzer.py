@@ -27,6 +27,7 @@ from stepscope.analysis.input_pipeline_analyzer.steps import DEVICE_ROWS, InputS
 from stepscope.analysis.overview_page.ops import Eager, Placement, placement_of
 from stepscope.analysis.overview_page.page import page_of
 from stepscope.analysis.results.statistics import statistics_of
+from stepscope.analysis.results.tables import room_reasons
 from stepscope.analysis.steps.input_share import verdict_of
 from stepscope.analysis.steps.measured_hosts import measured_run
 from stepscope.analysis.steps.summary import (
@@ -44,7 +45,6 @@ from stepscope.derive.names.event_kinds import OpCategory
 from stepscope.derive.ops.database import device_ops, host_ops
 from stepscope.derive.ops.placement import op_placement
 from stepscope.derive.step_time.owners import CATEGORIES
-from stepscope.remedies import Remedy
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
@@ -62,26 +62,18 @@ if TYPE_CHECKING:
     from stepscope.derive.host.op_events import HostOpEvents
     from stepscope.derive.profile_data import ProfileData
 
+_WHY: Final = room_reasons("compat_tensorflow")
+
 #: From this share on TensorFlow's page blames unexplained time on input.
 _POTENTIALLY_PERCENT: Final = 3.0
 
 _READER: Final = r"::(?:TFRecord|TextLine|FixedLengthRecord|SSTable|RecordIO)$"
 _AHEAD: Final = r"::(?:MemoryReader|MemoryWriter|Interleave|Prefetch)"
 _INFEED: Final = r"^InfeedEnqueue"
-_NO_OPS: Final = Unavailable(
-    code="NO_TFDATA_EVENTS",
-    reason="No event of an input pipeline was recorded.",
-    remedy=Remedy.RECORD_PIPELINE_AT_HOST_LEVEL,
-)
 
 #: Whose numbers these are, as the option `compat` names it.
 PRODUCER: Final = "tensorflow"
 
-NOT_IN_COMPAT: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="TensorFlow's own results do not have this.",
-    remedy="Use the tool without compat.",
-)
 #: Categories that are device time by TensorFlow's rules.
 _ON_DEVICE: Final = (
     "device_compute_16",
@@ -133,7 +125,7 @@ def compat_summary(steps: Sequence[CompatStep]) -> StepTimes:
         bottleneck=bottleneck_of(verdict_of(shares["input"])),
     )
     absent = tuple(
-        NOT_IN_COMPAT.for_field(field)
+        _WHY["not_in_compat"].for_field(field)
         for field in (
             "breakdown_detail_ms",
             "host_period_ms",
@@ -256,7 +248,7 @@ def compat_input_ops(profile: ProfileData, host: str) -> pl.DataFrame | Unavaila
     if isinstance(events, Unavailable):
         return events
     rows = _summed(found, handles(events, "track"))
-    return rows if len(rows) else _NO_OPS
+    return rows if len(rows) else _WHY["no_ops"]
 
 
 def _summed(found: HostOpEvents, track: NDArray[np.int32]) -> pl.DataFrame:
@@ -341,7 +333,7 @@ def compat_device_side(times: StepTimes, percent: float) -> DeviceSide:
         missing=(
             *kept,
             *few,
-            *(NOT_IN_COMPAT.for_field(field) for field in absent),
+            *(_WHY["not_in_compat"].for_field(field) for field in absent),
         ),
     )
 
@@ -388,7 +380,7 @@ def input_pipeline_analyzer(
     percent = times.summary.input_percent
     other = times.summary.breakdown_percent["other"]
     if percent is None or other is None:
-        return _NO_STEP_TIME
+        return _WHY["no_step_time"]
     steps = compat_device_side(times, percent)
     work = host_side(measured.run, rows_of=compat_input_ops)
     by_host = tuple(_alone(name, steps, work) for name in measured.names)
@@ -402,13 +394,6 @@ def input_pipeline_analyzer(
         compat_verdict=word,
         text=result.text + _remark(word, other),
     )
-
-
-_NO_STEP_TIME: Final = Unavailable(
-    code="ZERO_DENOMINATOR",
-    reason="The stored steps take no time at all, so nothing is a share of them.",
-    remedy="Record some complete steps.",
-)
 
 
 def _alone(host: str, steps: DeviceSide, work: HostSide) -> HostInput:

@@ -11,7 +11,7 @@ import polars as pl
 from stepscope.analysis.model_views.rows import listed, selected
 from stepscope.analysis.model_views.settings import Settings
 from stepscope.analysis.model_views.tree import METRICS, Nodes, Tree, summed
-from stepscope.analysis.results.tables import missing_columns, tables_of
+from stepscope.analysis.results.tables import missing_columns, room_reasons, tables_of
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.columns.dense_codes import totals_by
 from stepscope.derive.device.correlation import correlation
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.unavailable import Missing
 
+_WHY: Final = room_reasons("model_views")
+
 ANNOTATION_ROWS: Final = tables_of("model_views")["annotation"]
 
 #: Name of a choice of columns → the columns of this view.
@@ -43,11 +45,6 @@ _SELECTABLE: Final = {
     "op_types": ("library",),
 }
 _OF_DEVICES: Final = ("total_device_us", "device_us", "device_busy_us", "launches")
-_NO_TIME: Final = Unavailable(
-    code="ZERO_DENOMINATOR",
-    reason="these ranges took no time, so there is nothing to take a share of.",
-    remedy="Nothing is wrong.",
-)
 #: What is added up by node beside `METRICS`: launch calls, and host and device time of
 #: calls that began in a step.
 _MORE: Final = ("launches", "step_ps", "step_device_ps")
@@ -234,7 +231,11 @@ def annotation_missing(
         no_steps: Why the hosts have no steps, where they have none.
     """
     unknown = {one.host: one.work for one in hosts if isinstance(one.work, Unavailable)}
-    reasons = {"percent": _NO_TIME, "step_us": no_steps, "step_device_us": no_steps}
+    reasons = {
+        "percent": _WHY["no_time_of_ranges"],
+        "step_us": no_steps,
+        "step_device_us": no_steps,
+    }
     found = []
     if len(unknown) == len(hosts):
         why = next(iter(unknown.values()))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
+from stepscope.analysis.results.tables import room_reasons
 from stepscope.derive.device.correlation import correlation
 from stepscope.derive.device.launch_facts import idle_waits_ps, typical_ps
 from stepscope.derive.names.event_kinds import OpCategory
@@ -15,7 +16,6 @@ from stepscope.derive.ops.database import device_ops, host_ops
 from stepscope.derive.step_windows.windows import windows
 from stepscope.derive.steps.chosen import steps
 from stepscope.frozen import Frozen
-from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
 from stepscope.units import GIB, PS_PER_S
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from stepscope.derive.ops.database import DeviceOps, HostOps
     from stepscope.derive.profile_data import ProfileData
+
+_WHY: Final = room_reasons("ops")
 
 #: Columns that both sides have after merging; null means unknown.
 MERGED_ROWS: Final[dict[str, pl.DataType]] = {
@@ -53,11 +55,6 @@ _SUMS: Final = (
     *("occurrences", "activities", "total_ps", "self_ps", "exposed_ps", "kernel_ps"),
     *("tensor_core_ps", "tensor_core_unknown_ps", "eager", "function", "step_ps"),
 )
-_NO_STEP_OF_ACTIVITY: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="it is not known which step any device activity belongs to.",
-    remedy=Remedy.RECORD_LAUNCHES,
-)
 
 #: Columns that `rates` gives; null means unknown.
 RATES: Final[dict[str, pl.DataType]] = {
@@ -83,25 +80,15 @@ _GIGA: Final = 1e9
 _IN_USE: Final = 0.01
 
 
-NO_COSTS: Final = Unavailable(
-    code="NO_SHAPES",
-    reason="the work of these ops is not known: the sizes of their operands were not "
-    "recorded, no formula is known for them, or a device does the work of a host op.",
-    remedy=Remedy.RECORD_SHAPES,
-)
-_NO_PEAKS: Final = Unavailable(
-    code="NO_PEAKS",
-    reason="for these ops it is not known how much of a peak they use: the units that "
-    "their kernels compute with or the peak rates of the device are unknown, or caches "
-    "gave more than its memory can.",
-    remedy="Hold the rates against the device's data sheet.",
-)
+NO_COSTS: Final = _WHY["no_costs"]
 
 
 def why_no_rates(rows: pl.DataFrame) -> dict[str, Unavailable]:
     """Return the reason why each of `RATES` can be null in all of these rows."""
     told = rows["operational_intensity"].count()
-    return dict.fromkeys(RATES, NO_COSTS) | ({"bound_by": _NO_PEAKS} if told else {})
+    return dict.fromkeys(RATES, NO_COSTS) | (
+        {"bound_by": _WHY["no_peaks"]} if told else {}
+    )
 
 
 def device_costs(profile: ProfileData) -> pl.DataFrame:
@@ -275,16 +262,8 @@ def _device_side(profile: ProfileData) -> Side:
 
 
 #: A device that was listed and stayed silent says nothing about the program.
-NO_ACTIVITY: Final = Unavailable(
-    code="NO_DEVICE_EVENTS",
-    reason="a device is listed, but none of its activity was recorded.",
-    remedy=Remedy.ALLOW_DEVICE_TRACER,
-)
-NO_OPS: Final = Unavailable(
-    code="HOST_LEVEL",
-    reason="the profile holds no execution of an op, on a host or on a device.",
-    remedy=Remedy.RECORD_EXECUTIONS,
-)
+NO_ACTIVITY: Final = _WHY["no_activity"]
+NO_OPS: Final = _WHY["no_ops"]
 
 
 def without_steps(profile: ProfileData) -> Unavailable:
@@ -293,7 +272,7 @@ def without_steps(profile: ProfileData) -> Unavailable:
         for found in (profile.derived(host, steps), profile.derived(host, windows)):
             if isinstance(found, Unavailable):
                 return found
-    return _NO_STEP_OF_ACTIVITY
+    return _WHY["no_step_of_activity"]
 
 
 def launch_latency_ps(profile: ProfileData) -> tuple[int, int]:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import polars as pl
 
-from stepscope.trace.schema import read_columns, read_tables
+from stepscope.remedies import Remedy
+from stepscope.trace.schema import read_columns, read_rows, read_tables
 from stepscope.unavailable import Missing, Unavailable
 
 if TYPE_CHECKING:
@@ -37,6 +38,23 @@ _ROOM: Final = Path(__file__).parent
 def tables_of(tool: str) -> dict[str, TableSchema]:
     """Return the declared tables of a tool by the names of their fields."""
     return read_tables(_ROOM.parent / tool / "tables.md", _shared_columns())
+
+
+@cache
+def room_reasons(room: str) -> dict[str, Unavailable]:
+    """Return why something can be missing from results of a room, by key.
+
+    Its `reasons.md` has a row for each: key, code, reason, and remedy or its id.
+    """
+    path = _ROOM.parent / room / "reasons.md"
+    return {
+        key: Unavailable(
+            code=code,
+            reason=reason,
+            remedy=Remedy[remedy] if remedy.isupper() else remedy,
+        )
+        for key, code, reason, remedy in read_rows(path.read_text(encoding="utf-8"))
+    }
 
 
 @cache

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 import numpy as np
 
+from stepscope.analysis.results.tables import room_reasons
 from stepscope.analysis.timeline.spans import Place
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.device.attribution import OpEvidence, activity_ops
 from stepscope.derive.host.event_nesting import event_nesting
 from stepscope.derive.host.function_frames import function_frames
 from stepscope.derive.host.op_events import host_op_events
-from stepscope.remedies import Remedy
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_S
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from stepscope.analysis.timeline.spans import HostTimeline
     from stepscope.derive.profile_data import ProfileData
+
+_WHY: Final = room_reasons("timeline")
 
 #: Children that are listed; a span around a whole program may have many thousands.
 MOST_CHILDREN = 100
@@ -88,26 +90,6 @@ class Activity(msgspec.Struct, frozen=True, kw_only=True):
     launch: Launch | None
 
 
-_NO_DETAILS: Final = Unavailable(
-    code="NO_KERNEL_DETAILS",
-    reason="This kernel carries no such launch detail.",
-    remedy=Remedy.OTHER_DEVICE_TRACER,
-)
-_NO_SIZE: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="The size of this copy was not recorded.",
-    remedy=Remedy.OTHER_DEVICE_TRACER,
-)
-_NO_TIME: Final = Unavailable(
-    code="ZERO_DENOMINATOR",
-    reason="No time passed, so there is no rate.",
-    remedy="Look at a longer copy.",
-)
-_NO_OP: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="Neither the device event nor its launch call names an op.",
-    remedy=Remedy.RECORD_OPS,
-)
 KERNELS: Final = ("kernel", "collective")
 
 
@@ -115,20 +97,20 @@ def gaps(activity: Activity) -> tuple[Missing, ...]:
     """Return which fields of an activity are null for want of data, and why."""
     found: list[Missing] = []
     if activity.op is None:
-        found.append(_NO_OP.for_field("activity.op"))
+        found.append(_WHY["no_op"].for_field("activity.op"))
     if activity.op_type is None:
-        found.append(_NO_OP.for_field("activity.op_type"))
+        found.append(_WHY["no_op"].for_field("activity.op_type"))
     if activity.kind not in KERNELS:
         if activity.bytes is None:
-            found.append(_NO_SIZE.for_field("activity.bytes"))
+            found.append(_WHY["no_size"].for_field("activity.bytes"))
         if activity.bytes_per_s is None:
-            why = _NO_SIZE if activity.bytes is None else _NO_TIME
+            why = _WHY["no_size"] if activity.bytes is None else _WHY["no_time"]
             found.append(why.for_field("activity.bytes_per_s"))
     elif activity.launch is None:
-        found.append(_NO_DETAILS.for_field("activity.launch"))
+        found.append(_WHY["no_details"].for_field("activity.launch"))
     else:
         found += [
-            _NO_DETAILS.for_field(f"activity.launch.{name}")
+            _WHY["no_details"].for_field(f"activity.launch.{name}")
             for name, value in msgspec.structs.asdict(activity.launch).items()
             if value is None
         ]

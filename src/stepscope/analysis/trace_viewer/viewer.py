@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.results.tables import tables_of
+from stepscope.analysis.results.tables import room_reasons, tables_of
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.device.attribution import activity_ops
 from stepscope.derive.device.correlation import correlation
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from stepscope.analysis.options import TraceViewerOptions
     from stepscope.derive.profile_data import ProfileData
     from stepscope.derive.timeline.drawn_rows import TraceTimeline
+
+_WHY: Final = room_reasons("trace_viewer")
 
 _TABLES: Final = tables_of("trace_viewer")
 TRACE_TRACKS: Final = _TABLES["tracks"]
@@ -198,13 +200,6 @@ class TraceViewerResult(msgspec.Struct, frozen=True, kw_only=True):
     inputs: dict[str, dict[str, int]]
 
 
-_NO_EVENTS: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="The profile holds no event with a time.",
-    remedy="Record while the program works.",
-)
-
-
 def analyse(
     profile: ProfileData, _options: TraceViewerOptions
 ) -> TraceViewerResult | Unavailable:
@@ -219,7 +214,7 @@ def analyse(
         for trace, of_tracks in zip(found, counts, strict=True)
     ]
     if not any(len(frame) for frame in frames):
-        return next(iter(absent.values()), _NO_EVENTS)
+        return next(iter(absent.values()), _WHY["no_events"])
     tracks = pl.concat(frames)
     seen = np.sum([of_tracks.sum(axis=0) for of_tracks in counts], axis=0)
     clock = clock_offsets(profile)
