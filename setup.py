@@ -14,9 +14,9 @@ from compiled_kernels import CompileKernels, kernels
 
 
 def build_pages() -> None:
-    """Put the web page and the rules' pages into the package."""
+    """Put the web page, the rules' texts and their pages into the package."""
     web_page.build()
-    rule_pages.copy()
+    rule_pages.build()
 
 
 class BuildWithPages(build_py):

@@ -41,7 +41,7 @@ from experiments_scored import (
 )
 from overhead import interpreter
 from pages import machine, replace_section
-from stepscope.advice.calibration import is_calibrated
+from stepscope.advice.catalogue import rule_item
 from stepscope.advice.headline import by_cost
 from stepscope.errors import StepscopeError
 from stepscope.report.compose import judge
@@ -120,7 +120,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     table = "\n".join([*_conditions(took), "", *tables(experiments, judged)])
     sys.stdout.write(f"{table}\n")
     fired = {rule for one in judged for rule in one.said.fired}
-    for rule in sorted(it for it in fired if not is_calibrated(it)):
+    for rule in sorted(it for it in fired if not rule_item(it).is_calibrated):
         sys.stdout.write(
             f"{rule} failed: it is calibrated now (advice/calibration.py)\n"
         )

@@ -8,13 +8,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stepscope.advice.calibration import CALIBRATED, JUDGES_NOTHING, is_calibrated
 from stepscope.advice.checklist import STAGES
 from stepscope.advice.registry import RULES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from stepscope.advice.item import Item
     from stepscope.advice.rule import Rule
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -26,14 +26,14 @@ def render(rules: Iterable[Rule]) -> str:
     lines = ["| stage | rule | fails where | seen on |", "|---|---|---|---|"]
     for rule in rules:
         stage = f"{rule.item.stage} {STAGES[rule.item.stage]}"
-        cells = (stage, _link(rule), rule.item.title, _seen(rule.item.id))
+        cells = (stage, _link(rule), rule.item.title, _seen(rule.item))
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
 def uncalibrated(rules: Sequence[Rule]) -> str:
     """Write the list of rules that have failed on no recorded program."""
-    silent = [rule for rule in rules if not is_calibrated(rule.item.id)]
+    silent = [rule for rule in rules if not rule.item.is_calibrated]
     lines = [f"- {_link(rule)}: {rule.item.title}" for rule in silent]
     return "\n".join([f"{len(silent)} of {len(rules)} rules:", "", *lines])
 
@@ -43,10 +43,10 @@ def _link(rule: Rule) -> str:
     return f"[`{name}`](advice/{name.replace('.', '_')}.md)"
 
 
-def _seen(name: str) -> str:
-    if name in JUDGES_NOTHING:
+def _seen(item: Item) -> str:
+    if item.collects:
         return "never fails"
-    return CALIBRATED.get(name, "made-up programs only")
+    return item.seen_on or "made-up programs only"
 
 
 def with_rules(page: str, rules: Sequence[Rule]) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from stepscope.advice.registry import RULES
+from stepscope.analysis.results.tool_tables import tables_of
 from stepscope.analysis.tools import TOOLS
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.trace.tables import TABLES
@@ -84,17 +85,16 @@ def test_the_list_of_rules_is_generated_from_the_registry() -> None:
     assert all(f"`{rule.item.id}`" in written for rule in RULES)
 
 
-def test_each_rules_page_says_what_to_do_by_the_rules_own_actions() -> None:
-    tool = build_tool("rule_actions")
-    for rule in RULES:
-        page = tool.page_of(rule).read_text(encoding="utf-8")
-        written = tool.with_actions(page, rule)
-        assert page == written, "run python build_tools/rule_actions.py"
-        assert page.count("## What to do\n") == 1
+def test_each_rules_page_is_made_from_its_declared_texts() -> None:
+    written = build_tool("rule_pages").pages()
+    pages = {
+        path.name: path.read_text(encoding="utf-8")
+        for path in (ROOT / "docs" / "advice").glob("*.md")
+    }
+    assert pages == written, "run python build_tools/rule_pages.py"
+    assert {page.count("## What to do\n") for page in written.values()} == {1}
     # What a rule advises by cause is on its page too.
-    (rule,) = (one for one in RULES if one.item.id == "input.bound")
-    assert not rule.item.actions
-    assert "prefetch_factor" in tool.render(rule)
+    assert "prefetch_factor" in written["input_bound.md"]
 
 
 def test_transcripts_are_what_commands_print_today() -> None:
@@ -116,6 +116,11 @@ def test_the_columns_of_a_tool_are_generated_from_their_declarations(
     page = (ROOT / "docs" / "columns" / f"{tool}.md").read_text(encoding="utf-8")
     written = build_tool("table_docs").columns_page(tool, RESULT_TABLES[tool])
     assert page == written, "run python build_tools/table_docs.py"
+
+
+@pytest.mark.parametrize("tool", RESULT_TABLES)
+def test_a_tools_file_declares_the_tables_of_its_result(tool: str) -> None:
+    assert list(tables_of(tool).values()) == RESULT_TABLES[tool]
 
 
 def test_every_column_says_what_it_is() -> None:

@@ -71,8 +71,8 @@ MAY_IMPORT = {
 #: each for itself: its ground lies below its rooms, its face above them.
 ROOMS = {
     "advice": {
-        "judging": "finding item signals verdict",
-        "rules": "finding item judging rule signals verdict words",
+        "judging": "catalogue finding item signals verdict",
+        "rules": "catalogue finding item judging rule signals verdict words",
         "signals": "finding",
     },
     "analysis": {
@@ -85,7 +85,6 @@ ROOMS = {
         "memory_profile": "options results",
         "model_views": "ops options results",
         "ops": "",
-        "options": "",
         "overview_page": "ops options results steps",
         "pod_viewer": "options results steps",
         "results": "",
@@ -167,15 +166,14 @@ ROOMS = {
         "access": "addresses captures client destinations messages transport",
     },
     "report": {
-        "outline": "document page words",
-        "text": "document envelope page to_table words",
-        "words": "document envelope page",
+        "outline": "document envelope page words",
+        "text": "outline page to_table words",
+        "words": "page",
     },
     "serve": {
         "runs": "errors frames",
     },
     "trace": {
-        "measured": "schema",
         "reading": "quality",
     },
     "xspace": {

@@ -69,9 +69,16 @@ def test_each_remedy_is_used() -> None:
     used = {
         name
         for path in SOURCE.rglob("*.py")
-        for name in re.findall(r"\bRemedy\.([A-Z_]+)", path.read_text("utf-8"))
+        for name in re.findall(r"\bRemedy\.([A-Z][A-Z_]+)", path.read_text("utf-8"))
     }
-    assert used == TABLE.keys()
+    declared = {
+        name
+        for path in SOURCE.rglob("*.toml")
+        for name in re.findall(
+            r'(?m)^(?:remedy|text) = "([A-Z_]+)"$', path.read_text("utf-8")
+        )
+    }
+    assert used | declared == TABLE.keys()
 
 
 def rewritten(words: str) -> str:

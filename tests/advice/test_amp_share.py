@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
+from stepscope.advice.catalogue import rule_item
 from stepscope.advice.judging.narrow import for_units
-from stepscope.advice.rules.kernels.tc_unused import ACTIONS as ACTIONS_OF_UNITS
-from stepscope.advice.rules.precision.amp_share import ACTIONS as ITS_ACTIONS
 from stepscope.advice.rules.precision.amp_share import evaluate
 from stepscope.advice.signals.device import device_signals
 from stepscope.advice.signals.precision import precision_signals
@@ -109,16 +108,18 @@ def test_the_type_offered_is_one_the_hardware_has(
         (None, "float16", ("bfloat16", "set_float32_matmul_precision")),
     ],
 )
-@pytest.mark.parametrize("actions", [ITS_ACTIONS, ACTIONS_OF_UNITS])
+@pytest.mark.parametrize("rule", ["amp.share", "tc.unused"])
 def test_units_are_offered_types_that_they_take(
     signals_of: Any,
-    actions: Any,
+    rule: str,
     capability: tuple[int, int] | None,
     offered: str,
     not_known_to_it: tuple[str, ...],
 ) -> None:
     """Matrix units of Volta and Turing know neither bfloat16 nor TF32."""
-    chosen = for_units(actions, signals_of({device_signals: device(capability)}))
+    chosen = for_units(
+        rule_item(rule).actions, signals_of({device_signals: device(capability)})
+    )
     assert {one.framework for one in chosen} == {"TensorFlow", "PyTorch", "JAX"}
     code = " ".join(one.code or "" for one in chosen)
     assert offered in code
@@ -133,7 +134,7 @@ def test_a_program_without_gradients_has_no_loss_to_scale(
         device_signals: device((7, 5)),
         program_traits: ProgramTraits(updates=trains, trains=trains),
     }
-    chosen = for_units(ITS_ACTIONS, signals_of(known))
+    chosen = for_units(rule_item("amp.share").actions, signals_of(known))
     (told,) = [one for one in chosen if one.framework == "PyTorch"]
     assert "torch.float16" in (told.code or "")
     assert ("GradScaler" in (told.code or "")) is trains

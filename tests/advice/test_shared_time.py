@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from stepscope.advice.engine import explained
 from stepscope.advice.finding import CauseShare, Finding, Saving
-from stepscope.advice.item import Item
+from stepscope.advice.item import Item, Words
 from stepscope.advice.judging.shared_time import shared_time
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.shares import AccountSignals
-from stepscope.advice.words import Words
 from stepscope.thresholds import THRESHOLDS
 
 MS = 1_000_000_000
@@ -39,9 +39,13 @@ def told(
     accounted: Any, *narrower: Finding, broad: Finding
 ) -> dict[str, tuple[str, ...]]:
     words = Words(texts={})
+    blank = Item(id=BROAD, stage=2, place=1, title="", about="", words=words, tools=())
     items = [
-        Item(BROAD, 2, "", words, ()),
-        *(Item(one.id, 2, "", words, (), explains=(BROAD,)) for one in narrower),
+        blank,
+        *(
+            msgspec.structs.replace(blank, id=one.id, explains=(BROAD,))
+            for one in narrower
+        ),
     ]
     found = explained(
         {one.id: one for one in (broad, *narrower)},

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 from tests.support.traces import blueprint
 
+from stepscope.advice.catalogue import rule_item
 from stepscope.advice.engine import signals_of as signals_of_profile
-from stepscope.advice.rules.kernels import fuse_runs
-from stepscope.advice.rules.launches import launch_small
 from stepscope.advice.rules.launches.launch_delay import evaluate
 from stepscope.advice.signals.running.traits import (
     ProgramTraits,
@@ -53,13 +52,14 @@ def test_names_show_what_kind_of_program_it_is(
     assert traits_of(signals_of_profile(profile, THRESHOLDS)) == expected
 
 
-@pytest.mark.parametrize("actions", [fuse_runs.ACTIONS, launch_small.ACTIONS])
+@pytest.mark.parametrize("rule", ["fuse.runs", "launch.small"])
 @pytest.mark.parametrize("updates", [True, False])
 def test_optimizers_are_advised_where_weights_are_updated(
-    signals_of: Any, actions: Any, *, updates: bool
+    signals_of: Any, rule: str, *, updates: bool
 ) -> None:
     signals = signals_of({program_traits: ProgramTraits(updates=updates)})
-    told = [one for one in fitting(actions, signals) if one.framework == "PyTorch"]
+    fits = fitting(rule_item(rule).actions, signals)
+    told = [one for one in fits if one.framework == "PyTorch"]
     assert len(told) == 1
     assert ("AdamW" in (told[0].code or "")) is updates
 

@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 from stepscope.advice.engine import explained, staged
 from stepscope.advice.finding import Finding, Saving
 from stepscope.advice.headline import costliest
-from stepscope.advice.item import Item
+from stepscope.advice.item import Item, Words
 from stepscope.advice.registry import RULES
 from stepscope.advice.rule import Rule
 from stepscope.advice.verdict import Verdict, judge, pattern_of, promise_of
-from stepscope.advice.words import Words
 from stepscope.derive.judging.effect_status import (
     StepSeries,
     mean_interval_ms,
@@ -265,8 +264,17 @@ def test_a_narrower_finding_explains_a_broader_one(
     )
     words = Words(texts={})
     items = [
-        Item(broad.id, 2, "", words, ()),
-        Item(narrow.id, 2, "", words, (), explains=(broad.id,)),
+        Item(
+            id=one.id,
+            stage=2,
+            place=1,
+            title="",
+            about="",
+            words=words,
+            tools=(),
+            explains=explains,
+        )
+        for one, explains in ((broad, ()), (narrow, (broad.id,)))
     ]
     found = explained(
         {one.id: one for one in (broad, narrow)},

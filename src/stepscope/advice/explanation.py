@@ -22,7 +22,6 @@ from stepscope.unavailable import Missing, Unavailable
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from stepscope.advice.rule import Rule
     from stepscope.advice.signals.signal import Signal, Signals
     from stepscope.derive.profile_data import ProfileData
 
@@ -121,7 +120,7 @@ def explanation(
     return Explanation(
         run=profile.run,
         stage=STAGES[finding.stage],
-        about=_about(known[rule]),
+        about=known[rule].item.about,
         finding=finding,
         signals=tuple(_numbers(one, signals) for one in known[rule].reads),
         left_out=_left_out(profile, finding),
@@ -154,12 +153,6 @@ def _host(profile: ProfileData, finding: Finding) -> str:
         ),
         profile.hosts[0],
     )
-
-
-def _about(rule: Rule) -> str:
-    """Return what the rule's function says of itself, else its title."""
-    text = inspect.getdoc(rule.evaluate) or rule.item.title
-    return " ".join(text.partition("\n\nArgs:")[0].split())
 
 
 def _numbers(signal: Signal[Any], signals: Signals) -> SignalNumbers:

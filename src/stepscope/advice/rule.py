@@ -9,7 +9,7 @@ from stepscope.frozen import Frozen
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from stepscope.advice.finding import Action, Finding
+    from stepscope.advice.finding import Finding
     from stepscope.advice.item import Item
     from stepscope.advice.signals.replaying.change import Change
     from stepscope.advice.signals.signal import Signal, Signals
@@ -25,11 +25,9 @@ class Rule(Frozen, frozen=True, eq=True):
         reads: The signals that the rule asks for.
         changes: Says what a failing finding would change about a step, for a replay;
             None where that follows from its owners, or nothing can be said.
-        advises: Actions that it takes from what several rules judge by, for its page.
     """
 
     item: Item
     evaluate: Callable[[Signals, Thresholds], Finding]
     reads: tuple[Signal[Any], ...]
     changes: Callable[[Signals, Thresholds], tuple[Change, ...]] | None = None
-    advises: tuple[Action, ...] = ()

@@ -87,7 +87,6 @@ def answers(
     """Run several tools as they are without options, side by side if it is worth it.
 
     Args:
-        profile: The run.
         names: Names of the tools; the answers come in this order.
         beside: What else will be read of the run: it is computed meanwhile.
         readers: What else reads the run.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from stepscope.trace.allocations import ALLOCATIONS
+from stepscope.trace.tables import ALLOCATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -12,7 +12,7 @@ from stepscope.advice.engine import evaluate, readers_of, signals_of
 from stepscope.advice.headline import lead
 from stepscope.advice.replayed import together
 from stepscope.advice.signals.device import device_signals
-from stepscope.analysis.model_views.top_annotations import top_annotations
+from stepscope.analysis.model_views.annotation_rows import top_annotations
 from stepscope.analysis.ops.hardware import hardware
 from stepscope.analysis.results.remedied import recorder_of, remedied
 from stepscope.analysis.tools import answers
@@ -22,9 +22,11 @@ from stepscope.frozen import Frozen
 from stepscope.remedies import NSIGHT
 from stepscope.report.document import REPORTED, Document, Headline
 from stepscope.report.envelope import describe, doubts
-from stepscope.report.words.headline import first_sentence
-from stepscope.report.words.measured import measured_sentence
-from stepscope.report.words.memory import peak_sentence
+from stepscope.report.words.headline import (
+    first_sentence,
+    measured_sentence,
+    peak_sentence,
+)
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 

@@ -15,7 +15,7 @@ import stepscope as ss
 from stepscope.analysis import overview_page, pod_viewer
 from stepscope.analysis.pod_viewer import Options, PodViewerResult
 from stepscope.analysis.pod_viewer.comparison import WorkerName
-from stepscope.analysis.results.null_fields import null_paths
+from stepscope.analysis.results.nulls import null_paths
 from stepscope.cli.main import main
 from stepscope.errors import BadUsage
 from stepscope.report.tables import choose, flat, tables

@@ -18,8 +18,7 @@ from stepscope.report.words.findings import (
     standing,
 )
 from stepscope.report.words.headline import first_sentence
-from stepscope.report.words.names import plain_name
-from stepscope.report.words.parts import part_words
+from stepscope.report.words.names import part_words, plain_name
 from stepscope.thresholds import THRESHOLDS
 
 ACTIONS = tuple(

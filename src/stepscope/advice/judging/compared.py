@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from stepscope.advice.catalogue import shared_texts
 from stepscope.advice.finding import Finding, Part
 from stepscope.advice.signals.device import device_signals
 from stepscope.advice.signals.record import record_grade
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.signal import Signal, Signals
     from stepscope.thresholds import Threshold, Thresholds
 
+_TEXTS: Final = shared_texts("compared")
+
 #: The signals that these functions ask for.
 COMPARED_READS: Final[tuple[Signal[Any], ...]] = (
     communication_signals,
@@ -35,7 +38,7 @@ def workers_of(item: Item, signals: Signals) -> WorkerSignals | Finding:
     """Return the workers of a run, or the finding that says why none are compared."""
     found = signals.of(worker_signals)
     if not isinstance(found, Unavailable):
-        return found if found.steps else item.cannot_tell(_NO_STEPS)
+        return found if found.steps else item.cannot_tell(_TEXTS.reason("no_steps"))
     if found != ONE_WORKER:
         return item.cannot_tell(found)
     exchanged = signals.of(communication_signals)
@@ -44,7 +47,11 @@ def workers_of(item: Item, signals: Signals) -> WorkerSignals | Finding:
         alone = signals.of(device_signals).recorded == "host_only"
     else:
         alone = not any(exchanged.count.values())
-    return item.not_applicable(_ALONE) if alone else item.cannot_tell(found)
+    return (
+        item.not_applicable(_TEXTS.reason("alone"))
+        if alone
+        else item.cannot_tell(found)
+    )
 
 
 def hands_on(signals: Signals) -> bool:
@@ -141,18 +148,4 @@ def most_often(
     return first, 100 * told.count(first) / len(steps)
 
 
-ONE_EACH: Final = Unavailable(
-    code="NO_SAMPLES",
-    reason="Each host works with one device.",
-    remedy="Nothing to do.",
-)
-_ALONE: Final = Unavailable(
-    code="NO_COLLECTIVES",
-    reason="One worker was recorded, and it exchanges nothing with others.",
-    remedy="Nothing to do.",
-)
-_NO_STEPS: Final = Unavailable(
-    code="NO_STEPS",
-    reason="There is no step that all workers took part in.",
-    remedy="Record all workers over the same steps.",
-)
+ONE_EACH: Final = _TEXTS.reason("one_each")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import numpy as np
 
-from stepscope.advice.finding import Action, Fact
+from stepscope.advice.catalogue import shared_texts
 from stepscope.advice.signals.running.processors import processor_signals
 from stepscope.advice.signals.several.worker_ops import worker_ops
 from stepscope.advice.signals.several.workers import HOST_WORK
@@ -27,21 +27,12 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.signal import Signal, Signals
     from stepscope.thresholds import Thresholds
 
+_TEXTS: Final = shared_texts("excess")
+
 #: The signals that `without_a_core` asks for.
 CORE_READS: Final[tuple[Signal[Any], ...]] = (
     *(account_signals, processor_signals, worker_ops),
 )
-#: Where no worker has more to do, and the cores of its machine are in use.
-FOR_CORES: Final = (
-    Action(
-        cause="cores",
-        framework="any",
-        text="Let fewer threads and workers share the cores, or give each worker cores "
-        "of its own: whose turn it is decides who comes late.",
-        code="taskset --cpu-list 0-3 …  # and OMP_NUM_THREADS=4",
-    ),
-)
-_CORES: Final = "waiting_for_cores"
 #: Who runs so small a part of ops that the others do not run has no more to do.
 _ALIKE: Final = 1.0
 
@@ -115,7 +106,7 @@ def without_a_core(
     enough = waiting is not None and waiting >= (finding.share_percent or 0.0)
     facts = (
         *finding.facts,
-        Fact(name=_CORES, value=waiting if enough else None, unit="percent"),
+        _TEXTS.fact("waiting_for_cores", waiting if enough else None),
     )
     if not enough:
         return msgspec.structs.replace(finding, facts=facts)
@@ -125,7 +116,7 @@ def without_a_core(
         note="cores",
         because=("cores",),
         facts=facts,
-        actions=FOR_CORES,
+        actions=_TEXTS.chosen("for_cores"),
     )
 
 

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
+from stepscope.advice.catalogue import shared_texts
 from stepscope.advice.signals.device import device_signals
 from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.replaying.change import Carried
 from stepscope.advice.signals.several.communication import communication_signals
 from stepscope.advice.signals.several.exchanges import exchange_signals
-from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.replaying.change import Change
     from stepscope.advice.signals.several.exchanges import ExchangeSignals
     from stepscope.advice.signals.signal import Signal, Signals
+
+_TEXTS: Final = shared_texts("exchanged")
 
 #: The signals that a rule about all-reduces asks for.
 EXCHANGE_READS: Final[tuple[Signal[Any], ...]] = (
@@ -36,12 +38,12 @@ _DIVIDING: Final = frozenset({"reduce-scatter", "all-gather", "all-to-all"})
 def exchanges_of(item: Item, signals: Signals) -> ExchangeSignals | Finding:
     """Return the all-reduces that are judged, or the finding that says why none are."""
     if signals.of(device_signals).recorded == "host_only":
-        return item.not_applicable(_NO_DEVICE)
+        return item.not_applicable(_TEXTS.reason("no_device"))
     exchanged = signals.of(communication_signals)
     if isinstance(exchanged, Unavailable):
         return item.cannot_tell(exchanged)
     if not any(exchanged.count.values()):
-        return item.not_applicable(_NO_EXCHANGE)
+        return item.not_applicable(_TEXTS.reason("no_exchange"))
     found = signals.of(exchange_signals)
     if isinstance(found, Unavailable):
         return item.cannot_tell(found)
@@ -67,41 +69,13 @@ def at_rate(calls: pl.DataFrame, needed_ps: pl.Expr) -> tuple[Change, ...]:
 def _left_out(item: Item, found: ExchangeSignals) -> Finding:
     """Say why exchanges are not judged that were recorded."""
     if found.kinds & _DIVIDING:
-        return item.not_applicable(_DIVIDED)
+        return item.not_applicable(_TEXTS.reason("divided"))
     if _REDUCING in found.kinds:
-        return item.cannot_tell(_IN_NO_STEP)
-    return item.not_applicable(_NO_EXCHANGE)
+        return item.cannot_tell(_TEXTS.reason("in_no_step"))
+    return item.not_applicable(_TEXTS.reason("no_exchange"))
 
 
 def without_sizes(found: ExchangeSignals) -> Unavailable:
     """Return why all-reduces without sizes are not judged, and how much it is about."""
     share = 100 * sum(found.exposed_ps) / max(sum(found.window_ps), 1)
-    return Unavailable(
-        code="NO_SHAPES",
-        reason="The sizes of the all-reduces were not recorded. Nothing hides them for "
-        f"{share:.1f} % of the time: about as much is to be gained from them at most.",
-        remedy=Remedy.RECORD_SHAPES,
-    )
-
-
-_IN_NO_STEP: Final = Unavailable(
-    code="NO_STEPS",
-    reason="The all-reduces that were recorded lie in no step.",
-    remedy=Remedy.MARK_STEPS,
-)
-_NO_DEVICE: Final = Unavailable(
-    code="NO_DEVICE_PLANE",
-    reason="Every op ran on the host; there is no device that exchanges data.",
-    remedy="Nothing to do.",
-)
-_NO_EXCHANGE: Final = Unavailable(
-    code="NO_COLLECTIVES",
-    reason="The judged device takes part in no all-reduce.",
-    remedy="Nothing to do.",
-)
-_DIVIDED: Final = Unavailable(
-    code="NO_COLLECTIVES",
-    reason="The program divides the model among devices: its exchanges are not those "
-    "of whole gradients.",
-    remedy="Nothing to do.",
-)
+    return _TEXTS.reason("without_sizes", share=share)

@@ -1,7 +1,9 @@
 """Functions of the program on a host without devices: which of them is a fault.
 
 There a model's own ops are work of the host like the rest, so functions from which they
-are called are told from those that hold the model up.
+are called are told from those that hold the model up. What a function does is read from
+the functions of libraries that it calls, never from its own name; what a library does
+in compiled code leaves no such function.
 
 Definition: docs/advice/host_work.md.
 """
@@ -13,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import numpy as np
 
-from stepscope.advice.judging.work_actions import LIBRARY_KINDS
 from stepscope.advice.signals.running.callbacks import CalledBack, called_back
 from stepscope.advice.signals.running.function_runs import function_runs
 from stepscope.advice.signals.vocabulary import frameworks_used
@@ -22,6 +23,7 @@ from stepscope.derive.frameworks import PLAIN
 from stepscope.derive.host.function_frames import FEW_LOOKS
 from stepscope.derive.intervals.spans import Spans
 from stepscope.frozen import Frozen
+from stepscope.patterns import Pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.running.function_runs import FunctionRuns
     from stepscope.advice.signals.shares import StepShares
     from stepscope.advice.signals.signal import Signal, Signals
+    from stepscope.derive.host.function_names import FunctionName
     from stepscope.thresholds import Thresholds
 
 #: The owner whose time functions have.
@@ -264,3 +267,101 @@ def has_ops(signals: Signals, shares: StepShares, thresholds: Thresholds) -> boo
     of_framework = signals.of(frameworks_used) not in ((), PLAIN)
     least = 0.0 if of_framework else thresholds.host_work_warn.value * shares.total_ps
     return 100 * ops_ps >= max(least, 1)
+
+
+class LibraryWork(Frozen, frozen=True, eq=True):
+    """One kind of work.
+
+    Attributes:
+        files: Paths of the files of the libraries that do it, from its own folder on.
+        functions: Names of the functions that do it.
+        advice: Group of the actions against a function that mostly does it.
+        is_waste: Whether it is never what a program is for: then a function that mostly
+            does it is a fault also where no model shows what the program is for.
+    """
+
+    files: Pattern[str]
+    functions: Pattern[str]
+    advice: str
+    is_waste: bool = False
+
+    def is_done_by(self, name: FunctionName) -> bool:
+        """Return whether a library's function does it."""
+        path = (name.file or "").replace("\\", "/")
+        return bool(self.files.search(path) and self.functions.search(name.function))
+
+
+_EVERY: Final = Pattern(r"")
+_PYTHON: Final = r"/(?:python|pypy)\d[.\d]*/"
+#: The first that takes half of a function's time is what it does.
+LIBRARY_KINDS: Final = (
+    LibraryWork(
+        Pattern(_PYTHON + r"copy\.py$"),
+        Pattern(r"^_?(?:deep)?copy"),
+        "copies",
+        is_waste=True,
+    ),
+    LibraryWork(
+        Pattern(_PYTHON + r"(?:re/\w+|sre_compile|sre_parse|sre_constants)\.py$"),
+        Pattern(r"compil|parse|optimi|simpl|charset|class|code|State|Tokenizer"),
+        "compiles_patterns",
+        is_waste=True,
+    ),
+    LibraryWork(
+        Pattern(_PYTHON + r"(?:gzip|bz2|lzma|zipfile|tarfile|_compression)(?:\.py|/)"),
+        Pattern(r"read|decompress|extract|next"),
+        "unpacks",
+    ),
+    LibraryWork(
+        Pattern(
+            _PYTHON + r"(?:json/|csv\.py|pickle\.py|xml/|html/|configparser\.py)"
+            r"|/yaml/"
+        ),
+        Pattern(r"decode|load|parse|read|next"),
+        "parses",
+    ),
+    LibraryWork(
+        Pattern(
+            _PYTHON + r"(?:json/|csv\.py|pickle\.py|gzip\.py|bz2\.py|lzma\.py"
+            r"|_compression\.py|zipfile)|/yaml/"
+        ),
+        _EVERY,
+        "writes",
+    ),
+    LibraryWork(
+        Pattern(
+            _PYTHON + r"(?:logging/|traceback\.py|linecache\.py)"
+            r"|/(?:loguru|absl/logging|tqdm|rich)/"
+        ),
+        _EVERY,
+        "reports",
+        is_waste=True,
+    ),
+    LibraryWork(
+        Pattern(r"/(?:pandas|polars|pyarrow)/"),
+        Pattern(
+            r"iter_?rows|iter_?tuples|iter_?slices|\.rows?$|apply|map_elements"
+            r"|__getitem__|to_?pylist|to_dicts?$"
+        ),
+        "works_on_rows",
+        is_waste=True,
+    ),
+    LibraryWork(
+        Pattern(r"/(?:PIL|imageio|skimage|cv2|torchvision/(?:io|transforms))/"),
+        _EVERY,
+        "decodes_images",
+    ),
+    LibraryWork(
+        Pattern(
+            _PYTHON + r"(?:multiprocessing/|concurrent/futures/|subprocess\.py)"
+            r"|/joblib/"
+        ),
+        _EVERY,
+        "starts_processes",
+    ),
+    LibraryWork(
+        Pattern(_PYTHON + r"random\.py$"),
+        _EVERY,
+        "draws_numbers",
+    ),
+)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import polars as pl
 
+from stepscope.advice.catalogue import shared_texts
 from stepscope.advice.finding import Fact, Finding
 from stepscope.advice.judging.worked import (
     WORKED_READS,
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from stepscope.advice.item import Item
     from stepscope.advice.signals.signal import Signal, Signals
     from stepscope.thresholds import Threshold, Thresholds
+
+_TEXTS: Final = shared_texts("measured")
 
 #: The signals that these functions ask for.
 MEASURED_READS: Final[tuple[Signal[Any], ...]] = (*WORKED_READS, measured_work)
@@ -117,19 +120,8 @@ def _shown(chosen: pl.DataFrame, fault: Fault) -> list[Fact]:
 
 
 def _unknown_share(share: float) -> Fact:
-    return Fact(
-        name="unmeasured",
-        value=share,
-        unit="percent",
-        note="share of the kernels' time of which this was not measured",
-    )
+    return _TEXTS.fact("unmeasured", share)
 
 
 def _unmeasured(share: float, unknown: float) -> Unavailable:
-    return Unavailable(
-        code="NOT_RECORDED",
-        reason=f"{share:.0f} % of the kernels' time is known to be so; of another "
-        f"{unknown:.0f} % Nsight Compute did not measure what tells.",
-        remedy="Measure the kernels with most time, with all sections: "
-        "`ncu --set full --csv --page raw`.",
-    )
+    return _TEXTS.reason("unmeasured", share=share, unknown=unknown)

@@ -6,13 +6,16 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from stepscope.advice.finding import Action
+from stepscope.advice.catalogue import shared_texts
 from stepscope.advice.signals.device import device_signals
 from stepscope.advice.signals.running.traits import traits_of
 
 if TYPE_CHECKING:
+    from stepscope.advice.finding import Action
     from stepscope.advice.signals.computing.kernel_work import KernelWork
     from stepscope.advice.signals.signal import Signals
+
+_TEXTS: Final = shared_texts("narrow")
 
 #: First compute capability whose matrix units take bfloat16 and TF32.
 _BFLOAT16_CAPABILITY: Final = (8, 0)
@@ -22,21 +25,7 @@ _MADE: Final = (
     r"|tensorflow::|Eigen::|Cijk_|miopen|fusion"
 )
 #: Settings of a framework change its own ops alone.
-_OWN: Final = (
-    Action(
-        cause="any",
-        framework="any",
-        text="No op of the framework launches these kernels, and its settings do not "
-        "change them: call its product in their place, or write them for matrix "
-        "units.",
-    ),
-    Action(
-        cause="any",
-        framework="PyTorch",
-        text="Call the library's kernel.",
-        code="torch.matmul(a, b)",
-    ),
-)
+_OWN: Final = _TEXTS.chosen("call_framework_product", "call_library_kernel")
 
 
 def for_kernels(

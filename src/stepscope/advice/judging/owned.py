@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from stepscope.advice.catalogue import shared_texts
 from stepscope.advice.finding import Finding
 from stepscope.advice.signals.device import device_signals
 from stepscope.advice.signals.record import record_grade
@@ -17,7 +18,6 @@ from stepscope.advice.verdict import judge
 from stepscope.derive.account.topics import TOPICS
 from stepscope.derive.judging.effect_status import NO_JUDGED_STEPS
 from stepscope.frozen import Frozen
-from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from stepscope.derive.judging.effect_status import StepSeries
     from stepscope.derive.judging.recorded_devices import DeviceSignals
     from stepscope.thresholds import Threshold, Thresholds
+
+_TEXTS: Final = shared_texts("owned")
 
 #: The signals that these functions ask for.
 OWNED_READS: Final[tuple[Signal[Any], ...]] = (
@@ -119,12 +121,12 @@ def shares_of(
     """Return the account that is judged, or the finding that says why there is none."""
     device = signals.of(device_signals)
     if owned.device and device.recorded == "host_only":
-        return item.not_applicable(_NO_DEVICE)
+        return item.not_applicable(_TEXTS.reason("no_device"))
     found = signals.of(account_signals)
     if isinstance(found, Unavailable):
         return item.cannot_tell(found)
     if owned.device and not found.has_devices:
-        return item.cannot_tell(device.reason or _UNSEEN)
+        return item.cannot_tell(device.reason or _TEXTS.reason("unseen"))
     shares = found.judged(*owned.owners, place=owned.place)
     why = _why_not(owned, shares, device, thresholds)
     return shares if why is None else item.cannot_tell(why)
@@ -135,7 +137,7 @@ def _why_not(
 ) -> Unavailable | None:
     """Return what hinders a verdict about these shares; None where nothing does."""
     if owned.host and shares.device is None and device.recorded != "host_only":
-        return device.reason or _UNSEEN
+        return device.reason or _TEXTS.reason("unseen")
     if owned.steps and shares.step_confidence < thresholds.medium_confidence.value:
         return NO_JUDGED_STEPS
     unseen = (one for one in owned.seen if one in shares.missing)
@@ -192,13 +194,3 @@ def owned_finding(
 
 #: Beyond any share.
 _NEVER: Final = 101.0
-_NO_DEVICE: Final = Unavailable(
-    code="NO_DEVICE_PLANE",
-    reason="Every op ran on the host; there is no device that could wait.",
-    remedy="Nothing to do.",
-)
-_UNSEEN: Final = Unavailable(
-    code="NO_DEVICE_EVENTS",
-    reason="Whether a device waits was not recorded.",
-    remedy=Remedy.RECORD_DEVICE_AGAIN,
-)

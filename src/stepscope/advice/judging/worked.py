@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
+from stepscope.advice.catalogue import shared_texts
 from stepscope.advice.finding import Part, Saving
 from stepscope.advice.signals.computing.kernel_work import kernel_work
 from stepscope.advice.signals.device import device_signals
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.replaying.change import Change
     from stepscope.advice.signals.signal import Signal, Signals
     from stepscope.thresholds import Threshold, Thresholds
+
+_TEXTS: Final = shared_texts("worked")
 
 #: The signals that these functions ask for.
 WORKED_READS: Final[tuple[Signal[Any], ...]] = (
@@ -83,11 +86,11 @@ def kernels_of(
     """
     device = signals.of(device_signals)
     if device.recorded == "host_only":
-        return item.not_applicable(_NO_DEVICE)
+        return item.not_applicable(_TEXTS.reason("no_device"))
     first = thresholds.tensor_core_generation.value
     known = [one for one in device.compute_capability if one is not None]
     if matrix_units and known and all(one[0] < first for one in known):
-        return item.not_applicable(_NO_UNITS)
+        return item.not_applicable(_TEXTS.reason("no_units"))
     found = signals.of(kernel_work)
     if isinstance(found, Unavailable):
         return item.cannot_tell(found)
@@ -238,22 +241,10 @@ def _unknown(
 ) -> Unavailable:
     with_op = rows.filter(pl.col("op").is_not_null())["time_ps"].sum()
     ops_known = 2 * with_op > rows["time_ps"].sum()
-    return Unavailable(
-        code="NO_KERNEL_DETAILS",
-        reason=f"Of {unknown:.0f} % of the kernels' time it is unknown whether it is "
-        f"what this check looks for ({share:.0f} % is known to be), and the verdict "
-        f"changes at {warn.value:g} %.",
+    return _TEXTS.reason(
+        "unknown",
         remedy=Remedy.LOOK_AT_OWN_OPS if ops_known else Remedy.RECORD_KERNEL_OPS,
+        unknown=unknown,
+        share=share,
+        warn=warn.value,
     )
-
-
-_NO_DEVICE: Final = Unavailable(
-    code="NO_DEVICE_PLANE",
-    reason="Every op ran on the host; there are no kernels.",
-    remedy="Nothing to do.",
-)
-_NO_UNITS: Final = Unavailable(
-    code="NO_PEAKS",
-    reason="No device that did work has matrix units (compute capability below 7.0).",
-    remedy="Nothing to do on this hardware.",
-)

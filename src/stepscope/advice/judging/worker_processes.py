@@ -5,60 +5,35 @@ Definition: docs/advice/input_bound.md.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from stepscope.advice.finding import Action, Fact, Part
-from stepscope.advice.judging.input_actions import FEW_WORKERS, REMAINING
+from stepscope.advice.catalogue import catalogue, rule_item
 from stepscope.advice.signals.loading.loader_workers import (
     loader_workers,
     machine_cores,
 )
 from stepscope.advice.signals.loading.worker_time import worker_time
 from stepscope.frozen import Frozen
-from stepscope.patterns import Pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from stepscope.advice.finding import Action, Fact, Part
     from stepscope.advice.signals.loading.loader_workers import LoaderWorkers
     from stepscope.advice.signals.loading.worker_time import WorkerTime
     from stepscope.advice.signals.signal import Signal, Signals
+
+_INPUT: Final = rule_item("input.bound")
 
 #: The signals that these functions ask for.
 WORKER_READS: Final[tuple[Signal[Any], ...]] = (
     *(loader_workers, machine_cores, worker_time),
 )
-#: Where most of the workers' work is one function's, which is put in.
-_WHERE: Final = "where most of it is"
-IN_FUNCTION: Final = Action(
-    cause="fetch",
-    framework="any",
-    text=f"Make the work of the worker processes cheaper {_WHERE}: do it once, before "
-    "training, or on whole batches, or on the device.",
-)
-MORE_CORES: Final = Action(
-    cause="fetch",
-    framework="any",
-    text="More worker processes gain nothing, for there are no free cores for them: "
-    "more cores would.",
-)
-HANDED_OVER_LATE: Final = Action(
-    cause="fetch",
-    framework="any",
-    text="The worker processes are idle while the step waits: more of them gain "
-    "nothing. What takes the time is handing the batches over: send fewer and larger "
-    "arrays, in narrower types.",
-)
 #: Workers that wait for work for less than this are at work.
 _AT_WORK_PERCENT: Final = 50.0
-#: All that may be advised where worker processes make the batches.
-WORKER_ACTIONS: Final = (*FEW_WORKERS, IN_FUNCTION, MORE_CORES, HANDED_OVER_LATE)
-#: A number of workers or threads in a line of code.
-_NUMBER: Final = Pattern(
-    r"(?P<name>\b(?:num_workers|worker_count|workers|num_threads)=)(?P<number>\d+)"
-)
 
 
 class WorkerProcesses(Frozen, frozen=True):
@@ -91,49 +66,30 @@ class WorkerProcesses(Frozen, frozen=True):
         """Return how many they are and where their time goes, as far as it is told."""
         counted, time = self.counted, self.time
         named = None if time is None or time.are_idle else time.most
-        return (
-            Fact(
-                name="workers",
-                value=None if counted is None else counted.workers,
-                unit="count",
-            ),
-            Fact(
-                name="cores",
-                value=None if counted is None else counted.cores,
-                unit="count",
-            ),
-            Fact(
-                name="worker_share",
-                value=None if named is None else named.share_percent,
-                unit="percent",
-                note="of the time for which the worker processes were looked at",
-            ),
-            Fact(
-                name="worker_waits",
-                value=None if time is None else time.waits_percent,
-                unit="percent",
-                note="of the time for which the worker processes were looked at",
-            ),
-            Fact(
-                name="workers_idle",
-                value=time.idle_percent if time is not None and time.are_idle else None,
-                unit="percent",
-                note="of the time in which steps waited while workers were looked at",
-            ),
+        return _INPUT.facts(
+            workers=None if counted is None else counted.workers,
+            cores=None if counted is None else counted.cores,
+            worker_share=None if named is None else named.share_percent,
+            worker_waits=None if time is None else time.waits_percent,
+            workers_idle=time.idle_percent
+            if time is not None and time.are_idle
+            else None,
         )
 
     def actions(self) -> tuple[Action, ...]:
         """Return what makes batches come sooner that worker processes make ahead."""
         counted, time = self.counted, self.time
         if time is not None and time.are_idle:
-            return (HANDED_OVER_LATE,)
+            return _INPUT.chosen("send_smaller_batches")
         more = None if counted is None else counted.could_be
-        few = () if more is None else _numbered(FEW_WORKERS[:1], more)
+        few = () if more is None else _numbered(_INPUT.chosen("add_workers"), more)
         if time is None or time.place is None:
-            return (*few, *FEW_WORKERS[1:]) if few else REMAINING
+            if not few:
+                return _INPUT.chosen("make_cheaper")
+            return (*few, _INPUT.action("make_batch_cheaper"))
         if counted is not None and counted.compute is False:
             return (*few, *self.cheaper())
-        rest = few or ((MORE_CORES,) if counted is not None else ())
+        rest = few or (_INPUT.chosen("add_cores") if counted is not None else ())
         return (*self.cheaper(), *rest)
 
     def cheaper(self) -> tuple[Action, ...]:
@@ -141,8 +97,7 @@ class WorkerProcesses(Frozen, frozen=True):
         place = None if self.time is None else self.time.place
         if place is None:
             return ()
-        text = IN_FUNCTION.text.replace(_WHERE, f"{_WHERE}, in {place}")
-        return (msgspec.structs.replace(IN_FUNCTION, text=text),)
+        return (_INPUT.action("make_workers_cheaper_in", place=place),)
 
 
 #: Where no worker processes make the batches.
@@ -163,7 +118,7 @@ def sized(actions: tuple[Action, ...], signals: Signals) -> tuple[Action, ...]:
 
     Hosts of one run are alike; where they are not, all of them are to bear it.
     """
-    if not any(one.code and _NUMBER.search(one.code) for one in actions):
+    if not any(one in _worker_codes() for one in actions):
         return actions
     cores = signals.of(machine_cores)
     return _numbered(actions, min(cores.values()), most=True) if cores else actions
@@ -180,16 +135,26 @@ def _numbered(
         most: Whether a smaller one that stands there stays.
     """
 
-    def fitting(told: Any) -> str:
-        given = int(told["number"])
-        return f"{told['name']}{min(given, number) if most else number}"
+    def fitting(action: Action) -> Action:
+        code, given = _worker_codes().get(action, (None, 0))
+        if code is None:
+            return action
+        workers = min(given, number) if most else number
+        return msgspec.structs.replace(
+            action, code=code.replace("{workers}", str(workers))
+        )
 
-    return tuple(
-        one
-        if one.code is None
-        else msgspec.structs.replace(one, code=_NUMBER.sub(fitting, one.code))
-        for one in actions
-    )
+    return tuple(map(fitting, actions))
+
+
+@lru_cache(maxsize=1)
+def _worker_codes() -> dict[Action, tuple[str, int]]:
+    """Return actions whose code says how many workers there are, with that code."""
+    return {
+        item.action(key): code
+        for item in catalogue().rules.values()
+        for key, code in item.worker_codes.items()
+    }
 
 
 def _same(one: Part, other: Part | None) -> bool:

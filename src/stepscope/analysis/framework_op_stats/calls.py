@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.framework_op_stats.columns import CALL_ROWS
+from stepscope.analysis.results.tool_tables import tables_of
 from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.device.timeline import device_timeline
 from stepscope.derive.intervals.spans import Spans
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     from stepscope.analysis.framework_op_stats.work import OpWork
     from stepscope.derive.profile_data import ProfileData
+
+CALL_ROWS: Final = tables_of("framework_op_stats")["calls"]
 
 _KINDS: Final = ACTIVITY_KINDS.categories.to_list()
 _KERNEL: Final = _KINDS.index("kernel")
@@ -46,7 +48,6 @@ def call_rows(
     """Return the calls by their time on devices, then on hosts; columns `CALL_ROWS`.
 
     Args:
-        profile: The run.
         works: One per host.
         shapes: Shapes of their calls.
         most: How many rows at most; all where it is None.
@@ -71,7 +72,7 @@ def call_rows(
                 for name in ("host", "host_self", "device", "waiting")
             ),
         )
-        .select(pl.col(name).cast(dtype) for name, dtype in CALL_ROWS.dtypes().items())
+        .select(CALL_ROWS.cast_columns())
     )
 
 

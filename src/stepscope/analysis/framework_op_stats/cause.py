@@ -213,7 +213,6 @@ def parts_of(profile: ProfileData, work: OpWork, fills: pl.DataFrame | None) -> 
     """Charge the device time of one host's calls, and the waits between.
 
     Args:
-        profile: The run.
         work: The calls.
         fills: As `kernel_fill` returns; None where the host has no kernels.
     """

@@ -8,23 +8,23 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.framework_op_stats.calls import call_rows
+from stepscope.analysis.framework_op_stats.calls import CALL_ROWS, call_rows
 from stepscope.analysis.framework_op_stats.cause import (
     Cause,
     cause_of,
     kernel_fill,
     parts_of,
 )
-from stepscope.analysis.framework_op_stats.columns import (
-    CALL_ROWS,
+from stepscope.analysis.framework_op_stats.result import FrameworkOpStatsResult
+from stepscope.analysis.framework_op_stats.shapes import (
+    SHAPE_ROWS,
+    call_shapes,
+    shape_rows,
+)
+from stepscope.analysis.framework_op_stats.tables import (
     COPY_ROWS,
     KERNEL_ROWS,
     LAUNCH_ROWS,
-    SHAPE_ROWS,
-)
-from stepscope.analysis.framework_op_stats.result import FrameworkOpStatsResult
-from stepscope.analysis.framework_op_stats.shapes import call_shapes, shape_rows
-from stepscope.analysis.framework_op_stats.tables import (
     copy_rows,
     kernel_rows,
     launch_rows,
@@ -32,14 +32,14 @@ from stepscope.analysis.framework_op_stats.tables import (
 from stepscope.analysis.framework_op_stats.work import OpWork, op_work
 from stepscope.analysis.ops.rates import NO_COSTS
 from stepscope.analysis.ops.rows import without_steps
-from stepscope.analysis.results.null_columns import missing_columns
+from stepscope.analysis.results.nulls import declared_reasons, missing_columns
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.device.kernels import kernels
 from stepscope.derive.device.timeline import device_timeline
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.step_windows.windows import windows
 from stepscope.remedies import Remedy
-from stepscope.trace.devices import DEVICES
+from stepscope.trace.tables import DEVICES
 from stepscope.unavailable import Missing, Unavailable, present
 
 if TYPE_CHECKING:
@@ -60,29 +60,33 @@ _NO_HOST_EVENT: Final = Unavailable(
     reason="No event on a host thread is a call of the op.",
     remedy=Remedy.RECORD_OP_CALLS,
 )
-_NO_BYTES: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="the sizes of these copies were not recorded.",
-    remedy=Remedy.OTHER_DEVICE_TRACER,
+_OF_KERNELS: Final = declared_reasons(
+    KERNEL_ROWS,
+    dict.fromkeys(
+        (
+            *("grid_dim", "block_dim", "blocks", "multiprocessors", "registers"),
+            *("shared_memory_bytes", "occupancy_percent", "occupancy_limiter"),
+        ),
+        ("NO_KERNEL_DETAILS", Remedy.OTHER_DEVICE_TRACER),
+    ),
 )
-_NO_LAUNCH_SHAPE: Final = Unavailable(
-    code="NO_KERNEL_DETAILS",
-    reason="no kernel carries this launch detail, or the device is not known.",
-    remedy=Remedy.OTHER_DEVICE_TRACER,
-)
-_LAUNCH_SHAPE: Final = (
-    *("grid_dim", "block_dim", "blocks", "multiprocessors", "registers"),
-    *("shared_memory_bytes", "occupancy_percent", "occupancy_limiter"),
+_OF_COPIES: Final = declared_reasons(
+    COPY_ROWS,
+    dict.fromkeys(("bytes", "gib_per_s"), ("NOT_RECORDED", Remedy.OTHER_DEVICE_TRACER)),
 )
 _NO_STEP: Final = Unavailable(
     code="NO_STEPS",
     reason="no call belongs to a step.",
     remedy="Record more than one complete step.",
 )
-_NO_IDLE_LAUNCH: Final = Unavailable(
-    code="NO_SAMPLES",
-    reason="no launch found the device idle.",
-    remedy="Nothing is wrong: there was always work queued.",
+_OF_LAUNCHES: Final = declared_reasons(
+    LAUNCH_ROWS,
+    {
+        "median_wait_us": (
+            "NO_SAMPLES",
+            "Nothing is wrong: there was always work queued.",
+        )
+    },
 )
 
 
@@ -151,7 +155,6 @@ def op_detail(
     """Look closely at the chosen ops on all hosts.
 
     Args:
-        profile: The run.
         stats: The rows of the chosen ops.
         selection: Ops that exist.
         most_calls: How many calls to list at most; all where it is None.
@@ -301,7 +304,8 @@ def _missing(
             found.append(why.for_field(name))
     on_device = ("device_us", "kernels", "collectives", "copies", "devices")
     reasons = dict.fromkeys(on_device, no_device)
-    reasons["copy_bytes"] = _NO_BYTES if detail.copies is not None else no_device
+    no_bytes = _OF_COPIES["bytes"]
+    reasons["copy_bytes"] = no_bytes if detail.copies is not None else no_device
     reasons["waiting_us"] = no_launches
     reasons["launches"] = no_launches
     reasons |= dict.fromkeys(("host_us", "host_self_us"), no_event)
@@ -314,12 +318,9 @@ def _missing(
         sides |= dict.fromkeys(("measured_flop_rate", "measured_memory_bw"), NO_COSTS)
         found += missing_columns(detail.shapes, sides, prefix="shapes.")
     if detail.kernels is not None:
-        why_of = dict.fromkeys(_LAUNCH_SHAPE, _NO_LAUNCH_SHAPE)
-        found += missing_columns(detail.kernels, why_of, prefix="kernels.")
+        found += missing_columns(detail.kernels, _OF_KERNELS, prefix="kernels.")
     if detail.copies is not None:
-        sizes = dict.fromkeys(("bytes", "gib_per_s"), _NO_BYTES)
-        found += missing_columns(detail.copies, sizes, prefix="copies.")
+        found += missing_columns(detail.copies, _OF_COPIES, prefix="copies.")
     if detail.launches is not None:
-        waits = {"median_wait_us": _NO_IDLE_LAUNCH}
-        found += missing_columns(detail.launches, waits, prefix="launches.")
+        found += missing_columns(detail.launches, _OF_LAUNCHES, prefix="launches.")
     return found

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from stepscope.analysis.framework_op_stats.columns import OP_ROWS
 from stepscope.analysis.framework_op_stats.result import (
+    OP_ROWS,
     FrameworkOpStatsResult,
     Pie,
     Pies,
@@ -28,7 +28,12 @@ from stepscope.analysis.ops.rows import (
     without_steps,
 )
 from stepscope.analysis.ops.selection import select_ops
-from stepscope.analysis.results.null_columns import missing_columns, other_slices, share
+from stepscope.analysis.results.nulls import (
+    declared_reasons,
+    missing_columns,
+    other_slices,
+    share,
+)
 from stepscope.derive.ops.costs import host_op_costs, op_costs
 from stepscope.derive.ops.database import device_ops, host_ops
 from stepscope.remedies import Remedy
@@ -37,7 +42,7 @@ from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
-    from stepscope.analysis.options.framework_op_stats import Options
+    from stepscope.analysis.options import FrameworkOpStatsOptions
     from stepscope.derive.profile_data import ProfileData
 
 #: What is asked of each host for the options as they are.
@@ -46,16 +51,13 @@ NEEDS: Final = (device_ops, host_op_costs, host_ops, op_costs)
 _SLICES: Final = 10
 _IDLE: Final = "IDLE"
 
-_NO_EAGER: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="no execution shows whether it ran eagerly or as part of a function.",
-    remedy=Remedy.RECORD_OP_MODES,
-)
-_NO_PROGRAM: Final = Unavailable(
-    code="NO_HLO",
-    reason="modules, source lines and what an instruction came from are part of "
-    "the HLO of compiled programs, and the profile holds none.",
-    remedy=Remedy.COMPILE_FOR_LINES,
+_REASONS: Final = declared_reasons(
+    OP_ROWS,
+    {
+        "eager": ("NOT_RECORDED", Remedy.RECORD_OP_MODES),
+        "source": ("NO_HLO", Remedy.COMPILE_FOR_LINES),
+        "module": ("NO_HLO", Remedy.COMPILE_FOR_LINES),
+    },
 )
 _NO_UNITS: Final = Unavailable(
     code="NOT_RECORDED",
@@ -65,7 +67,7 @@ _NO_UNITS: Final = Unavailable(
 
 
 def analyse(
-    profile: ProfileData, options: Options
+    profile: ProfileData, options: FrameworkOpStatsOptions
 ) -> FrameworkOpStatsResult | Unavailable:
     """Merge the ops of all hosts.
 
@@ -87,9 +89,7 @@ def analyse(
         if len(side.rows)
     ]
     rows = pl.concat(shown).with_row_index("rank", offset=1)
-    rows = rows.select(
-        pl.col(name).cast(dtype) for name, dtype in OP_ROWS.dtypes().items()
-    )
+    rows = rows.select(OP_ROWS.cast_columns())
     meant = select_ops(options.op, options.scope, rows["name"])
     missing = _missing(profile, rows, host, device)
     whole = FrameworkOpStatsResult(
@@ -230,8 +230,7 @@ def _pie(side: Side, label: str) -> Pie | None:
 def _missing(
     profile: ProfileData, rows: pl.DataFrame, host: Side, device: Side
 ) -> list[Missing]:
-    reasons = {**why_no_rates(rows), "eager": _NO_EAGER}
-    reasons |= dict.fromkeys(("source", "module"), _NO_PROGRAM)
+    reasons = why_no_rates(rows) | _REASONS
     no_device = next(iter(device.absent.values()), _NO_UNITS)
     no_steps = without_steps(profile)
     reasons["per_step_us"] = no_steps

@@ -7,12 +7,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.framework_op_stats.columns import (
-    COPY_ROWS,
-    KERNEL_ROWS,
-    LAUNCH_ROWS,
-)
-from stepscope.analysis.results.null_columns import share
+from stepscope.analysis.results.nulls import share
+from stepscope.analysis.results.tool_tables import tables_of
 from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.columns.dense_codes import extremes_by
 from stepscope.derive.device.activity_classes import activity_classes
@@ -32,6 +28,11 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.trace.schema import TableSchema
 
+_TABLES: Final = tables_of("framework_op_stats")
+KERNEL_ROWS: Final = _TABLES["kernels"]
+COPY_ROWS: Final = _TABLES["copies"]
+LAUNCH_ROWS: Final = _TABLES["launches"]
+
 _KINDS: Final = ACTIVITY_KINDS.categories.to_list()
 _KERNELS: Final = (_KINDS.index("kernel"), _KINDS.index("collective"))
 _SHAPE: Final = (
@@ -47,7 +48,6 @@ def kernel_rows(
     """Return one row per kernel, op and launch shape, by total time.
 
     Args:
-        profile: The run.
         works: Hosts whose device activity is known.
         fills: Host → as `kernel_fill` returns.
     """
@@ -158,7 +158,7 @@ def _ranked(
             (pl.col("sum_ps") / pl.col("occurrences") / PS_PER_US).alias("avg_us"),
             (pl.col("most_ps") / PS_PER_US).alias("max_us"),
         )
-        .select(pl.col(name).cast(dtype) for name, dtype in schema.dtypes().items())
+        .select(schema.cast_columns())
     )
 
 
@@ -166,7 +166,6 @@ def launch_rows(profile: ProfileData, works: Sequence[OpWork]) -> pl.DataFrame:
     """Return one row per API call that put work on a device, by total time.
 
     Args:
-        profile: The run.
         works: Hosts whose launches are known.
     """
     calls, started = [], []
@@ -213,7 +212,5 @@ def launch_rows(profile: ProfileData, works: Sequence[OpWork]) -> pl.DataFrame:
         .with_columns(pl.col("activities", "idle_launches").fill_null(0))
         .sort("total_us", "name", descending=[True, False])
         .with_row_index("rank", offset=1)
-        .select(
-            pl.col(name).cast(dtype) for name, dtype in LAUNCH_ROWS.dtypes().items()
-        )
+        .select(LAUNCH_ROWS.cast_columns())
     )

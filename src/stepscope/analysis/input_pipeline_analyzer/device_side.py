@@ -14,11 +14,10 @@ from stepscope.analysis.input_pipeline_analyzer.steps import (
     device_rows,
     input_steps,
 )
-from stepscope.analysis.results.null_columns import missing_columns
+from stepscope.analysis.results.nulls import missing_columns
 from stepscope.analysis.results.statistics import Statistics, statistics_of
-from stepscope.analysis.steps.asking import UNASKED, asks
 from stepscope.analysis.steps.input_share import InputShare
-from stepscope.analysis.steps.rows import reasons_of
+from stepscope.analysis.steps.rows import UNASKED, asks, reasons_of
 from stepscope.analysis.steps.summary import input_share, judged_input, summary_of
 from stepscope.derive.judging.input_verdict import UNKNOWN, InputVerdict
 from stepscope.derive.step_time.host_classes import host_classes
@@ -28,8 +27,7 @@ from stepscope.unavailable import Missing, Unavailable
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from stepscope.analysis.steps.matching import StepMatching
-    from stepscope.analysis.steps.measured_hosts import MeasuredRun
+    from stepscope.analysis.steps.measured_hosts import MeasuredRun, StepMatching
     from stepscope.analysis.steps.rows import HostSteps
     from stepscope.analysis.steps.summary import StepSummary
     from stepscope.derive.intervals.spans import Spans

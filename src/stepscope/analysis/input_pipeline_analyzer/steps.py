@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.input_pipeline_analyzer.columns import DEVICE_ROWS
+from stepscope.analysis.results.tool_tables import tables_of
 from stepscope.analysis.steps.measured_hosts import measured_rows
 from stepscope.analysis.steps.summary import Step, step_list
 from stepscope.derive.columns.arrays import ints
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from stepscope.analysis.steps.rows import HostSteps
     from stepscope.derive.profile_data import ProfileData
     from stepscope.derive.step_time.input_between_steps import InputBetweenSteps
+
+DEVICE_ROWS: Final = tables_of("input_pipeline_analyzer")["devices"]
 
 _NO_DEVICE: Final = "NO_DEVICE_PLANE"
 _NO_DEVICE_TO_HIDE: Final = Unavailable(
@@ -125,7 +127,6 @@ def input_steps(
 
     Args:
         run: The run that the host is of.
-        host: The host.
         excluded_flags: Windows with one of these flags are not counted.
         waits: Where its step threads wait for batches; None where no request for one
             was recorded.
@@ -206,7 +207,6 @@ def device_rows(
     """Return the share of each device's time that input takes, over the counted steps.
 
     Args:
-        host: The host.
         excluded_flags: Windows with one of these flags are not counted.
         wait_known: Whether an absence of waiting means that there was none.
     """
@@ -226,7 +226,7 @@ def device_rows(
             ),
         )
         .with_columns(host=pl.lit(host.host))
-        .select(pl.col(name).cast(kind) for name, kind in DEVICE_ROWS.dtypes().items())
+        .select(DEVICE_ROWS.cast_columns())
     )
 
 

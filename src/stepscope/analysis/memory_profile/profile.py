@@ -8,21 +8,19 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.memory_profile.columns import SUMMARY_ROWS
-from stepscope.analysis.memory_profile.gaps import (
-    doubts_of,
-    growth_of,
-    missing_of,
-    missing_of_rows,
-)
 from stepscope.analysis.memory_profile.memory import (
     Facts,
     Memory,
     MemoryPeak,
+    doubts_of,
     facts_of,
+    growth_of,
+    missing_of,
+    missing_of_rows,
     passed_thresholds,
 )
 from stepscope.analysis.memory_profile.rows import (
+    SUMMARY_ROWS,
     MemoryView,
     breakdown_rows,
     line_rows,
@@ -37,7 +35,7 @@ from stepscope.unavailable import Missing, Unavailable, present
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
-    from stepscope.analysis.options.memory_profile import Options
+    from stepscope.analysis.options import MemoryProfileOptions
     from stepscope.derive.profile_data import ProfileData
 
 #: What is asked of each host for the options as they are.
@@ -71,7 +69,7 @@ class MemoryProfileResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def analyse(
-    profile: ProfileData, options: Options
+    profile: ProfileData, options: MemoryProfileOptions
 ) -> MemoryProfileResult | Unavailable:
     """Look at every memory of every host.
 
@@ -148,7 +146,7 @@ def _fullness(view: MemoryView) -> tuple[int, str]:
     return -most, memory.name
 
 
-def _memory(view: MemoryView, facts: Facts, options: Options) -> Memory:
+def _memory(view: MemoryView, facts: Facts, options: MemoryProfileOptions) -> Memory:
     memory = view.memory
     peak = _peak(view)
     place, time_ms = memory.peak, None if peak is None else peak.time_ms

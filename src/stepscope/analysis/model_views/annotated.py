@@ -79,8 +79,6 @@ def annotated(
     """Look at the annotated calls of a host.
 
     Args:
-        profile: The run.
-        host: Which of its hosts.
         chosen_steps: Rows of the steps in which calls have to begin to count; None for
             every call.
     """

@@ -9,12 +9,8 @@ import numpy as np
 import polars as pl
 
 from stepscope._core.nesting import inherit
-from stepscope.analysis.model_views.annotation_columns import (
-    ANNOTATION_CALLS,
-    ANNOTATION_KERNELS,
-    ANNOTATION_OPS,
-    ANNOTATION_STEPS,
-)
+from stepscope.analysis.results.nulls import sum_of_known
+from stepscope.analysis.results.tool_tables import tables_of
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.host.op_events import host_op_events
 from stepscope.derive.model.annotation_calls import added_up
@@ -29,6 +25,12 @@ if TYPE_CHECKING:
 
     from stepscope.analysis.model_views.annotated import Annotated as AnnotatedHost
     from stepscope.derive.profile_data import ProfileData
+
+_TABLES: Final = tables_of("model_views")
+ANNOTATION_CALLS: Final = _TABLES["calls"]
+ANNOTATION_STEPS: Final = _TABLES["by_step"]
+ANNOTATION_OPS: Final = _TABLES["ops"]
+ANNOTATION_KERNELS: Final = _TABLES["kernels"]
 
 _NO_STEP: Final = Unavailable(
     code="NO_STEPS",
@@ -84,7 +86,6 @@ def annotation_detail(
     """Look closely at one annotation; and say what cannot be told of it.
 
     Args:
-        profile: The run.
         hosts: Hosts with annotations; one of them has it.
         name: Name of an annotation.
         most_calls: How many calls to list at most; all where it is None.
@@ -203,7 +204,7 @@ def _by_step(calls: pl.DataFrame) -> pl.DataFrame | None:
         .agg(
             pl.len().alias("occurrences"),
             pl.col("host_ps").sum(),
-            *(_sum_of_known(name) for name in ("device_ps", "launches")),
+            *(sum_of_known(name) for name in ("device_ps", "launches")),
         )
         .with_columns(**_in_us("host", "device"))
     )
@@ -270,11 +271,6 @@ def _kernels(
         .sort("total_us", "name", "kind", descending=[True, False, False])
     )
     return _declared(summed, ANNOTATION_KERNELS.dtypes())
-
-
-def _sum_of_known(name: str) -> pl.Expr:
-    known = pl.col(name).is_not_null().any()
-    return pl.when(known).then(pl.col(name).sum()).alias(name)
 
 
 def _in_us(*names: str) -> dict[str, pl.Expr]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import polars as pl
 
+from stepscope.analysis.results.nulls import sum_of_known
 from stepscope.derive.collectives.calls import collectives
 from stepscope.remedies import Remedy
 from stepscope.unavailable import Missing, Unavailable
@@ -88,7 +89,6 @@ def collectives_of(
     """Measure exchanges by kind; an empty tuple where devices exchanged nothing.
 
     Args:
-        profile: The run.
         hosts: Hosts that are looked at.
         step_count: Steps in which they were counted; None without steps.
         parameters: Number of the model's parameters, where the user or the recording
@@ -114,7 +114,7 @@ def collectives_of(
         .group_by("kind")
         .agg(
             pl.col("count", "total_ps", "exposed_ps", "sized_ps", "bus_ps").sum(),
-            *(_sum_of_known(name) for name in ("bytes", "bus_bytes")),
+            *(sum_of_known(name) for name in ("bytes", "bus_bytes")),
             pl.col("mean").min().alias("least_ps"),
             pl.len().alias("devices"),
         )
@@ -171,11 +171,6 @@ def gaps_of(collectives: Sequence[Collective] | None) -> list[Missing]:
         for field, why in reasons.items()
         if any(getattr(one, field) is None for one in collectives or ())
     ]
-
-
-def _sum_of_known(name: str) -> pl.Expr:
-    values = pl.col(name)
-    return pl.when(values.is_not_null().any()).then(values.sum()).alias(name)
 
 
 def _rate(size: int | None, time_ps: int) -> float | None:

@@ -28,8 +28,9 @@ from stepscope.analysis.overview_page.ops import (
     precision_of,
     top_ops_of,
 )
-from stepscope.analysis.results.null_fields import with_every_null
+from stepscope.analysis.results.nulls import with_every_null
 from stepscope.analysis.results.statistics import Statistics
+from stepscope.analysis.results.tool import rows_read
 from stepscope.analysis.steps.measured_hosts import MeasuredRun, measured_run
 from stepscope.analysis.steps.summary import (
     AnyDevice,
@@ -59,8 +60,8 @@ from stepscope.units import PS_PER_MS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stepscope.analysis.options.overview_page import Options
-    from stepscope.analysis.steps.matching import StepMatching
+    from stepscope.analysis.options import OverviewPageOptions
+    from stepscope.analysis.steps.measured_hosts import StepMatching
     from stepscope.analysis.steps.rows import HostSteps
     from stepscope.derive.profile_data import ProfileData
     from stepscope.derive.steps.candidates import Candidate
@@ -237,7 +238,9 @@ class OverviewPageResult(msgspec.Struct, frozen=True, kw_only=True):
     inputs: dict[str, dict[str, int | None]]
 
 
-def analyse(profile: ProfileData, options: Options) -> OverviewPageResult | Unavailable:
+def analyse(
+    profile: ProfileData, options: OverviewPageOptions
+) -> OverviewPageResult | Unavailable:
     """Look at all hosts of a run, or at one of them.
 
     A host of which nothing is known is left out with its reason; the page is
@@ -254,7 +257,7 @@ def analyse(profile: ProfileData, options: Options) -> OverviewPageResult | Unav
 
 def page_of(
     measured: MeasuredRun,
-    options: Options,
+    options: OverviewPageOptions,
     *,
     times: StepTimes,
     account: tuple[AccountEntry, ...],
@@ -264,7 +267,6 @@ def page_of(
 
     Args:
         measured: The run and its hosts.
-        options: What to look at.
         times: How long the steps took, and with what.
         account: The owners of that time.
         placed: Where its ops ran.
@@ -281,7 +283,12 @@ def page_of(
     missing = [
         *(why.for_field(f"by_host[{host}]") for host, why in measured.absent.items()),
         *times.missing,
-        *_without_steps(found),
+        # The numbers of hosts without steps are about the whole recording.
+        *(
+            host.steps.for_field("step_detection.source")
+            for host in found
+            if isinstance(host.steps, Unavailable)
+        ),
         *unknown,
         *no_ops,
         *placed.missing,
@@ -390,7 +397,7 @@ _ANNOUNCED: Final = Unavailable(
 )
 
 
-def _step_times(measured: MeasuredRun, options: Options) -> StepTimes:
+def _step_times(measured: MeasuredRun, options: OverviewPageOptions) -> StepTimes:
     steps = tuple(
         step
         for host in measured.hosts
@@ -402,7 +409,7 @@ def _step_times(measured: MeasuredRun, options: Options) -> StepTimes:
 
 
 def _each_host(
-    run: ProfileData, hosts: Sequence[HostSteps], options: Options
+    run: ProfileData, hosts: Sequence[HostSteps], options: OverviewPageOptions
 ) -> tuple[HostSummary, ...]:
     return tuple(
         HostSummary(
@@ -415,7 +422,7 @@ def _each_host(
 
 
 def _summary(
-    measured: MeasuredRun, options: Options
+    measured: MeasuredRun, options: OverviewPageOptions
 ) -> tuple[StepSummary, tuple[Missing, ...]]:
     matching, flags = measured.matching, options.exclude_flags
     if matching.in_lock_step:
@@ -446,15 +453,6 @@ def _not_averaged(matching: StepMatching) -> Unavailable:
         reason=matching.notes[0].message,
         remedy="Look at one host at a time (option host); `by_host` has each of them.",
     )
-
-
-def _without_steps(hosts: Sequence[HostSteps]) -> list[Missing]:
-    """Say of hosts without steps that their numbers are about the whole recording."""
-    return [
-        host.steps.for_field("step_detection.source")
-        for host in hosts
-        if isinstance(host.steps, Unavailable)
-    ]
 
 
 def _detection(run: ProfileData, host: HostSteps) -> StepDetection:
@@ -545,7 +543,7 @@ _TRAINING: Final = frozenset({"backward", "optimizer"})
 
 
 def _collectives(
-    run: ProfileData, hosts: Sequence[HostSteps], options: Options
+    run: ProfileData, hosts: Sequence[HostSteps], options: OverviewPageOptions
 ) -> tuple[Collective, ...] | Unavailable:
     counts = [host.windows.rows.height for host in hosts if host.windows.has_steps]
     return collectives_of(
@@ -561,10 +559,7 @@ def _collectives(
 
 def _inputs(run: ProfileData, host: HostSteps) -> dict[str, int | None]:
     """Return how many rows of which tables the numbers come from."""
-    counts: dict[str, int | None] = {}
-    for name in ("tracks", "events", "device_activity", "launches"):
-        table = run.table(host.host, name)
-        counts[name] = None if isinstance(table, Unavailable) else table.height
+    counts = rows_read(run, host.host)
     counts["windows"] = host.windows.rows.height
     classes = run.derived(host.host, host_classes)
     counts["step_threads"] = (

@@ -66,7 +66,6 @@ def worker_collectives(
     """Match the collectives of all devices of all hosts.
 
     Args:
-        run: The run.
         hosts: The hosts that are looked at.
         slots: Rows that `joined_steps` returns.
     """

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, TypeGuard
 import msgspec
 
 from stepscope.analysis.pod_viewer.comparison import ALIKE
-from stepscope.analysis.results.null_fields import null_paths
+from stepscope.analysis.results.nulls import null_paths
 from stepscope.analysis.steps.rows import present_categories, reason_of
 from stepscope.derive.step_time.owners import CATEGORIES
 from stepscope.remedies import Remedy

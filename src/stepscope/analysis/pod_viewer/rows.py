@@ -1,4 +1,4 @@
-"""The rows of the pod viewer: one per worker and step, in picoseconds.
+"""The rows of the pod viewer: one per worker and step of the run, in picoseconds.
 
 A worker is one device of one host; a host without any device is one worker.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
 import polars as pl
 
 from stepscope.analysis.steps.measured_hosts import measured_rows
@@ -20,10 +21,10 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from stepscope.analysis.pod_viewer.collectives import WorkerCollectives
+    from stepscope.analysis.steps.measured_hosts import StepMatching
     from stepscope.analysis.steps.rows import HostSteps
     from stepscope.derive.collectives.clocks import HostClock
     from stepscope.derive.intervals.spans import Spans
@@ -52,6 +53,56 @@ _OWN_WORK: Final = tuple(
 _BEFORE_COLLECTIVES: Final = "memset"
 _SPLIT: Final = ("wait_ps", "transfer_ps", "untold_ps")
 
+SLOTS: Final[dict[str, pl.DataType]] = {
+    "host": pl.String(),
+    "window": pl.Int32(),  # row of the host's windows
+    "slot": pl.Int64(),  # the step of the run, from 0 up
+    "shared": pl.Boolean(),  # further hosts may have a part in it
+}
+
+
+def joined_steps(hosts: Sequence[HostSteps], matching: StepMatching) -> pl.DataFrame:
+    """Number the steps of the run and say which windows belong to each.
+
+    Hosts that do not run in lock step share no step, whatever their numbers are. Steps
+    with numbers are joined by number, also where some hosts lack one; a number that a
+    host has twice is two steps.
+
+    Returns:
+        Columns `SLOTS`, by slot and in the order of the hosts.
+    """
+    frames = [_keyed(host, matching, order) for order, host in enumerate(hosts)]
+    keyed = pl.concat(frames).with_columns(
+        turn=pl.int_range(pl.len()).over("host", "owner", "number")
+    )
+    # Shared steps first, in the order of the run; then what only one host has.
+    slot = pl.struct("owner", "turn", "number").rank("dense").cast(pl.Int64) - 1
+    return (
+        keyed.with_columns(slot=slot, shared=pl.col("owner") < 0)
+        .sort("slot", "order", "window")
+        .select(*SLOTS)
+    )
+
+
+def _keyed(host: HostSteps, matching: StepMatching, order: int) -> pl.DataFrame:
+    """Give each window whose step it is (-1: the run's) and its number there."""
+    windows = host.by_window[["window", "step"]]
+    alone = np.arange(len(windows), dtype=np.int64)
+    joined = matching.in_lock_step and matching.by in ("step_num", "time")
+    key = matching.key.get(host.host) if joined else None
+    if key is None:
+        key = np.full(len(windows), -1, np.int64)
+    elif matching.by == "step_num":
+        key = windows["step"].to_numpy()
+    together = key >= 0
+    return windows.select(
+        pl.lit(host.host).alias("host"),
+        "window",
+        pl.lit(order).alias("order"),
+        pl.Series("owner", np.where(together, -1, order).astype(np.int64)),
+        pl.Series("number", np.where(together, key, alone)),
+    )
+
 
 def worker_rows(
     run: ProfileData,
@@ -62,7 +113,6 @@ def worker_rows(
     """Return everything that is known of each worker in each step.
 
     Args:
-        run: The run.
         hosts: The hosts that are looked at.
         slots: Rows that `joined_steps` returns.
         collectives: Collectives of the hosts.

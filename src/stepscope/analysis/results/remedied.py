@@ -27,7 +27,6 @@ def remedied(profile: ProfileData, told: _Told) -> _Told:
     of one framework hears of no other.
 
     Args:
-        profile: The run.
         told: A result with `missing`, a finding with `unavailable`, or a reason.
     """
     if isinstance(told, Unavailable | Missing):

@@ -9,10 +9,17 @@ import polars as pl
 
 from stepscope.analysis.ops.rates import NO_COSTS
 from stepscope.analysis.ops.rows import NO_OPS
-from stepscope.analysis.results.null_columns import missing_columns
-from stepscope.analysis.roofline_model.columns import KERNEL_ROWS, OP_ROWS, ROOF_ROWS
-from stepscope.analysis.roofline_model.points import MEASURED, points, unknown_percent
-from stepscope.analysis.roofline_model.roofs import NO_HOST_PEAKS, NO_PEAKS, roof_rows
+from stepscope.analysis.results.nulls import declared_reasons, missing_columns
+from stepscope.analysis.results.tool_tables import tables_of
+from stepscope.analysis.roofline_model.roofs import (
+    MEASURED,
+    NO_HOST_PEAKS,
+    NO_PEAKS,
+    ROOF_ROWS,
+    points,
+    roof_rows,
+    unknown_percent,
+)
 from stepscope.analysis.roofline_model.work import (
     kernel_work,
     measured_alone,
@@ -28,8 +35,12 @@ from stepscope.derive.ops.kernel_costs import kernel_costs
 from stepscope.unavailable import Missing, Unavailable
 
 if TYPE_CHECKING:
-    from stepscope.analysis.options.roofline_model import Options
+    from stepscope.analysis.options import RooflineModelOptions
     from stepscope.derive.profile_data import ProfileData
+
+_TABLES: Final = tables_of("roofline_model")
+OP_ROWS: Final = _TABLES["ops"]
+KERNEL_ROWS: Final = _TABLES["kernels"]
 
 #: What is asked of each host for the options as they are.
 NEEDS: Final = (
@@ -41,15 +52,16 @@ NEEDS: Final = (
     op_costs,
 )
 
-_NO_TYPES: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="No op carries its type.",
-    remedy="Record with the framework's own profiler, which writes it.",
-)
-_ALL_KNOWN: Final = Unavailable(
-    code="NO_SAMPLES",
-    reason="The work of every row is known.",
-    remedy="Nothing to do.",
+#: Why a column of ops or kernels holds nothing.
+_REASONS: Final = declared_reasons(
+    OP_ROWS,
+    {
+        "type": (
+            "NOT_RECORDED",
+            "Record with the framework's own profiler, which writes it.",
+        ),
+        "lacks": ("NO_SAMPLES", "Nothing to do."),
+    },
 )
 _HOST_OPS: Final = Unavailable(
     code="NO_DEVICE_PLANE",
@@ -100,7 +112,7 @@ class RooflineModelResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def analyse(
-    profile: ProfileData, options: Options
+    profile: ProfileData, options: RooflineModelOptions
 ) -> RooflineModelResult | Unavailable:
     """Place ops and kernels by operations per byte and operations per second.
 
@@ -174,8 +186,6 @@ def _missing_columns(
         reasons |= dict.fromkeys(
             _OF_PEAKS, no_work if no_place and len(roofs) else no_peaks
         )
-        reasons["lacks"] = _ALL_KNOWN
-        if name == "ops":
-            reasons["type"] = _NO_TYPES
+        reasons |= {key: why for key, why in _REASONS.items() if key in rows.columns}
         missing += missing_columns(rows, reasons, prefix=f"{name}.")
     return missing

@@ -7,12 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import msgspec
 import polars as pl
 
-from stepscope.analysis.tf_data_bottleneck_analysis.columns import (
-    BOTTLENECK_ROWS,
-    PIPELINE_ROWS,
-    STAGE_ROWS,
-    WAIT_ROWS,
-)
+from stepscope.analysis.results.tool_tables import tables_of
 from stepscope.analysis.tf_data_bottleneck_analysis.exposed_wait import (
     ExposedWait,
     exposed_wait,
@@ -47,11 +42,17 @@ from stepscope.units import PS_PER_US
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stepscope.analysis.options.tf_data_bottleneck_analysis import Options
+    from stepscope.analysis.options import TfDataBottleneckAnalysisOptions
     from stepscope.derive.input_pipeline.calls import PipelineCalls
     from stepscope.derive.input_pipeline.graph import PipelineGraph
     from stepscope.derive.judging.input_verdict import InputVerdict
     from stepscope.derive.profile_data import ProfileData
+
+_TABLES: Final = tables_of("tf_data_bottleneck_analysis")
+BOTTLENECK_ROWS: Final = _TABLES["bottlenecks"]
+PIPELINE_ROWS: Final = _TABLES["pipelines"]
+STAGE_ROWS: Final = _TABLES["stages"]
+WAIT_ROWS: Final = _TABLES["waits"]
 
 #: What is asked of each host for the options as they are.
 NEEDS: Final = (*INPUT_VERDICT_NEEDS, pipeline_calls)
@@ -263,7 +264,7 @@ class _Pipeline(Frozen, frozen=True, eq=True):
 
 
 def analyse(
-    profile: ProfileData, options: Options
+    profile: ProfileData, options: TfDataBottleneckAnalysisOptions
 ) -> TfDataBottleneckAnalysisResult | Unavailable:
     """Find the slowest stage of the slowest call.
 
@@ -442,7 +443,9 @@ def _suggestion(pipeline: _Pipeline, rank: int = 0) -> Suggestion | None:
     return advice
 
 
-def _chosen(ranked: Sequence[_Pipeline], options: Options) -> list[_Pipeline]:
+def _chosen(
+    ranked: Sequence[_Pipeline], options: TfDataBottleneckAnalysisOptions
+) -> list[_Pipeline]:
     """Return the pipelines whose graph is asked for."""
     named = [one for one in ranked if options.pipeline in {"", one.name}]
     if not named:
@@ -456,7 +459,9 @@ def _chosen(ranked: Sequence[_Pipeline], options: Options) -> list[_Pipeline]:
 
 
 def _graphs(
-    run: ProfileData, chosen: Sequence[_Pipeline], options: Options
+    run: ProfileData,
+    chosen: Sequence[_Pipeline],
+    options: TfDataBottleneckAnalysisOptions,
 ) -> tuple[tuple[Graph, ...], list[Missing]]:
     graphs, missing = [], []
     for one in chosen:

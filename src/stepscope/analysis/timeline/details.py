@@ -15,11 +15,13 @@ from stepscope.analysis.timeline.activity import (
     gaps,
     row_of_activity,
 )
-from stepscope.analysis.timeline.origins import Links, Origin, origin_of
 from stepscope.analysis.timeline.relatives import (
     Family,
+    Links,
+    Origin,
     SameName,
     family,
+    origin_of,
     same_name,
 )
 from stepscope.analysis.timeline.spans import Place, host_timeline
@@ -272,8 +274,8 @@ def _arguments(
         elif kind == REAL:
             values[found.keys[key]] = float(value.view(np.float64))
         else:
-            values[found.keys[key]] = (
-                int(value) if kind == INTEGER else _unsigned(value)
+            values[found.keys[key]] = int(
+                value if kind == INTEGER else value.view(np.uint64)
             )
     return values
 
@@ -282,10 +284,6 @@ def _on_device(shown: HostTimeline, event: int) -> bool:
     track = int(shown.track_of_events(np.array([event]))[0])
     section: int = shown.timeline.tracks["section"][track]
     return bool(shown.timeline.sections["kind"][section] == "device")
-
-
-def _unsigned(value: np.int64) -> int:
-    return int(value.view(np.uint64))
 
 
 _DERIVED_SPAN: Final = Unavailable(

@@ -87,7 +87,6 @@ def chosen_spans(
     """Yield, track by track, the spans that begin in a window or run into it.
 
     Args:
-        shown: The timeline.
         begin_ps: Begin of the window.
         end_ps: End of the window.
         tracks: Rows of the timeline's tracks; all where none is named.
@@ -129,8 +128,6 @@ def spans_in_view(
     """List the spans of a window, a page at a time.
 
     Args:
-        profile: The run.
-        host: One of its hosts.
         begin_ps: Begin of the window.
         end_ps: End of the window.
         tracks: Rows of the timeline's tracks; all where none is named.

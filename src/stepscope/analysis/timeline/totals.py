@@ -98,8 +98,6 @@ def window_totals(
     """Add up what lies in [begin_ps, end_ps).
 
     Args:
-        profile: The run.
-        host: One of its hosts.
         begin_ps: Begin of the window.
         end_ps: End of the window; not before its begin.
         tracks: Rows of the timeline's tracks; all where none is named.

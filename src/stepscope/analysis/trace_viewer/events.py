@@ -102,7 +102,6 @@ def all_spans(
     """Yield host by host every event of the recording, then the spans of derived lines.
 
     Args:
-        profile: The run.
         piece_spans: Spans of a piece at most.
         window: Begin and end since the start of each host's profile: only spans that
             begin in it or run into it are wanted, and arrows between such spans.

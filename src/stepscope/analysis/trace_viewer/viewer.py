@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.trace_viewer.columns import TRACE_SECTIONS, TRACE_TRACKS
+from stepscope.analysis.results.tool_tables import tables_of
 from stepscope.analysis.trace_viewer.processes import clock_offsets, host_traces
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.device.attribution import activity_ops
@@ -26,9 +26,13 @@ from stepscope.units import PS_PER_MS
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from stepscope.analysis.options.trace_viewer import Options
+    from stepscope.analysis.options import TraceViewerOptions
     from stepscope.analysis.trace_viewer.processes import HostTrace
     from stepscope.derive.profile_data import ProfileData
+
+_TABLES: Final = tables_of("trace_viewer")
+TRACE_TRACKS: Final = _TABLES["tracks"]
+TRACE_SECTIONS: Final = _TABLES["sections"]
 
 #: What is asked of each host for the options as they are.
 NEEDS: Final = (trace_timeline,)
@@ -80,7 +84,9 @@ _NO_EVENTS: Final = Unavailable(
 )
 
 
-def analyse(profile: ProfileData, _options: Options) -> TraceViewerResult | Unavailable:
+def analyse(
+    profile: ProfileData, _options: TraceViewerOptions
+) -> TraceViewerResult | Unavailable:
     """List what a viewer shows.
 
     Definition: docs/tools/trace_viewer.md.
@@ -103,9 +109,7 @@ def analyse(profile: ProfileData, _options: Options) -> TraceViewerResult | Unav
     missing += without
     missing += _unseen_lines(profile, found)
     return TraceViewerResult(
-        tracks=tracks.select(
-            pl.col(name).cast(kind) for name, kind in TRACE_TRACKS.dtypes().items()
-        ),
+        tracks=tracks.select(TRACE_TRACKS.cast_columns()),
         sections=pl.concat([_sections(trace, tracks) for trace in found]),
         events=int(seen.sum()),
         drawn=int(seen[DRAWN]),
@@ -176,7 +180,7 @@ def _tracks(
         )
         .join(lanes, on="track", how="left", maintain_order="left")
         .hstack(measured)
-        .select(pl.col(name).cast(kind) for name, kind in TRACE_TRACKS.dtypes().items())
+        .select(TRACE_TRACKS.cast_columns())
     )
 
 
@@ -193,9 +197,7 @@ def _sections(trace: HostTrace, tracks: pl.DataFrame) -> pl.DataFrame:
         )
         .with_columns(pl.Series("process", trace.process))
         .join(counted, on="process", how="left", maintain_order="left")
-        .select(
-            pl.col(name).cast(kind) for name, kind in TRACE_SECTIONS.dtypes().items()
-        )
+        .select(TRACE_SECTIONS.cast_columns())
     )
 
 

@@ -23,9 +23,8 @@ from stepscope.formats.kineto.tables.stats import read_arguments
 from stepscope.formats.kineto.tables.unused import unused_devices
 from stepscope.formats.lost import or_lost
 from stepscope.formats.once import once
-from stepscope.trace.events import AGGREGATES, EVENT_TYPES
 from stepscope.trace.model import TraceData
-from stepscope.trace.stats import TYPE_STATS
+from stepscope.trace.tables import AGGREGATES, EVENT_TYPES, TYPE_STATS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

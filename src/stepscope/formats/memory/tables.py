@@ -11,11 +11,10 @@ import polars as pl
 from stepscope.errors import BadInput
 from stepscope.remedies import Remedy
 from stepscope.rundir import shown_name
-from stepscope.trace.allocations import ALLOCATIONS
 from stepscope.trace.environment import environment_frame
 from stepscope.trace.model import TraceData
 from stepscope.trace.quality import notes_frame
-from stepscope.trace.tables import BESIDE, TABLES
+from stepscope.trace.tables import ALLOCATIONS, BESIDE, TABLES
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

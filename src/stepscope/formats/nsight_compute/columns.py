@@ -13,12 +13,12 @@ from stepscope.formats.nsight_compute.metric_names import (
     WARP_CYCLES,
     WARP_STALLS,
 )
-from stepscope.trace.measured.kernel_metrics import (
+from stepscope.trace.reading.launch_limits import MOST_REGISTERS
+from stepscope.trace.tables import (
     KERNEL_METRIC_VALUES,
     KERNEL_METRICS,
     KERNEL_RULE_RESULTS,
 )
-from stepscope.trace.reading.launch_limits import MOST_REGISTERS
 from stepscope.units import PS_PER_NS
 
 if TYPE_CHECKING:

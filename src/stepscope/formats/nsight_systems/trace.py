@@ -20,10 +20,8 @@ from stepscope.formats.nsight_systems.tables.quality import quality
 from stepscope.formats.nsight_systems.tables.stats import collect_arguments
 from stepscope.formats.nsight_systems.tables.unused import unused_devices
 from stepscope.formats.once import once
-from stepscope.trace.events import AGGREGATES
 from stepscope.trace.model import TraceData
-from stepscope.trace.stats import TYPE_STATS
-from stepscope.trace.tracks import TRACKS
+from stepscope.trace.tables import AGGREGATES, TRACKS, TYPE_STATS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

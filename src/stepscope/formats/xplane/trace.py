@@ -25,10 +25,9 @@ from stepscope.formats.xplane.tables.program_runs import program_runs
 from stepscope.formats.xplane.tables.programs import read_programs
 from stepscope.formats.xplane.tables.quality import quality
 from stepscope.rundir import is_spool
-from stepscope.trace.events import EVENT_TYPES
 from stepscope.trace.model import TraceData
 from stepscope.trace.reading.nullable import nullable
-from stepscope.trace.stats import STATS, TYPE_STATS
+from stepscope.trace.tables import EVENT_TYPES, STATS, TYPE_STATS
 from stepscope.unavailable import Unavailable
 from stepscope.xspace.reading.decode import decode, decode_bytes
 from stepscope.xspace.reading.source import open_bytes

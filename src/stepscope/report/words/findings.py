@@ -13,11 +13,11 @@ from stepscope.frozen import Frozen
 from stepscope.report.words.names import (
     listed,
     ms,
+    part_words,
     percent,
     range_ms,
     us,
 )
-from stepscope.report.words.parts import part_words
 from stepscope.units import PS_PER_MS, duration_text
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         Pattern,
         Saving,
     )
-    from stepscope.advice.words import Words
+    from stepscope.advice.item import Words
     from stepscope.thresholds import Threshold
 
 _SEVERITIES: Final = {"critical": 0, "warn": 1, "info": 2}
@@ -123,8 +123,7 @@ def headline(finding: Finding) -> str:
             f"Cannot tell whether {finding.title}. {why.reason if why else ''}".strip()
         )
     words = _WORDS[finding.id]
-    plain = words.texts[finding.status, None]
-    text = words.texts.get((finding.status, finding.note), plain)
+    text = words.sentences(finding.status, finding.note)
     known = _known(finding, words)
     told = [_first(alternatives, known) for alternatives in text]
     said = " ".join(sentence for sentence in told if sentence is not None)
@@ -135,8 +134,7 @@ def lead_sentence(finding: Finding) -> str:
     """Write the one sentence about a failing finding that a report begins with."""
     words = _WORDS[finding.id]
     known = _known(finding, words)
-    plain = words.texts[finding.status, None]
-    text = words.texts.get((finding.status, finding.note), plain)
+    text = words.sentences(finding.status, finding.note)
     first = _first((*words.lead, *text[0]), known)
     return headline(finding) if first is None else _of_whole(finding, first)
 
@@ -254,7 +252,6 @@ def _subject(part: Part) -> str:
 
 
 def _bare(part: Part) -> Part:
-    """Return a part without what most of it is."""
     return part if part.lines else msgspec.structs.replace(part, detail=None)
 
 

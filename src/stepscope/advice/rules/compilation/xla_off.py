@@ -1,14 +1,11 @@
-"""`xla.off`: a compiler could launch fewer kernels, and is not used.
-
-Definition: docs/advice/xla_off.md.
-"""
+"""`xla.off`: a compiler could launch fewer kernels, and is not used."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stepscope.advice.finding import Action, Fact, Finding
-from stepscope.advice.item import Item
+from stepscope.advice.catalogue import rule_item
+from stepscope.advice.finding import Fact, Finding
 from stepscope.advice.judging.owned import OWNED_READS, Owned, judge_shares, shares_of
 from stepscope.advice.rule import Rule
 from stepscope.advice.rules.kernels import fuse_runs
@@ -19,7 +16,6 @@ from stepscope.advice.signals.launches.set_up import set_up_signals
 from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.replay import replay_signals
 from stepscope.advice.signals.running.memory import memory_signals
-from stepscope.advice.words import Words
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
@@ -29,6 +25,8 @@ if TYPE_CHECKING:
     from stepscope.advice.verdict import Verdict
     from stepscope.thresholds import Thresholds
 
+_ITEM: Final = rule_item("xla.off")
+
 _OWNED: Final = Owned(
     parts={"launch": ("launch",)},
     device=True,
@@ -37,88 +35,9 @@ _OWNED: Final = Owned(
     clocks=True,
     lost=True,
 )
-_ACTIONS: Final = (
-    Action(
-        cause="any",
-        framework="TensorFlow",
-        text="Compile the step, and measure that change alone.",
-        code="@tf.function(jit_compile=True)",
-        env="TF_XLA_FLAGS=--tf_xla_auto_jit=2",
-    ),
-    Action(
-        cause="any",
-        framework="PyTorch",
-        text="Compile the step, and measure that change alone.",
-        code="torch.compile(model, mode='reduce-overhead')",
-    ),
-    Action(
-        cause="any",
-        framework="JAX",
-        text="Compile the outermost function.",
-        code="train_step = jax.jit(train_step)",
-    ),
-)
-_WORDS: Final = Words(
-    passed="no compiler is missing",
-    texts={
-        ("fail", None): (
-            (
-                (
-                    "The device waits for launches {value} of the time, and "
-                    "{compiled:none} of the kernels' time is compiled: a compiler "
-                    "would launch fewer kernels."
-                ),
-            ),
-        ),
-        ("fail", "fusable"): (
-            (
-                (
-                    "{fusable} of the kernels' time is in runs of small kernels, and "
-                    "{compiled:none} of it is compiled: a compiler would join them."
-                ),
-            ),
-        ),
-        ("pass", None): (
-            (
-                (
-                    "Launches take {value:nothing} of the time; {compiled:none} of "
-                    "the kernels' time is compiled."
-                ),
-            ),
-        ),
-        ("pass", "outside"): (
-            (
-                (
-                    "Launches take {value} of the time, most of it where no step is: "
-                    "a compiler changes nothing there."
-                ),
-            ),
-        ),
-        ("pass", "shapes"): (
-            (
-                (
-                    "Functions are compiled again and again already: shapes must "
-                    "settle before compiling more pays."
-                ),
-            ),
-        ),
-    },
-    causes={},
-)
-_ITEM: Final = Item(
-    id="xla.off",
-    stage=7,
-    title="a compiler could launch fewer kernels",
-    words=_WORDS,
-    pages=("kernel_stats", "framework_op_stats"),
-    confirm="Compile the step for one run, and compare the number of kernels.",
-    refute="If the compiled step takes as long, launches are not what it waits for.",
-    actions=_ACTIONS,
-)
 
 
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    """Judge the share of compiled kernels where a device waits for launches."""
     shares = shares_of(_ITEM, _OWNED, signals, thresholds)
     if isinstance(shares, Finding):
         return shares
@@ -127,9 +46,9 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         return _ITEM.cannot_tell(devices)
     compiled = devices.get(shares.label)
     if compiled is None:
-        return _ITEM.cannot_tell(_UNTOLD)
+        return _ITEM.cannot_tell("untold")
     if compiled >= thresholds.compiled_most.value:
-        return _ITEM.not_applicable(_COMPILED)
+        return _ITEM.not_applicable("compiled")
     return _judged(signals, shares, compiled, thresholds)
 
 
@@ -168,18 +87,10 @@ def _judged(
         threshold=thresholds.launch_warn,
         devices=(shares.label,),
         facts=(
-            Fact(name="compiled", value=compiled, unit="percent"),
-            Fact(
-                name="fusable",
-                value=None if runs is None else runs.value,
-                unit="percent",
-                note="of the kernels' time, in runs of small kernels",
-            ),
-            Fact(
-                name="joint",
-                value=joint if failed else None,
-                unit="percent",
-                note="of the step, that fewer and joined kernels may save together",
+            *_ITEM.facts(
+                compiled=compiled,
+                fusable=None if runs is None else runs.value,
+                joint=joint if failed else None,
             ),
             _memory(signals),
         ),
@@ -234,29 +145,12 @@ def _memory(signals: Signals) -> Fact:
         for one in signals.of(memory_signals).memories
         if one.of_device and one.counted and one.used is not None
     ]
-    return Fact(
-        name="memory_used",
-        value=100 * max(known) if known else None,
-        unit="percent",
-        note="compiled programs may take more of it",
-    )
+    return _ITEM.fact("memory_used", 100 * max(known) if known else None)
 
 
 def _late_percent(shares: StepShares) -> float:
     late = sum(shares.times("compile")[FIRST_STEPS:])
     return 100 * late / max(sum(shares.window_ps[FIRST_STEPS:]), 1)
-
-
-_COMPILED: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="Most of the device's work is compiled.",
-    remedy="Nothing to do.",
-)
-_UNTOLD: Final = Unavailable(
-    code="NO_KERNEL_DETAILS",
-    reason="Nothing tells which kernels a compiler made.",
-    remedy="Record with a profiler that names the op or the program of kernels.",
-)
 
 
 RULE: Final = Rule(

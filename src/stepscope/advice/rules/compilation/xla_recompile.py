@@ -1,7 +1,4 @@
-"""`xla.recompile`: functions are compiled again and again while the program runs.
-
-Definition: docs/advice/xla_recompile.md.
-"""
+"""`xla.recompile`: functions are compiled again and again while the program runs."""
 
 from __future__ import annotations
 
@@ -9,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from stepscope.advice.catalogue import rule_item
 from stepscope.advice.finding import Action, Fact, Finding, Part
-from stepscope.advice.item import Item
 from stepscope.advice.judging.host_functions import (
     FUNCTION_READS,
     fault_of,
@@ -27,109 +24,22 @@ from stepscope.advice.judging.owned import (
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.launches.compilations import FIRST_STEPS, compile_signals
 from stepscope.advice.verdict import promise_of
-from stepscope.advice.words import WAITING, Words
 from stepscope.patterns import Pattern
-from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from stepscope.advice.signals.launches.compilations import CompiledFunction
     from stepscope.advice.signals.shares import StepShares
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
+    from stepscope.unavailable import Unavailable
+
+_ITEM: Final = rule_item("xla.recompile")
 
 _OWNED: Final = Owned(parts={"compile": ("compile",)}, host=True, seen=("compile",))
 _SHAPES: Final = Pattern(r"(?i)\bsizes?\b|shape|stride|\bdim")
-_ACTIONS: Final = (
-    Action(
-        cause="any",
-        framework="TensorFlow",
-        text="Give the function one signature for all batches, and pass tensors, not "
-        "Python numbers.",
-        code="@tf.function(reduce_retracing=True)  # or input_signature=[…]",
-    ),
-    Action(
-        cause="any",
-        framework="TensorFlow",
-        text="Make every batch as large as the others.",
-        code="dataset.batch(n, drop_remainder=True)",
-    ),
-    Action(
-        cause="any",
-        framework="JAX",
-        text="Call `jax.jit` once, outside the loop; pass numbers that change as "
-        "arrays, not as static arguments; pad inputs to a few sizes, and see which "
-        "argument misses the cache.",
-        code="jax.config.update('jax_explain_cache_misses', True)",
-    ),
-    Action(
-        cause="any",
-        framework="PyTorch",
-        text="See what is compiled again and why; mark a dimension that varies, pass a "
-        "number that changes as a tensor, and change no attribute of the model that "
-        "`forward` reads.",
-        code="torch._dynamo.mark_dynamic(batch, 0)",
-        env="TORCH_LOGS=recompiles",
-    ),
-    Action(
-        cause="shapes",
-        framework="any",
-        text="Pad or bucket sequences, so that few shapes occur.",
-    ),
-)
-_AGAIN: Final = (
-    (
-        "Compiling goes on after the first steps, called from {function}: {late} of "
-        "the later ones' time, in {in_steps} of these {later_steps} steps."
-    ),
-    (
-        "Compiling goes on after the first steps: {late} of the later ones' time, most "
-        "of it {named}, in {in_steps} of these {later_steps} steps."
-    ),
-    "Compiling goes on after the first steps: {late} of the later ones' time.",
-)
-_WORDS: Final = Words(
-    passed="nothing is compiled again",
-    texts={
-        **WAITING,
-        ("fail", None): (_AGAIN, ("{pattern}",)),
-        ("pass", "warm_up"): (
-            (
-                (
-                    "Compiling takes {share_percent} of the time, in the first steps; "
-                    "of the later ones it takes {late:nothing}."
-                ),
-            ),
-        ),
-        ("pass", "repeats"): (
-            (
-                (
-                    "{named} is compiled in {in_steps} steps after the first ones, but "
-                    "that takes only {share_percent} of the time."
-                ),
-            ),
-        ),
-    },
-    causes={
-        "compile": "tracing and compiling",
-        "shapes": "shapes that change from step to step",
-        "repeats": "one function is compiled several times",
-    },
-)
-_ITEM: Final = Item(
-    id="xla.recompile",
-    stage=7,
-    title="functions are compiled again while the program runs",
-    words=_WORDS,
-    pages=("trace_viewer", "overview_page"),
-    confirm="Look at the steps that are hit: one function is compiled with other "
-    "shapes or values than before.",
-    refute="Feed one and the same batch: if it still compiles, shapes are not why.",
-    actions=_ACTIONS,
-)
 
 
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    """Judge the time of compiling, unless all of it lies in the first steps."""
     shares = shares_of(_ITEM, _OWNED, signals, thresholds)
     if isinstance(shares, Finding):
         return shares
@@ -204,7 +114,7 @@ def _because(
 
 
 def _actions(because: tuple[str, ...]) -> tuple[Action, ...]:
-    return tuple(one for one in _ACTIONS if one.cause == "any" or one.cause in because)
+    return _ITEM.actions_for("any", *because)
 
 
 def _parts(
@@ -240,30 +150,19 @@ def _facts(
     reason = next((one.reason for one in functions if one.reason), None)
     later = max(len(shares.window_ps) - FIRST_STEPS, 0)
     return (
-        Fact(
-            name="late",
-            value=late_percent,
-            unit="percent",
-            note=f"of the {later} judged steps after the first {FIRST_STEPS}",
+        _ITEM.fact("late", late_percent, later=later, first=FIRST_STEPS),
+        *_ITEM.facts(later_steps=later),
+        _ITEM.fact(
+            "in_steps", functions[0].steps if functions else repeated, note=reason
         ),
-        Fact(name="later_steps", value=later, unit="count"),
-        Fact(
-            name="in_steps",
-            value=functions[0].steps if functions else repeated,
-            unit="count",
-            note=reason,
-        ),
-        Fact(name="functions", value=len(functions), unit="count"),
+        *_ITEM.facts(functions=len(functions)),
     )
 
 
 def _too_few(shares: StepShares, percent: float) -> Unavailable:
     steps = len(shares.window_ps) if shares.step_source is not None else 0
-    return Unavailable(
-        code="NO_SAMPLES" if steps else "NO_STEPS",
-        reason=f"Compiling takes {percent:.0f} % of the time, but only {steps} steps "
-        "can be judged: whether it comes back is not known.",
-        remedy="Record ten steps or more, after the program has warmed up.",
+    return _ITEM.reason(
+        "too_few_steps" if steps else "no_steps", percent=percent, steps=steps
     )
 
 

@@ -1,7 +1,4 @@
-"""`allreduce.count`: more exchanges than the gradients need.
-
-Definition: docs/advice/allreduce_count.md.
-"""
+"""`allreduce.count`: more exchanges than the gradients need."""
 
 from __future__ import annotations
 
@@ -10,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from stepscope.advice.finding import Action, Fact, Finding
-from stepscope.advice.item import Item
+from stepscope.advice.catalogue import rule_item
+from stepscope.advice.finding import Finding
 from stepscope.advice.judging.exchanged import (
     EXCHANGE_READS,
     at_rate,
@@ -21,7 +18,6 @@ from stepscope.advice.judging.exchanged import (
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.record import record_grade
 from stepscope.advice.verdict import judge
-from stepscope.advice.words import WAITING, Words
 from stepscope.derive.judging.effect_status import StepSeries
 from stepscope.units import MIB
 
@@ -30,67 +26,13 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
 
-_ACTIONS: Final = (
-    Action(
-        cause="any",
-        framework="TensorFlow",
-        text="Exchange all gradients in one pack, and metrics every n-th step only.",
-        code="tf.distribute.NcclAllReduce(num_packs=1)",
-    ),
-    Action(
-        cause="any",
-        framework="PyTorch",
-        text="Use larger buckets, and exchange once per accumulated batch.",
-        code="DistributedDataParallel(model, bucket_cap_mb=100)",
-    ),
-    Action(
-        cause="any",
-        framework="JAX",
-        text="Let the compiler combine exchanges.",
-        env="XLA_FLAGS=--xla_gpu_all_reduce_combine_threshold_bytes=134217728",
-    ),
-)
-_WORDS: Final = Words(
-    passed="there are no more exchanges than the gradients need",
-    texts={
-        **WAITING,
-        ("fail", None): (
-            (
-                (
-                    "{count} all-reduces a step exchange {mebibytes} MiB; {expected} "
-                    "would do. The others cost {ms_per_step} a step."
-                ),
-            ),
-        ),
-        ("pass", "many"): (
-            (
-                (
-                    "{count} all-reduces a step where {expected} would do, but they "
-                    "are hidden behind computation."
-                ),
-            ),
-        ),
-    },
-    causes={"surplus": "all-reduces beyond those that the bytes need"},
-)
-_ITEM: Final = Item(
-    id="allreduce.count",
-    stage=8,
-    title="there are more exchanges than the gradients need",
-    words=_WORDS,
-    pages=("pod_viewer", "kernel_stats"),
-    confirm="List the exchanges by size: many of them are small.",
-    refute="Exchange in fewer, larger pieces: if the step takes as long, their number "
-    "is not what it waits for.",
-    floors=("the bytes themselves, which take as long in fewer pieces",),
-    actions=_ACTIONS,
-)
+_ITEM: Final = rule_item("allreduce.count")
+
 #: Beside the buckets: a loss and a count, say.
 _SPARE: Final = 2
 
 
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    """Judge the exposed time of all-reduces beyond those that the bytes need."""
     found = exchanges_of(_ITEM, signals)
     if isinstance(found, Finding):
         return found
@@ -120,11 +62,11 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         stepped=found.step_source is not None,
         note="many" if many and verdict.status == "pass" else None,
         devices=(found.label,),
-        facts=(
-            Fact(name="count", value=found.count, unit="count"),
-            Fact(name="expected", value=expected, unit="count"),
-            Fact(name="small", value=found.small, unit="count"),
-            Fact(name="mebibytes", value=found.bytes / MIB, unit="count"),
+        facts=_ITEM.facts(
+            count=found.count,
+            expected=expected,
+            small=found.small,
+            mebibytes=found.bytes / MIB,
         ),
         inputs=("collective_calls", "windows"),
     )

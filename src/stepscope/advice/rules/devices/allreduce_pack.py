@@ -1,7 +1,4 @@
-"""`allreduce.pack`: gradients are put together and taken apart around an exchange.
-
-Definition: docs/advice/allreduce_pack.md.
-"""
+"""`allreduce.pack`: gradients are put together and taken apart around an exchange."""
 
 from __future__ import annotations
 
@@ -10,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import polars as pl
 
-from stepscope.advice.finding import Action, Fact, Finding, Part, Saving
-from stepscope.advice.item import Item
+from stepscope.advice.catalogue import rule_item
+from stepscope.advice.finding import Fact, Finding, Part, Saving
 from stepscope.advice.judging.exchanged import (
     EXCHANGE_READS,
     exchanges_of,
@@ -24,7 +21,6 @@ from stepscope.advice.signals.ranges import SHOWN
 from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.replaying.change import Faster
 from stepscope.advice.verdict import judge
-from stepscope.advice.words import WAITING, Words
 from stepscope.derive.judging.effect_status import StepSeries
 from stepscope.unavailable import Unavailable
 from stepscope.units import MIB
@@ -36,56 +32,8 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
 
-_ACTIONS: Final = (
-    Action(
-        cause="any",
-        framework="TensorFlow",
-        text="Exchange gradients in fewer packs, or tensor by tensor where they are "
-        "large.",
-        code="tf.distribute.NcclAllReduce(num_packs=0)",
-    ),
-    Action(
-        cause="any",
-        framework="PyTorch",
-        text="Let gradients live in the buckets that are exchanged.",
-        code="DistributedDataParallel(model, gradient_as_bucket_view=True)",
-    ),
-    Action(
-        cause="any",
-        framework="JAX",
-        text="Exchange the tree of gradients as it is, and leave combining to the "
-        "compiler.",
-        code='jax.lax.pmean(grads, axis_name="batch")',
-    ),
-)
-_WORDS: Final = Words(
-    passed="packing gradients for the exchange takes little time",
-    texts={
-        **WAITING,
-        ("fail", None): (
-            (
-                (
-                    "Putting gradients together before an all-reduce and taking them "
-                    "apart after it takes {share_percent} of the time, {ms_per_step} a "
-                    "step: {kernels} kernels, most of it {named}."
-                ),
-            ),
-        ),
-    },
-    causes={"packing": "kernels that pack and unpack around all-reduces"},
-)
-_ITEM: Final = Item(
-    id="allreduce.pack",
-    stage=8,
-    title="gradients are packed and unpacked around exchanges",
-    words=_WORDS,
-    pages=("kernel_stats", "trace_viewer"),
-    confirm="Look at the ranges: the named kernel stands next to an all-reduce.",
-    refute="If the kernel works on other tensors than those that are exchanged, it is "
-    "part of the model.",
-    floors=("small tensors, whose exchange takes longer one by one",),
-    actions=_ACTIONS,
-)
+_ITEM: Final = rule_item("allreduce.pack")
+
 #: Kernels, and types of ops, that put tensors together or take them apart.
 _PACKING: Final = (
     r"(?i)concat|catarray|(?:^|[:_])cat(?:$|_)|split|(?:^|[:/])(?:un)?pack(?:$|_)"
@@ -98,7 +46,6 @@ _GAIN: Final = 0.7
 
 
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    """Judge the kernels that pack and unpack next to all-reduces."""
     exchanges = exchanges_of(_ITEM, signals)
     if isinstance(exchanges, Finding):
         return exchanges
@@ -194,14 +141,10 @@ def _parts(work: KernelWork, found: pl.DataFrame) -> tuple[Part, ...]:
 
 
 def _facts(exchanges: ExchangeSignals, kernels: int) -> tuple[Fact, ...]:
-    return (
-        Fact(name="kernels", value=kernels, unit="count", note="in a typical step"),
-        Fact(name="exchanges", value=exchanges.count, unit="count"),
-        Fact(
-            name="mebibytes",
-            value=None if exchanges.bytes is None else exchanges.bytes / MIB,
-            unit="count",
-        ),
+    return _ITEM.facts(
+        kernels=kernels,
+        exchanges=exchanges.count,
+        mebibytes=None if exchanges.bytes is None else exchanges.bytes / MIB,
     )
 
 

@@ -1,14 +1,11 @@
-"""`comm.exposed`: devices exchange data and compute nothing meanwhile.
-
-Definition: docs/advice/comm_exposed.md.
-"""
+"""`comm.exposed`: devices exchange data and compute nothing meanwhile."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stepscope.advice.finding import Action, Evidence, Fact, Finding, Part
-from stepscope.advice.item import Item
+from stepscope.advice.catalogue import rule_item
+from stepscope.advice.finding import Action, Evidence, Finding, Part
 from stepscope.advice.judging.owned import (
     OWNED_READS,
     Owned,
@@ -19,7 +16,6 @@ from stepscope.advice.judging.owned import (
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.ranges import SHOWN
 from stepscope.advice.signals.several.communication import communication_signals
-from stepscope.advice.words import WAITING, Words
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -28,83 +24,19 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
 
+_ITEM: Final = rule_item("comm.exposed")
+
 _OWNED: Final = Owned(
     parts={"collective": ("collective",), "peer": ("peer",)},
     device=True,
     seen=("collective",),
 )
-_ACTIONS: Final = (
-    Action(
-        cause="rows",
-        framework="any",
-        text="Exchange rows of experts, embeddings or sequences in pieces, each on its "
-        "way while the one before is computed; send them in 16 bit, or keep more of "
-        "them where they are needed.",
-    ),
-    Action(
-        cause="rows",
-        framework="PyTorch",
-        text="Do other work until the rows are there.",
-        code="sent = dist.all_to_all_single(out, rows, async_op=True); …; sent.wait()",
-    ),
-    Action(
-        cause="gradients",
-        framework="any",
-        text="Compute more per exchange: a larger batch, or several batches "
-        "accumulated before the gradients are exchanged.",
-    ),
-    Action(
-        cause="gradients",
-        framework="PyTorch",
-        text="Let buckets of gradients start during the backward pass.",
-        code="DistributedDataParallel(model, bucket_cap_mb=25, static_graph=True)",
-    ),
-    Action(
-        cause="gradients",
-        framework="TensorFlow",
-        text="Exchange gradients in packs, so that the first can start early.",
-        code="tf.distribute.experimental.CommunicationOptions(bytes_per_pack=…)",
-    ),
-    Action(
-        cause="any",
-        framework="JAX",
-        text="Let the compiler move exchanges beside computation.",
-        env="XLA_FLAGS=--xla_gpu_enable_latency_hiding_scheduler=true",
-    ),
-)
 _ALL_TO_ALL: Final = "all-to-all"
 #: So much of what is exchanged is what it is about.
 _MOST: Final = 0.8
-_EXPOSED: Final = (
-    (
-        "Communication is exposed: {share_percent} of the time, {ms_per_step} a step, "
-        "most of it {named}."
-    ),
-    "Communication is exposed: {share_percent} of the time.",
-)
-_WORDS: Final = Words(
-    passed="communication is hidden behind computation",
-    texts={**WAITING, ("fail", None): (_EXPOSED, ("{pattern}",))},
-    causes={
-        "collective": "exchanging, with nothing computed meanwhile",
-        "peer": "waiting for other ranks to arrive",
-    },
-)
-_ITEM: Final = Item(
-    id="comm.exposed",
-    stage=8,
-    title="communication is not hidden behind computation",
-    words=_WORDS,
-    pages=("pod_viewer", "kernel_stats"),
-    confirm="Look at the exchanges: no other stream of the device works beside them.",
-    refute="Run on one device: if the step takes as long, it does not wait for "
-    "exchanges.",
-    actions=_ACTIONS,
-)
 
 
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    """Judge the time in which a device does nothing but exchange data."""
     shares = shares_of(_ITEM, _OWNED, signals, thresholds)
     exchanged = signals.of(communication_signals)
     if isinstance(shares, Finding):
@@ -112,7 +44,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     if isinstance(exchanged, Unavailable):
         return _ITEM.cannot_tell(exchanged)
     if not any(exchanged.count.values()):
-        return _ITEM.not_applicable(_NO_EXCHANGE)
+        return _ITEM.not_applicable("no_exchange")
     warn = thresholds.exposed_warn
     critical = thresholds.exposed_critical
     verdict = judge_shares(_OWNED, shares, thresholds, warn=warn, critical=critical)
@@ -126,14 +58,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         thresholds=thresholds,
         warn=warn,
         parts=kinds,
-        facts=(
-            Fact(
-                name="collectives",
-                value=exchanged.count.get(shares.label, 0),
-                unit="count",
-                note="in the whole recording",
-            ),
-        ),
+        facts=_ITEM.facts(collectives=exchanged.count.get(shares.label, 0)),
         evidence=_evidence(shares, exchanged),
         inputs=("account", "collectives"),
         actions=_actions(kinds) if verdict.status == "fail" else (),
@@ -149,7 +74,7 @@ def _actions(kinds: tuple[Part, ...]) -> tuple[Action, ...]:
         *(("rows",) if rows else ()),
         *(("gradients",) if rows < _MOST * whole or not whole else ()),
     }
-    return tuple(one for one in _ACTIONS if one.cause in causes)
+    return _ITEM.actions_for(*causes)
 
 
 def _evidence(
@@ -172,13 +97,6 @@ def _kinds(
         for kind, time in kinds.items()
         if time
     )
-
-
-_NO_EXCHANGE: Final = Unavailable(
-    code="NO_COLLECTIVES",
-    reason="The recorded devices exchange nothing with others.",
-    remedy="Nothing to do.",
-)
 
 
 RULE: Final = Rule(_ITEM, evaluate, (*OWNED_READS, communication_signals))

@@ -1,22 +1,17 @@
-"""`multi.batch`: a larger batch fits, and would share out costs that do not grow.
-
-Definition: docs/advice/multi_batch.md.
-"""
+"""`multi.batch`: a larger batch fits, and would share out costs that do not grow."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stepscope.advice.finding import Action, CauseShare, Fact, Finding
-from stepscope.advice.item import Item
+from stepscope.advice.catalogue import rule_item
+from stepscope.advice.finding import CauseShare, Fact, Finding
 from stepscope.advice.judging.owned import OWNED_READS, Owned, shares_of
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.launches.fill import fill_signals
 from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.running.memory import memory_signals
-from stepscope.advice.words import Words
 from stepscope.frozen import Frozen
-from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -26,71 +21,13 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
 
+_ITEM: Final = rule_item("multi.batch")
+
 _GIB: Final = 2**30
 _OWNED: Final = Owned(parts={"launching": ("launch",)}, device=True, steps=True)
 #: Owners of time that comes once for each batch, however large it is, between steps.
 _BETWEEN: Final = ("sync", "between")
 _EXCHANGING: Final = ("collective", "peer")
-_ACTIONS: Final = (
-    Action(
-        cause="any",
-        framework="any",
-        text="Raise the batch, and the learning rate with it: a larger batch may "
-        "converge in another way, so compare the loss at equal numbers of samples.",
-    ),
-    Action(
-        cause="exchanging",
-        framework="any",
-        text="Accumulate gradients over several batches before they are exchanged.",
-    ),
-)
-_PAYS: Final = (
-    "{fixed} of the step does not grow with it: with {tried} times the batch a sample "
-    "would take about {per_sample} less time."
-)
-_IN_USE: Final = "({peak_gib} of {capacity_gib} GiB are in use at the peak)"
-_ROOM: Final = (
-    f"A batch {{room}} times as large fits in memory {_IN_USE}, and {_PAYS}",
-)
-_MUCH_ROOM: Final = (f"A much larger batch fits in memory {_IN_USE}, and {_PAYS}",)
-_WORDS: Final = Words(
-    passed="the batch is as large as it is worth",
-    texts={
-        ("fail", None): (_ROOM,),
-        ("fail", "much"): (_MUCH_ROOM,),
-        ("pass", None): (
-            (
-                (
-                    "A batch {room} times as large would fit, but little of the step "
-                    "would get cheaper by it."
-                ),
-            ),
-        ),
-        ("pass", "full"): (
-            ("Memory has room for {room} times the batch, which is too little.",),
-        ),
-    },
-    causes={
-        "launching": "waiting for launches",
-        "between": "between steps",
-        "exchanging": "exchanging between devices",
-        "filling": "kernels that leave multiprocessors idle",
-    },
-)
-_ITEM: Final = Item(
-    id="multi.batch",
-    stage=8,
-    title="a larger batch fits and would pay",
-    words=_WORDS,
-    pages=("memory_profile", "overview_page"),
-    confirm="Double the batch for one run: the step takes less than twice as long.",
-    refute="If the step takes twice as long, its time grows with the batch.",
-    floors=(
-        "memory that grows otherwise than with the batch",
-        "what the optimizer makes of another batch",
-    ),
-    actions=_ACTIONS,
-)
 
 
 #: Beyond so many times the batch, how often it fits says little: tensors are small.
@@ -114,17 +51,16 @@ class _Costs(Frozen, frozen=True, eq=True):
 
 
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    """Compare the room in memory with what a batch takes of it."""
     shares = shares_of(_ITEM, _OWNED, signals, thresholds)
     if isinstance(shares, Finding):
         return shares
     memories = signals.of(memory_signals)
     memory = _fullest(memories)
     if memory is None:
-        return _ITEM.cannot_tell(memories.absent or _UNKNOWN)
+        return _ITEM.cannot_tell(memories.absent or _ITEM.reason("unknown"))
     room = _room(memory, thresholds)
     if room is None:
-        return _ITEM.cannot_tell(_STILL)
+        return _ITEM.cannot_tell("still")
     costs = _costs(signals, shares, thresholds)
     fits = room >= thresholds.batch_room.value
     if fits and not costs.causes and costs.unknown is not None:
@@ -147,20 +83,16 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
             if share
         ),
         facts=(
-            Fact(name="room", value=round(room, 1), unit="ratio"),
-            Fact(name="fixed", value=fixed, unit="percent"),
-            Fact(name="tried", value=round(min(room, _TRIED), 1), unit="ratio"),
-            Fact(
-                name="per_sample",
-                value=fixed * (1 - 1 / min(room, _TRIED)),
-                unit="percent",
+            *_ITEM.facts(
+                room=round(room, 1),
+                fixed=fixed,
+                tried=round(min(room, _TRIED), 1),
+                per_sample=fixed * (1 - 1 / min(room, _TRIED)),
             ),
             *_sizes(memory),
         ),
         inputs=("allocations", "memory_replay", "account", "kernels"),
-        actions=tuple(
-            one for one in _ACTIONS if one.cause in ("any", *costs.causes) and failed
-        ),
+        actions=_ITEM.actions_for("any", *costs.causes) if failed else (),
     )
 
 
@@ -223,24 +155,10 @@ def _sizes(memory: MemoryUse) -> tuple[Fact, ...]:
         ("least_gib", min(memory.least_bytes)),
         ("capacity_gib", memory.capacity_bytes or 0),
     )
-    return tuple(
-        Fact(name=name, value=float(f"{size / _GIB:.3g}"), unit="ratio")
-        for name, size in sizes
-    )
+    return tuple(_ITEM.fact(name, float(f"{size / _GIB:.3g}")) for name, size in sizes)
 
 
 _FIXED: Final = ("launching", "between", "exchanging")
-_UNKNOWN: Final = Unavailable(
-    code="NO_ALLOCATOR_EVENTS",
-    reason="Of no memory of a device size, peak and the use between steps are known.",
-    remedy=Remedy.RECORD_ALLOCATIONS,
-)
-_STILL: Final = Unavailable(
-    code="NO_ALLOCATOR_EVENTS",
-    reason="The use of memory does not change within steps, so what a batch takes of "
-    "it is not known.",
-    remedy=Remedy.RECORD_ALLOCATIONS,
-)
 
 
 RULE: Final = Rule(_ITEM, evaluate, (*OWNED_READS, fill_signals, memory_signals))

@@ -1,7 +1,4 @@
-"""`kernel.coalescing`: kernels move bytes that they do not use.
-
-Definition: docs/advice/kernel_coalescing.md.
-"""
+"""`kernel.coalescing`: kernels move bytes that they do not use."""
 
 from __future__ import annotations
 
@@ -9,66 +6,17 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from stepscope.advice.finding import Action
-from stepscope.advice.item import Item
+from stepscope.advice.catalogue import rule_item
 from stepscope.advice.judging.measured import MEASURED_READS, Fault, judge_measured
 from stepscope.advice.rule import Rule
-from stepscope.advice.words import Words
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
 
-_ACTIONS: Final = (
-    Action(
-        cause="any",
-        framework="any",
-        text="Let neighbouring threads read neighbouring elements: change the order of "
-        "the loop or the layout of the data, or exchange elements in shared memory.",
-    ),
-    Action(
-        cause="any",
-        framework="PyTorch",
-        text="Make the tensor contiguous once, before ops that walk across it.",
-        code="x = x.contiguous()",
-    ),
-)
-_WORDS: Final = Words(
-    passed="kernels use the bytes that they move",
-    texts={
-        ("fail", None): (
-            (
-                (
-                    "For {value} of the kernels' time threads touch memory far apart, "
-                    "most of it {named}: {wasted} of the bytes that it moves are of "
-                    "no use."
-                ),
-            ),
-        ),
-        ("pass", None): (
-            (
-                (
-                    "For {value:nothing} of the kernels' time threads touch memory far "
-                    "apart."
-                ),
-            ),
-        ),
-    },
-)
-_ITEM: Final = Item(
-    id="kernel.coalescing",
-    stage=5,
-    title="kernels move bytes that they do not use",
-    words=_WORDS,
-    pages=("kernel_stats",),
-    confirm="Look at the sectors of a load and of a store in the table of kernels: 4 "
-    "are enough where each of 32 threads reads 4 bytes.",
-    refute="Where computing is what limits the kernel, fewer bytes change little.",
-    floors=("a kernel goes no faster than its arithmetic allows",),
-    actions=_ACTIONS,
-    explains=("op.hot",),
-)
+_ITEM: Final = rule_item("kernel.coalescing")
+
 _SECTOR_BYTES: Final = 32
 #: Sectors that 32 threads need for 4 bytes each, and for the 16 that one thread reads
 #: at most; that many are touched only where threads read far apart.
@@ -78,7 +26,6 @@ _SCATTERED: Final = 24
 
 
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    """Judge the time of kernels by the bytes that are moved and not asked for."""
     loads, stores = _wasted("load"), _wasted("store")
     weights = [pl.col(f"global_{it}_sectors").fill_null(1) for it in ("load", "store")]
     known = pl.sum_horizontal(

@@ -1,7 +1,4 @@
-"""`layout.transpose`: tensors are re-ordered around convolutions.
-
-Definition: docs/advice/layout_transpose.md.
-"""
+"""`layout.transpose`: tensors are re-ordered around convolutions."""
 
 from __future__ import annotations
 
@@ -9,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from stepscope.advice.finding import Action, Finding
-from stepscope.advice.item import Item
+from stepscope.advice.catalogue import rule_item
+from stepscope.advice.finding import Finding
 from stepscope.advice.judging.worked import (
     WORKED_READS,
     Worked,
@@ -19,69 +16,14 @@ from stepscope.advice.judging.worked import (
     kernels_of,
 )
 from stepscope.advice.rule import Rule
-from stepscope.advice.words import Words
-from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from stepscope.advice.signals.computing.kernel_work import KernelWork
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
 
-_ACTIONS: Final = (
-    Action(
-        cause="any",
-        framework="TensorFlow",
-        text="Keep the order that the device's convolutions want: channels last in 16 "
-        "bit on matrix units, else channels first.",
-        code="tf.keras.backend.set_image_data_format('channels_last')",
-    ),
-    Action(
-        cause="any",
-        framework="PyTorch",
-        text="Keep channels last throughout.",
-        code="model.to(memory_format=torch.channels_last); "
-        "batch.to(memory_format=torch.channels_last)",
-    ),
-    Action(
-        cause="any",
-        framework="JAX",
-        text="Give convolutions their dimensions in the order NHWC.",
-        code="jax.lax.conv_general_dilated(…, dimension_numbers=('NHWC', 'HWIO', "
-        "'NHWC'))",
-    ),
-)
-_WORDS: Final = Words(
-    passed="tensors are not re-ordered around convolutions",
-    texts={
-        ("fail", None): (
-            (
-                (
-                    "Re-ordering of tensors before and after convolutions takes "
-                    "{value} of the kernels' time, most of it {named}."
-                ),
-            ),
-        ),
-        ("pass", None): (
-            (
-                (
-                    "Re-ordering around convolutions takes {value:nothing} of the "
-                    "kernels' time."
-                ),
-            ),
-        ),
-    },
-)
-_ITEM: Final = Item(
-    id="layout.transpose",
-    stage=5,
-    title="tensors are re-ordered around convolutions",
-    words=_WORDS,
-    pages=("kernel_stats",),
-    confirm="Look at the ranges: the named kernel stands next to a convolution.",
-    refute="If the re-ordering stays in the other order too, an op between the "
-    "convolutions asks for it.",
-    actions=_ACTIONS,
-)
+_ITEM: Final = rule_item("layout.transpose")
+
 #: Types of ops, and parts of kernels' names.
 _OPS: Final = r"(?i)conv(?:[^e]|$)|batch_?norm"
 _CONVOLUTION: Final = (
@@ -91,12 +33,11 @@ _GAIN: Final = (0.5, 1.0)
 
 
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    """Judge the time of kernels that re-order tensors next to convolutions."""
     work = kernels_of(_ITEM, signals, thresholds)
     if isinstance(work, Finding):
         return work
     if not _convolutions(work):
-        return _ITEM.not_applicable(_NO_CONVOLUTION)
+        return _ITEM.not_applicable("no_convolution")
     return judge_kernels(
         _ITEM,
         signals,
@@ -139,9 +80,4 @@ def _neighbours(shown: pl.DataFrame, classes: set[int]) -> set[int]:
     return set(ordered.filter(after | before)["class"])
 
 
-_NO_CONVOLUTION: Final = Unavailable(
-    code="NO_SAMPLES",
-    reason="The device runs no convolution.",
-    remedy="Nothing to do.",
-)
 RULE: Final = Rule(_ITEM, evaluate, WORKED_READS, faster(_worked))

@@ -1,7 +1,4 @@
-"""`op.hot`: an op takes much time and comes nowhere near what the device allows.
-
-Definition: docs/advice/op_hot.md.
-"""
+"""`op.hot`: an op takes much time and comes nowhere near what the device allows."""
 
 from __future__ import annotations
 
@@ -9,16 +6,14 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from stepscope.advice.finding import Action, Fact, Finding, Part, Saving
-from stepscope.advice.item import Item
+from stepscope.advice.catalogue import rule_item
+from stepscope.advice.finding import Finding, Part, Saving
 from stepscope.advice.judging.worked import WORKED_READS, idle_percent, kernels_of
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.computing.kernel_work import kernel_work
 from stepscope.advice.signals.computing.roofs import op_roofs
 from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.replaying.change import Faster
-from stepscope.advice.words import Words
-from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
@@ -27,62 +22,13 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
 
-_ACTIONS: Final = (
-    Action(
-        cause="any",
-        framework="any",
-        text="Look at the op's kernels, and measure the largest one with a profiler "
-        "of hardware counters; ask first whether sizes or types keep it off the "
-        "matrix units.",
-        code="stepscope ncu -- python train.py",
-    ),
-    Action(
-        cause="memory",
-        framework="any",
-        text="Give it more to do for the bytes that it reads: fuse it with its "
-        "neighbours, or compute in 16 bit.",
-    ),
-)
-_WORDS: Final = Words(
-    passed="no op that takes much time is far from what the device allows",
-    texts={
-        ("fail", None): (
-            (
-                (
-                    "The op {named} takes {op_share} of the kernels' time and reaches "
-                    "{value} of what the device allows."
-                ),
-            ),
-        ),
-        ("pass", None): (
-            (
-                (
-                    "The op that takes most of the kernels' time ({op_share}) reaches "
-                    "{value} of what the device allows."
-                ),
-                "{passed}.",
-            ),
-        ),
-    },
-    causes={"memory": "bound by the memory", "compute": "bound by arithmetic"},
-)
-_ITEM: Final = Item(
-    id="op.hot",
-    stage=5,
-    title="an op takes much time and comes nowhere near what the device allows",
-    words=_WORDS,
-    pages=("framework_op_stats", "kernel_stats"),
-    confirm="Compare the op's rates with the device's peaks in the table of ops.",
-    refute="If a better kernel for these sizes does not exist, this is what the "
-    "device gives.",
-    actions=_ACTIONS,
-)
+_ITEM: Final = rule_item("op.hot")
+
 #: What a good kernel reaches.
 _GOOD: Final = 60.0
 
 
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    """Judge the ops with most kernel time by what they reach of the device's limits."""
     work = kernels_of(_ITEM, signals, thresholds)
     if isinstance(work, Finding):
         return work
@@ -92,7 +38,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     heavy = _heavy(roofs, thresholds)
     slow = heavy.filter(pl.col("of_limit") < thresholds.slow_op.value)
     if not slow.height and heavy["of_limit"].null_count():
-        return _ITEM.cannot_tell(_UNKNOWN_WORK)
+        return _ITEM.cannot_tell("unknown_work")
     if not heavy.height:
         return _ITEM.finding(
             "pass",
@@ -117,22 +63,12 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         devices=(work.label,),
         parts=(Part(name=row["op"], share_percent=100 * time / max(whole, 1)),),
         because=(row["bound"],) if slow.height else (),
-        facts=(Fact(name="op_share", value=row["share"], unit="percent"),),
+        facts=_ITEM.facts(op_share=row["share"]),
         evidence=work.evidence(work.rows.filter(pl.col("op") == row["op"]), 1),
         inputs=("op_costs", "device_peaks"),
         saving_ms=Saving(low=0.0, high=gain) if slow.height and work.stepped else None,
-        actions=tuple(one for one in _ACTIONS if one.cause in ("any", row["bound"]))
-        if slow.height
-        else (),
+        actions=_ITEM.actions_for("any", row["bound"]) if slow.height else (),
     )
-
-
-_UNKNOWN_WORK: Final = Unavailable(
-    code="NO_SHAPES",
-    reason="How much the ops that take most of the time compute and move is not "
-    "known, or not what the device allows.",
-    remedy=Remedy.RECORD_SHAPES,
-)
 
 
 def changes(signals: Signals, thresholds: Thresholds) -> tuple[Change, ...]:

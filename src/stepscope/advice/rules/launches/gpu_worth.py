@@ -1,20 +1,16 @@
-"""`gpu.worth`: the model is too small for its device.
-
-Definition: docs/advice/gpu_worth.md.
-"""
+"""`gpu.worth`: the model is too small for its device."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stepscope.advice.finding import Action, Fact, Finding
-from stepscope.advice.item import Item
+from stepscope.advice.catalogue import rule_item
+from stepscope.advice.finding import Finding
 from stepscope.advice.judging.owned import OWNED_READS, Owned, shares_of
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.launch import launch_signals
 from stepscope.advice.signals.launches.set_up import set_up_signals
 from stepscope.advice.signals.record import record_grade
-from stepscope.advice.words import Words
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_US
 
@@ -23,54 +19,14 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
 
+_ITEM: Final = rule_item("gpu.worth")
+
 _OWNED: Final = Owned(
     parts={"launch": ("launch",)}, device=True, seen=("launch",), unknown=False
-)
-_ACTIONS: Final = (
-    Action(
-        cause="any",
-        framework="any",
-        text="Compare with a run of the same program on the host alone.",
-        env="CUDA_VISIBLE_DEVICES=-1",
-    ),
-    Action(
-        cause="any",
-        framework="any",
-        text="Give the device more: a larger batch, or several models at once.",
-    ),
-)
-_WORDS: Final = Words(
-    passed="the device has enough to do",
-    texts={
-        ("fail", None): (
-            (
-                (
-                    "The device computes {computing} of the time; launching and "
-                    "copying take {value}, and the median kernel {median_kernel}, less "
-                    "than one launch ({launch_latency}). So small a model may be as "
-                    "fast on the host."
-                ),
-            ),
-        ),
-        ("pass", None): (("The device computes {computing:nothing} of the time.",),),
-    },
-    causes={},
-)
-_ITEM: Final = Item(
-    id="gpu.worth",
-    stage=3,
-    title="the model is too small for its device",
-    words=_WORDS,
-    pages=("overview_page", "kernel_stats"),
-    confirm="Run the same program on the host alone.",
-    refute="Double the batch: if the step hardly gets longer, the device was waiting, "
-    "and a larger batch uses it.",
-    actions=_ACTIONS,
 )
 
 
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    """Compare what the device computes with what it costs to give it the work."""
     shares = shares_of(_ITEM, _OWNED, signals, thresholds)
     if isinstance(shares, Finding):
         return shares
@@ -99,14 +55,10 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         value=giving,
         threshold=thresholds.worth_giving,
         devices=(shares.label,),
-        facts=(
-            Fact(name="computing", value=computing, unit="percent"),
-            Fact(
-                name="median_kernel",
-                value=launching.median_kernel_ps / PS_PER_US,
-                unit="us",
-            ),
-            Fact(name="launch_latency", value=latency / PS_PER_US, unit="us"),
+        facts=_ITEM.facts(
+            computing=computing,
+            median_kernel=launching.median_kernel_ps / PS_PER_US,
+            launch_latency=latency / PS_PER_US,
         ),
         inputs=("account", "launch_facts"),
     )

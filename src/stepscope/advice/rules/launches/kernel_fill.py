@@ -1,21 +1,17 @@
-"""`kernel.fill`: kernels have fewer blocks than the device has multiprocessors.
-
-Definition: docs/advice/kernel_fill.md.
-"""
+"""`kernel.fill`: kernels have fewer blocks than the device has multiprocessors."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stepscope.advice.finding import Action, Fact, Finding, Part, Saving, Severity
-from stepscope.advice.item import Item
+from stepscope.advice.catalogue import rule_item
+from stepscope.advice.finding import Fact, Finding, Part, Saving, Severity
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.device import device_signals
 from stepscope.advice.signals.launches.fill import COMPUTE, fill_signals
 from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.replaying.change import Faster
 from stepscope.advice.signals.shares import account_signals
-from stepscope.advice.words import Words
 from stepscope.derive.judging.recorded_devices import HOST_ONLY
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
@@ -27,80 +23,10 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
 
-_ACTIONS: Final = (
-    Action(
-        cause="any",
-        framework="any",
-        text="Give each kernel more to do: a larger batch, or branches that are "
-        "computed together.",
-    ),
-    Action(
-        cause="any",
-        framework="PyTorch",
-        text="Compile the step, so that small kernels become fewer and larger ones.",
-        code="torch.compile(model)",
-    ),
-    Action(
-        cause="any",
-        framework="TensorFlow",
-        text="Let the compiler put small ops together.",
-        code="@tf.function(jit_compile=True)",
-    ),
-    Action(
-        cause="any",
-        framework="JAX",
-        text="Compute independent parts in one call.",
-        code="jax.vmap(f)",
-    ),
-)
-_WORDS: Final = Words(
-    passed="kernels have work for all multiprocessors",
-    texts={
-        ("fail", None): (
-            (
-                (
-                    "For {value} of the time kernels run that leave many of the "
-                    "{cores} multiprocessors without work, most of it {named}."
-                ),
-            ),
-        ),
-        ("pass", None): (
-            (
-                (
-                    "{passed}: {value:nothing} of the time others run (a matter from "
-                    "{threshold} on)."
-                ),
-            ),
-        ),
-        ("pass", "rounds"): (
-            (
-                (
-                    "Kernels have work for all {cores} multiprocessors, but for "
-                    "{last_round} of the time kernels run whose last round of blocks "
-                    "is less than half full, most of it {named}: {last_round_idle} of "
-                    "the time is lost to empty room."
-                ),
-            ),
-        ),
-    },
-    causes={},
-)
-_ITEM: Final = Item(
-    id="kernel.fill",
-    stage=3,
-    title="kernels do not fill the device",
-    words=_WORDS,
-    pages=("kernel_stats",),
-    confirm="Look at the table of kernels: the grid of the named ones has fewer blocks "
-    "than the device has multiprocessors.",
-    refute="Double the batch: if these kernels take twice as long, they were full.",
-    floors=("kernels that run beside each other: not looked at",),
-    actions=_ACTIONS,
-)
+_ITEM: Final = rule_item("kernel.fill")
 
 
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    """Judge the time of kernels with few blocks in that of all steps."""
     if signals.of(device_signals).recorded == "host_only":
         return _ITEM.not_applicable(HOST_ONLY)
     account = signals.of(account_signals)
@@ -112,7 +38,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     shares = account.judged()
     fill = devices.get(shares.label)
     if fill is None or 2 * fill.unshaped_ps >= fill.kernel_ps:
-        return _ITEM.cannot_tell(_NO_GRIDS)
+        return _ITEM.cannot_tell("no_grids")
     return _finding(signals, shares, fill, thresholds)
 
 
@@ -147,19 +73,15 @@ def _finding(
         parts=tuple(
             Part(
                 name=one.name,
-                detail=f"{one.blocks:,} blocks",
+                detail=_ITEM.note("blocks", blocks=one.blocks),
                 share_percent=compute * one.time_ps / max(fill.kernel_ps, 1),
             )
             for one in (fill.in_rounds if in_rounds else fill.largest)
         ),
         facts=(
-            Fact(name="cores", value=fill.cores, unit="count"),
+            *_ITEM.facts(cores=fill.cores),
             *_rounds(fill, compute),
-            Fact(
-                name="without_grid",
-                value=100 * fill.unshaped_ps / max(fill.kernel_ps, 1),
-                unit="percent",
-            ),
+            *_ITEM.facts(without_grid=100 * fill.unshaped_ps / max(fill.kernel_ps, 1)),
         ),
         inputs=("kernels", "account"),
         saving_ms=Saving(low=idle / 2, high=idle) if failed and stepped else None,
@@ -172,30 +94,11 @@ def _rounds(fill: DeviceFill, compute: float) -> tuple[Fact, ...]:
     part = compute / max(fill.kernel_ps, 1)
     first = next(iter(fill.largest), None)
     three = None if first is None else first.for_three_rounds
-    return (
-        Fact(
-            name="last_round",
-            value=part * (fill.last_round_ps or 0) if known else None,
-            unit="percent",
-            note="kernels whose last of two or three rounds is less than half full",
-        ),
-        Fact(
-            name="last_round_idle",
-            value=part * fill.last_round_idle_ps if known else None,
-            unit="percent",
-        ),
-        Fact(
-            name="for_one_each",
-            value=None if first is None else round(first.for_one_each, 1),
-            unit="ratio",
-            note="times the blocks, for one on each multiprocessor",
-        ),
-        Fact(
-            name="for_three_rounds",
-            value=None if three is None else round(three, 1),
-            unit="ratio",
-            note="times the blocks, for three whole rounds",
-        ),
+    return _ITEM.facts(
+        last_round=part * (fill.last_round_ps or 0) if known else None,
+        last_round_idle=part * fill.last_round_idle_ps if known else None,
+        for_one_each=None if first is None else round(first.for_one_each, 1),
+        for_three_rounds=None if three is None else round(three, 1),
     )
 
 
@@ -218,13 +121,6 @@ def changes(signals: Signals, _: Thresholds) -> tuple[Change, ...]:
 
 def _is_long(effect_ms: float, thresholds: Thresholds) -> bool:
     return effect_ms * PS_PER_MS >= thresholds.smallest_effect.value
-
-
-_NO_GRIDS: Final = Unavailable(
-    code="NO_KERNEL_DETAILS",
-    reason="The grids of most kernels were not recorded.",
-    remedy="Record with a device tracer that writes the launch shape of kernels.",
-)
 
 
 RULE: Final = Rule(

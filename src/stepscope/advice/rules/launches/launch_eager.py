@@ -1,7 +1,4 @@
-"""`launch.eager`: ops run one by one, outside a graph.
-
-Definition: docs/advice/launch_eager.md.
-"""
+"""`launch.eager`: ops run one by one, outside a graph."""
 
 from __future__ import annotations
 
@@ -9,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from stepscope.advice.finding import Action, Fact, Finding, Part
-from stepscope.advice.item import Item
+from stepscope.advice.catalogue import rule_item
+from stepscope.advice.finding import Finding, Part
 from stepscope.advice.judging.ops_of_functions import (
     OF_FUNCTION_READS,
     are_of_a_function,
@@ -22,9 +19,7 @@ from stepscope.advice.signals.launches.eager import eager_signals
 from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.shares import account_signals
 from stepscope.advice.verdict import judge
-from stepscope.advice.words import Words
 from stepscope.derive.judging.effect_status import StepSeries
-from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -34,87 +29,10 @@ if TYPE_CHECKING:
     from stepscope.advice.verdict import Verdict
     from stepscope.thresholds import Thresholds
 
-_ACTIONS: Final = (
-    Action(
-        cause="any",
-        framework="TensorFlow",
-        text="Put the whole training step into one graph; `Model.fit` does so unless "
-        "`run_eagerly` is set.",
-        code="@tf.function",
-    ),
-    Action(
-        cause="any",
-        framework="JAX",
-        text="Compile the whole step, its update of the weights included, with the "
-        "loops in it.",
-        code="jax.jit(train_step)  # for h in xs: jax.lax.scan(cell, h, xs)",
-    ),
-    Action(
-        cause="any",
-        framework="PyTorch",
-        text="Compile the step, so that its ops are launched together.",
-        code="torch.compile(model, mode='reduce-overhead')",
-    ),
-)
-_ONE_BY_ONE: Final = (
-    (
-        "Ops run one by one outside a graph, called from {function}: {per_step} in a "
-        "step, {eager} of the ops' own time; getting from one to the next takes "
-        "{value} of the time."
-    ),
-    (
-        "Ops run one by one outside a graph: {per_step} in a step, {eager} of the ops' "
-        "own time; getting from one to the next takes {value} of the time."
-    ),
-    (
-        "Ops and small functions run one by one, each a compiled call of its own, "
-        "called from {function}: {per_step} in a step; getting from one to the next "
-        "takes {value} of the time."
-    ),
-    (
-        "Ops and small functions run one by one, each a compiled call of its own: "
-        "{per_step} in a step; getting from one to the next takes {value} of the time."
-    ),
-)
-_WORDS: Final = Words(
-    passed="the step runs in graphs",
-    texts={
-        ("fail", None): (_ONE_BY_ONE, ("{pattern}",)),
-        ("pass", None): (
-            (
-                "{passed}: {eager:nothing} of the ops' own time runs outside them.",
-                "{passed}; calls of them a step: {per_step}.",
-            ),
-        ),
-        ("pass", "hidden"): (
-            (
-                (
-                    "{per_step} ops a step run one by one, but getting from one to the "
-                    "next takes only {value} of the time (a matter from {threshold} "
-                    "on)."
-                ),
-            ),
-        ),
-    },
-    causes={"dispatch": "from one op to the next", "launch": "launching"},
-)
-_ITEM: Final = Item(
-    id="launch.eager",
-    of_frameworks=True,
-    stage=3,
-    title="ops run one by one, outside a graph",
-    words=_WORDS,
-    pages=("framework_op_stats", "trace_viewer"),
-    confirm="Look at the thread of the steps: each op is a call of its own from "
-    "Python.",
-    refute="Compile the step: if it takes as long, its ops are not what it waits for.",
-    floors=("the ops' own time",),
-    actions=_ACTIONS,
-)
+_ITEM: Final = rule_item("launch.eager")
 
 
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    """Judge the ops outside graphs, where getting from one to the next costs time."""
     account = signals.of(account_signals)
     if isinstance(account, Unavailable):
         return _ITEM.cannot_tell(account)
@@ -125,7 +43,9 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     ops = found.hosts.get(shares.host)
     if ops is None:
         return (
-            _ITEM.not_applicable(_TORCH) if found.torch else _ITEM.cannot_tell(_NO_OPS)
+            _ITEM.not_applicable("torch")
+            if found.torch
+            else _ITEM.cannot_tell("no_ops")
         )
     unseen = _unseen(signals, shares, thresholds)
     if unseen is not None:
@@ -144,10 +64,10 @@ def _unseen(
 ) -> Unavailable | None:
     """Return why what the ops cost cannot be told; None where it can."""
     if shares.step_confidence < thresholds.medium_confidence.value:
-        return _NO_STEPS
+        return _ITEM.reason("no_steps")
     device = signals.of(device_signals)
     if shares.device is None and device.recorded != "host_only":
-        return device.reason or _NO_OPS
+        return device.reason or _ITEM.reason("no_ops")
     return shares.missing.get("launch") if shares.device is not None else None
 
 
@@ -192,10 +112,7 @@ def _finding(
                 for name, percent in ops.names
             ),
         ),
-        "facts": (
-            Fact(name="per_step", value=ops.per_step, unit="count"),
-            Fact(name="eager", value=share, unit="percent"),
-        ),
+        "facts": _ITEM.facts(per_step=ops.per_step, eager=share),
         "inputs": ("host_op_events", "event_kinds", "account"),
     }
     if not failed:
@@ -239,22 +156,6 @@ def _callers(shares: StepShares) -> tuple[Part, ...]:
 
 #: Beyond any share: time without an owner is no op's.
 _NEVER: Final = 101.0
-_TORCH: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="PyTorch runs ops one by one by design: whether a device waits for them is "
-    "the matter of launch.delay.",
-    remedy="Nothing to do.",
-)
-_NO_OPS: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="No op was recorded of which it is known how it ran.",
-    remedy=Remedy.RECORD_OPS,
-)
-_NO_STEPS: Final = Unavailable(
-    code="NO_STEPS",
-    reason="Without steps it is unknown how many ops belong to one.",
-    remedy=Remedy.MARK_STEPS,
-)
 
 
 RULE: Final = Rule(_ITEM, evaluate, (*OWNED_READS, *OF_FUNCTION_READS))

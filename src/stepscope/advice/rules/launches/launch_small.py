@@ -1,7 +1,4 @@
-"""`launch.small`: many tiny kernels; on the host alone many tiny ops.
-
-Definition: docs/advice/launch_small.md.
-"""
+"""`launch.small`: many tiny kernels; on the host alone many tiny ops."""
 
 from __future__ import annotations
 
@@ -10,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from stepscope.advice.finding import Action, Fact, Finding, Part, Severity
-from stepscope.advice.item import Item
+from stepscope.advice.catalogue import rule_item
+from stepscope.advice.finding import Finding, Part, Severity
 from stepscope.advice.judging.owned import OWNED_READS
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.device import NO_KERNELS, device_signals
@@ -23,10 +20,8 @@ from stepscope.advice.signals.replaying.change import Joined
 from stepscope.advice.signals.running.traits import fitting, program_traits
 from stepscope.advice.signals.shares import account_signals
 from stepscope.advice.verdict import judge
-from stepscope.advice.words import Words
 from stepscope.derive.judging.effect_status import StepSeries
 from stepscope.frozen import Frozen
-from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_US
 
@@ -39,111 +34,7 @@ if TYPE_CHECKING:
     from stepscope.advice.verdict import Verdict
     from stepscope.thresholds import Thresholds
 
-ACTIONS: Final = (
-    Action(
-        cause="any",
-        framework="any",
-        text="Put small tensors together and work on them at once; turn loops over "
-        "elements into operations on whole arrays.",
-    ),
-    Action(
-        cause="any",
-        framework="TensorFlow",
-        text="Let the compiler fuse small ops.",
-        code="@tf.function(jit_compile=True)",
-    ),
-    Action(
-        cause="any",
-        framework="JAX",
-        text="Compile the outermost function, and map over elements inside it.",
-        code="jax.jit(jax.vmap(f))",
-    ),
-    Action(
-        cause="inference",
-        framework="any",
-        text="Give the model several inputs at once: a batch takes as many ops as one "
-        "input does.",
-    ),
-    Action(
-        cause="inference",
-        framework="PyTorch",
-        text="Compile the model, and replay its kernels as one graph.",
-        code="torch.compile(model, mode='reduce-overhead')",
-    ),
-    Action(
-        cause="training",
-        framework="PyTorch",
-        text="Update all weights with few kernels, and compile the rest.",
-        code="torch.optim.AdamW(params, fused=True); torch.compile(model)",
-    ),
-)
-#: Without a device no kernels are replayed as one graph.
-_OF_A_DEVICE: Final = "mode='reduce-overhead'"
-_COMPILED: Final = Action(
-    cause="inference",
-    framework="PyTorch",
-    text="Compile the model: fused ops are fewer, and are not called one by one.",
-    code="torch.compile(model)",
-)
-_WORDS: Final = Words(
-    passed="no kind of tiny work fills the step",
-    texts={
-        ("fail", None): (
-            (
-                (
-                    "{kernels} tiny kernels a step, most of them {named}: {launches} "
-                    "of all launches, {value} of the device's time, and the device "
-                    "waits for launches."
-                ),
-                (
-                    "{ops} tiny ops a step, many of them called from {function}: they "
-                    "and getting from one to the next take {value} of the time."
-                ),
-                (
-                    "{ops} tiny ops a step, most of them {named}: they and getting "
-                    "from one to the next take {value} of the time."
-                ),
-                (
-                    "{recorded_ops} tiny ops in the recording, many of them called "
-                    "from {function}: they and getting from one to the next take "
-                    "{value} of the time."
-                ),
-                (
-                    "{recorded_ops} tiny ops in the recording, most of them {named}: "
-                    "they and getting from one to the next take {value} of the time."
-                ),
-            ),
-        ),
-        ("fail", "hidden"): (
-            (
-                (
-                    "{kernels} tiny kernels a step, most of them {named}, take {value} "
-                    "of the device's time; the device does not wait for their launches."
-                ),
-            ),
-        ),
-        ("pass", None): (
-            (
-                "{passed}: {kernels:nothing} of {all_kernels} kernels a step.",
-                "{passed}: {value:nothing} of the time is spent between tiny ops.",
-            ),
-        ),
-    },
-    causes={"dispatch": "from one op to the next", "ops": "the tiny ops themselves"},
-)
-_ITEM: Final = Item(
-    id="launch.small",
-    of_frameworks=True,
-    stage=3,
-    title="tiny kernels fill the step",
-    words=_WORDS,
-    pages=("kernel_stats", "framework_op_stats"),
-    confirm="Look at the table of kernels: many launches of one op, each shorter than "
-    "what it takes to launch two.",
-    refute="Compile or batch the named op alone: if the step takes as long, it is not "
-    "what the device waits for.",
-    floors=("the launches that remain",),
-)
+_ITEM: Final = rule_item("launch.small")
 
 
 class _Work(Frozen, frozen=True, eq=True):
@@ -155,7 +46,6 @@ class _Work(Frozen, frozen=True, eq=True):
 
 
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    """Judge kernels that are shorter than two launches, and come in large numbers."""
     account = signals.of(account_signals)
     if isinstance(account, Unavailable):
         return _ITEM.cannot_tell(account)
@@ -175,7 +65,7 @@ def _of_device(signals: Signals, shares: StepShares, thresholds: Thresholds) -> 
     if isinstance(launching, Unavailable):
         return _ITEM.cannot_tell(launching)
     if shares.step_confidence < thresholds.medium_confidence.value:
-        return _ITEM.cannot_tell(_NO_STEPS)
+        return _ITEM.cannot_tell("no_steps")
     if "launch" in shares.missing:
         return _ITEM.cannot_tell(shares.missing["launch"])
     work = _work(groups.get(shares.label, ()), launching, thresholds)
@@ -258,19 +148,14 @@ def _finding_of_device(
         threshold=thresholds.small_share if starved else thresholds.small_info,
         devices=(shares.label,),
         parts=_parts_of_device(small, shares.percent(*_COMPUTE)),
-        facts=(
-            Fact(name="kernels", value=_sum(small), unit="count"),
-            Fact(name="all_kernels", value=_sum(work.every), unit="count"),
-            Fact(name="launches", value=launches, unit="percent"),
-            Fact(
-                name="brief_kernel",
-                value=work.brief_ps / PS_PER_US,
-                unit="us",
-                note="groups whose mean is shorter count",
-            ),
+        facts=_ITEM.facts(
+            kernels=_sum(small),
+            all_kernels=_sum(work.every),
+            launches=launches,
+            brief_kernel=work.brief_ps / PS_PER_US,
         ),
         inputs=("kernels", "device_ops", "launch_facts", "account"),
-        actions=fitting(ACTIONS, signals) if failed else (),
+        actions=fitting(_ITEM.actions, signals) if failed else (),
         # The device waits for launches, and that finding promises the time.
         explained_by=("launch.delay",) if starved else (),
     )
@@ -308,10 +193,10 @@ def _of_host(signals: Signals, shares: StepShares, thresholds: Thresholds) -> Fi
         return _ITEM.cannot_tell(hosts)
     stepped = shares.step_source is not None
     if stepped and shares.step_confidence < thresholds.medium_confidence.value:
-        return _ITEM.cannot_tell(_NO_STEPS)
+        return _ITEM.cannot_tell("no_steps")
     ops = hosts.get(shares.host)
     if ops is None:
-        return _ITEM.cannot_tell(_NO_OPS)
+        return _ITEM.cannot_tell("no_ops")
     ways = _judged(shares, {"dispatch": ops.dispatch_ps}, thresholds)
     # The way from one to the next shows that the ops are too small; what they take
     # themselves is mostly their call, so that it goes with them.
@@ -343,30 +228,17 @@ def _of_host(signals: Signals, shares: StepShares, thresholds: Thresholds) -> Fi
             *(_caller(shares, ways.share_percent) if failed else ()),
             *_parts_of_host(ops, verdict.share_percent),
         ),
-        facts=(
-            Fact(name="ops", value=ops.per_step if stepped else None, unit="count"),
-            Fact(
-                name="recorded_ops",
-                value=None if stepped else ops.per_step,
-                unit="count",
-            ),
-            Fact(
-                name="mean_op",
-                value=None if ops.mean_ps is None else ops.mean_ps / PS_PER_US,
-                unit="us",
-            ),
+        facts=_ITEM.facts(
+            ops=ops.per_step if stepped else None,
+            recorded_ops=None if stepped else ops.per_step,
+            mean_op=None if ops.mean_ps is None else ops.mean_ps / PS_PER_US,
         ),
         inputs=("host_op_events", "account"),
-        actions=fitting(_on_host(), signals) if failed else (),
+        actions=fitting(_ITEM.chosen("without_device"), signals) if failed else (),
         explained_by=("launch.eager",) if failed and eager else (),
         saving_ms=saving,
         unavailable=verdict.unavailable,
     )
-
-
-def _on_host() -> tuple[Action, ...]:
-    """Return the actions for a host alone."""
-    return (*(it for it in ACTIONS if _OF_A_DEVICE not in (it.code or "")), _COMPILED)
 
 
 def _one_by_one(signals: Signals, shares: StepShares, thresholds: Thresholds) -> bool:
@@ -435,16 +307,6 @@ _SHOWN: Final = 3
 #: Beyond any share: time without an owner is no kernel's.
 _NEVER: Final = 101.0
 _COMPUTE: Final = ("compute_16", "compute_tf32", "compute_32", "compute_64")
-_NO_STEPS: Final = Unavailable(
-    code="NO_STEPS",
-    reason="Without steps it is unknown how many kernels belong to one.",
-    remedy=Remedy.MARK_STEPS,
-)
-_NO_OPS: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="No op of the host was recorded.",
-    remedy="Record while steps of the program run.",
-)
 
 
 RULE: Final = Rule(

@@ -1,7 +1,4 @@
-"""`input.bound`: the step waits for its data.
-
-Definition: docs/advice/input_bound.md.
-"""
+"""`input.bound`: the step waits for its data."""
 
 from __future__ import annotations
 
@@ -10,32 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from stepscope.advice.finding import Action, Fact, Part
-from stepscope.advice.item import Item
-from stepscope.advice.judging.input_actions import (
-    ACTIONS,
-    ANY_FETCH,
-    BESIDE,
-    BY_OTHER_PROCESSES,
-    BY_OTHER_THREADS,
-    CACHE,
-    FETCH,
-    HANDED_OVER,
-    IN_OWN_THREADS,
-    KERAS_WORKERS,
-    NATIVE,
-    PIECES,
-    REMAINING,
-    TO_BE_SURE,
-    TO_FETCH_AHEAD,
-    TO_PIN,
-    WERE_READY,
-    WHOLE_BATCHES,
-)
+from stepscope.advice.catalogue import rule_item
 from stepscope.advice.judging.owned import OWNED_READS, Owned, owned_finding
 from stepscope.advice.judging.worker_processes import (
     NO_WORKERS,
-    WORKER_ACTIONS,
     WORKER_READS,
     sized,
     worker_processes,
@@ -51,14 +26,12 @@ from stepscope.advice.signals.loading.practices import missing_practices
 from stepscope.advice.signals.loading.python_elements import python_elements
 from stepscope.advice.signals.shares import account_signals
 from stepscope.advice.verdict import judge
-from stepscope.advice.words import WAITING, Words
 from stepscope.patterns import Pattern
-from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
-    from stepscope.advice.finding import Finding
+    from stepscope.advice.finding import Action, Fact, Finding, Part
     from stepscope.advice.judging.worker_processes import WorkerProcesses
     from stepscope.advice.signals.input import InputSignals
     from stepscope.advice.signals.shares import StepShares
@@ -67,90 +40,12 @@ if TYPE_CHECKING:
     from stepscope.derive.judging.input_verdict import InputVerdict
     from stepscope.thresholds import Thresholds
 
+_ITEM: Final = rule_item("input.bound")
+
 #: With so many groups of copies in a step, divided by kernels, they are no batch's.
 _MANY_PIECES: Final = 3
 #: Stages that work on elements; others read them, keep them or hand them over.
 _WORKS: Final = Pattern(r"Map|Interleave|Filter|Generator|Scan|Zip|Shuffle")
-_NO_FETCH: Final = (
-    "No fetch of a batch was recorded, and a typical step is almost wholly accounted "
-    "for by other work."
-)
-_HIDDEN: Final = (
-    "But fetches find no batch ready ({mean_fetch} each): they stay hidden only as "
-    "long as the device is the slower one."
-)
-_COUNTED: Final = "Worker processes that make batches: {workers}, on {cores} cores."
-_WORKERS: Final = (
-    (
-        f"{_COUNTED} While the step waits, none of them works in {{workers_idle}} of "
-        "the time: the batches were ready, and were handed over late."
-    ),
-    (
-        f"{_COUNTED} Of their time {{worker_share}} is spent in {{worker_function}}, "
-        "and {worker_waits:nothing} waiting for work."
-    ),
-    _COUNTED,
-)
-_WORDS: Final = Words(
-    passed="data arrives in time",
-    lead=(
-        (
-            "Input-bound: copying the batch holds the step up for {exposed_copies} of "
-            "the time, and for {mostly_unfed} the device waits until one is copied, "
-            "and nothing recorded says for what (making it, or other work)."
-        ),
-        (
-            "Input-bound (or other work before the batch), in bursts: {bursts}; for "
-            "{mostly_unfed} of the time nothing recorded says for what, and then the "
-            "batch is copied."
-        ),
-        (
-            "Input-bound (or other work before the batch): the device waits "
-            "{share_percent} of the time, {ms_per_step} a step; for {mostly_unfed} "
-            "nothing recorded says for what, and then the batch is copied."
-        ),
-        (
-            "Input-bound, in bursts: {bursts} for a batch ({share_percent} of the "
-            "time); worker processes spend {worker_share} of theirs in "
-            "{worker_function}."
-        ),
-        (
-            "Input-bound, in bursts: {bursts} for a batch ({share_percent} of the "
-            "time), most of it in {function}."
-        ),
-        "Input-bound, in bursts: {bursts} for a batch ({share_percent} of the time).",
-        (
-            "Copies to the device hold the step up: {mostly_transfer} of the time, in "
-            "{pieces} groups a step with other work between them: not one batch, but "
-            "as of weights that are kept on the host."
-        ),
-        "Copies of the batch hold the step up: {mostly_transfer} of the time.",
-        (
-            "Input-bound: waiting for data takes {share_percent} of the time, "
-            "{ms_per_step} a step; worker processes spend {worker_share} of theirs in "
-            "{worker_function}."
-        ),
-        (
-            "Input-bound: waiting for data takes {share_percent} of the time, "
-            "{ms_per_step} a step, most of it in {function}."
-        ),
-        (
-            "Input-bound: waiting for data takes {share_percent} of the time, "
-            "{ms_per_step} a step."
-        ),
-    ),
-    texts={
-        **WAITING,
-        ("fail", None): (*WAITING["fail", None], _WORKERS),
-        ("pass", "no_fetch"): ((_NO_FETCH,),),
-        ("pass", "hidden"): (*WAITING["pass", None], (_HIDDEN,)),
-    },
-    causes={
-        "fetch": "fetching the batch",
-        "transfer": "copying the batch to the device",
-        "unfed": "nothing recorded, and then the batch is copied",
-    },
-)
 _OWNED: Final = Owned(
     parts={"fetch": ("input",), "transfer": ("copy_in",)}, steps=True, lost=True
 )
@@ -169,22 +64,9 @@ _ALL_COPIES: Final = 0.9
 _MOSTLY: Final = 50.0
 #: What the order of events shows is no proof.
 _CIRCUMSTANTIAL: Final = 0.6
-_ITEM: Final = Item(
-    id="input.bound",
-    stage=1,
-    title="the step waits for its data",
-    words=_WORDS,
-    pages=("input_pipeline_analyzer", "tf_data_bottleneck_analysis"),
-    confirm="Look at the ranges: the fetch runs while the device has nothing to do.",
-    refute="Run with one synthetic batch repeated: if the step takes as long, the "
-    "input is not what it waits for.",
-    floors=("service time of the slowest input stage: not measured here",),
-    explains=("capture.quality", "gaps.between", "step.outlier", "step.periodic"),
-)
 
 
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    """Judge the time in which the step did nothing but wait for data."""
     found, fetching = signals.of(account_signals), signals.of(input_signals)
     if isinstance(found, Unavailable):
         return _ITEM.cannot_tell(found)
@@ -297,19 +179,19 @@ def _judge(
     return verdict
 
 
-def _usual(shares: StepShares, signals: Signals) -> tuple[Action, ...]:
-    """Return how batches are made in parallel and ahead where nothing does so yet."""
-    own = shares.host in signals.of(made_in_own_threads)
-    return IN_OWN_THREADS if own else FETCH
+def _has_own_threads(shares: StepShares, signals: Signals) -> bool:
+    """Return whether a library makes the batches in threads of its own."""
+    return shares.host in signals.of(made_in_own_threads)
 
 
 def _unfed(shares: StepShares, signals: Signals) -> tuple[Action, ...]:
     """Return what removes silence, or waits, that may be the making of a batch."""
     others = _by_others("unfed", shares, signals)
     if others:
-        return (*sized(others, signals), *TO_BE_SURE)
-    told = tuple(one for one in ACTIONS if one.cause == "unfed")
-    return (*told, *sized(_usual(shares, signals), signals))
+        return (*sized(others, signals), _ITEM.action("mark_fetch"))
+    usual = "give_dali_threads" if _has_own_threads(shares, signals) else "fetch"
+    making = sized(_ITEM.chosen(usual), signals)
+    return (_ITEM.action("make_next_ahead"), *making)
 
 
 def _actions(
@@ -335,16 +217,11 @@ def _actions(
         if cause.cause == "fetch":
             found += missing
         elif cause.cause == "transfer" and pieces:
-            found += PIECES
+            found += _ITEM.chosen("keep_on_device")
         elif cause.cause == "unfed":
             found += unfed
         else:
-            found += BESIDE if pinned and cause.cause == "transfer" else ()
-            found += tuple(
-                one
-                for one in ACTIONS
-                if one.cause == cause.cause and not (pinned and one in TO_PIN)
-            )
+            found += _ITEM.chosen("transfer_of_pinned" if pinned else "transfer")
     return found
 
 
@@ -358,27 +235,26 @@ def _missing_actions(
     fetching: InputSignals, shares: StepShares, signals: Signals
 ) -> tuple[Action, ...]:
     """Return what a pipeline does not do yet; where it does all, what remains."""
-    usual = _usual(shares, signals)
-    if usual is not FETCH:
-        return sized(usual, signals)
+    if _has_own_threads(shares, signals):
+        return sized(_ITEM.chosen("give_dali_threads"), signals)
     python = signals.of(python_elements).get(shares.host)
     pipeline = signals.of(pipeline_signals)
     lacks = missing_practices(pipeline, python)
-    native = NATIVE if "native_code" in lacks else ()
+    native = _ITEM.chosen("replace_python") if "native_code" in lacks else ()
     if native and python is not None and python.of_keras:
-        keras = sized(KERAS_WORKERS, signals)
-        return (*keras, *native, *ANY_FETCH)
+        keras = sized(_ITEM.chosen("keras_workers"), signals)
+        return (*keras, *native, _ITEM.action("cache_epochs"))
     makers = _makers(fetching, shares, signals)
     if makers is not None and makers.time is not None:
-        return (*makers.actions(), *ANY_FETCH)
+        return (*makers.actions(), _ITEM.action("cache_epochs"))
     stages = pipeline.stages
     if stages and fetching.ahead and not any(_WORKS.search(it.type) for it in stages):
-        return HANDED_OVER
+        return _ITEM.chosen("free_cores_for_input")
     sequential = {"parallel_map", "parallel_read"}.intersection(lacks)
     # Stages show by themselves whether they fetch ahead.
     if sequential or not (fetching.parallel and (fetching.ahead or stages)):
         others = () if stages else _by_others("fetch", shares, signals)
-        return (*native, *sized(others or FETCH, signals))
+        return (*native, *sized(others or _ITEM.chosen("fetch"), signals))
     return (*native, *_left_to_do(lacks, makers))
 
 
@@ -394,7 +270,7 @@ def _by_others(cause: str, shares: StepShares, signals: Signals) -> tuple[Action
     if found.sent_percent + found.threads_percent < _MOSTLY:
         return ()
     sent = found.sent_percent >= found.threads_percent
-    return BY_OTHER_PROCESSES if sent else BY_OTHER_THREADS
+    return _ITEM.chosen("by_other_processes" if sent else "by_other_threads")
 
 
 def _left_to_do(
@@ -407,14 +283,14 @@ def _left_to_do(
         makers: The worker processes that make the batches; None where none do.
     """
     if "ready" in lacks:
-        return WERE_READY
-    cache = CACHE if "cache" in lacks else ()
-    rest = () if cache else ANY_FETCH
-    remaining = REMAINING if makers is None else makers.actions()
-    whole = WHOLE_BATCHES if "vectorise" in lacks else ()
+        return _ITEM.chosen("free_cores_for_handing_over")
+    cache = _ITEM.chosen("cache_in_memory") if "cache" in lacks else ()
+    rest = () if cache else _ITEM.chosen("cache_epochs")
+    remaining = _ITEM.chosen("make_cheaper") if makers is None else makers.actions()
+    whole = _ITEM.chosen("map_whole_batches") if "vectorise" in lacks else ()
     # Fetching ahead suits every pipeline; a cache only what is small and not random.
     if "prefetch" in lacks:
-        return (*whole, *TO_FETCH_AHEAD, *cache, *rest)
+        return (*whole, _ITEM.action("end_with_prefetch"), *cache, *rest)
     return (*cache, *whole, *remaining, *rest)
 
 
@@ -451,23 +327,15 @@ def _facts(
     means = fetching.mean_fetch_ps.get(shares.host, ())
     copies = shares.percent("copy_in")
     return (
-        Fact(
-            name="mean_fetch",
-            value=math.fsum(means) / len(means) / PS_PER_US if means else None,
-            unit="us",
-            note=None if means else "no fetch of a batch was recorded",
+        _ITEM.fact(
+            "mean_fetch",
+            math.fsum(means) / len(means) / PS_PER_US if means else None,
+            note=None if means else _ITEM.note("no_fetch"),
         ),
-        Fact(
-            name="smallest_visible_effect",
-            value=verdict.resolution_percent,
-            unit="percent",
-        ),
-        Fact(name="pieces", value=_in_pieces(fetching, shares), unit="count"),
-        Fact(
-            name="exposed_copies",
-            value=copies if copies >= thresholds.input_warn.value else None,
-            unit="percent",
-            note="as far as they are a matter by themselves",
+        *_ITEM.facts(
+            smallest_visible_effect=verdict.resolution_percent,
+            pieces=_in_pieces(fetching, shares),
+            exposed_copies=copies if copies >= thresholds.input_warn.value else None,
         ),
     )
 
@@ -478,13 +346,8 @@ def _waits(shares: StepShares, signals: Signals) -> tuple[Fact, ...]:
     most = found.get("fetch") or found.get("unfed")
     if most is None:
         return ()
-    note = "of the waits for a batch, by calls of the operating system"
-    return tuple(
-        Fact(name=name, value=value, unit="percent", note=note)
-        for name, value in (
-            ("waits_for_sent", most.sent_percent),
-            ("waits_for_threads", most.threads_percent),
-        )
+    return _ITEM.facts(
+        waits_for_sent=most.sent_percent, waits_for_threads=most.threads_percent
     )
 
 
@@ -507,13 +370,7 @@ def _makers(
 
 
 def _fetches_unseen(verdict: Verdict) -> Unavailable:
-    return Unavailable(
-        code="NO_TFDATA_EVENTS",
-        reason="No fetch of a batch was recorded, and what the step threads did in "
-        f"{verdict.resolution_percent:.0f} % of the step is unknown: it may be the "
-        "making of batches.",
-        remedy=Remedy.RECORD_FETCHES,
-    )
+    return _ITEM.reason("fetches_unseen", resolution_percent=verdict.resolution_percent)
 
 
 RULE: Final = Rule(
@@ -529,5 +386,4 @@ RULE: Final = Rule(
         pipeline_signals,
         python_elements,
     ),
-    advises=WORKER_ACTIONS,
 )

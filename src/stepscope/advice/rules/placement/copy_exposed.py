@@ -1,7 +1,4 @@
-"""`copy.exposed`: a device copies, and computes nothing meanwhile.
-
-Definition: docs/advice/copy_exposed.md.
-"""
+"""`copy.exposed`: a device copies, and computes nothing meanwhile."""
 
 from __future__ import annotations
 
@@ -9,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from stepscope.advice.finding import Action, Evidence, Fact, Finding, Part, Saving
-from stepscope.advice.item import Item
+from stepscope.advice.catalogue import rule_item
+from stepscope.advice.finding import Evidence, Fact, Finding, Part, Saving
 from stepscope.advice.judging.owned import (
     OWNED_READS,
     Owned,
@@ -21,7 +18,6 @@ from stepscope.advice.judging.owned import (
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.placement.copies import copy_signals
 from stepscope.advice.signals.replaying.change import Beside
-from stepscope.advice.words import WAITING, Words
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
@@ -31,6 +27,8 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.shares import StepShares
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
+
+_ITEM: Final = rule_item("copy.exposed")
 
 _OWNED: Final = Owned(
     parts={
@@ -44,112 +42,9 @@ _OWNED: Final = Owned(
     # A device that copies is busy: idle time cannot be copies.
     unknown=False,
 )
-_ACTIONS: Final = (
-    Action(
-        cause="pageable",
-        framework="PyTorch",
-        text="Copy from pinned memory, without waiting.",
-        code="tensor.pin_memory().to(device, non_blocking=True)",
-    ),
-    Action(
-        cause="pageable",
-        framework="any",
-        text="Copy from pinned memory: pageable memory is copied twice, at a fraction "
-        "of the rate.",
-    ),
-    Action(
-        cause="blocking",
-        framework="any",
-        text="Let the copy run beside computation: on another stream, one batch ahead, "
-        "and do not wait for it.",
-    ),
-    Action(
-        cause="many",
-        framework="any",
-        text="Put many small copies together into one.",
-    ),
-    Action(
-        cause="to_device",
-        framework="TensorFlow",
-        text="Copy the next batch while this step computes.",
-        code="dataset.apply(tf.data.experimental.prefetch_to_device('/gpu:0'))",
-    ),
-    Action(
-        cause="to_device",
-        framework="JAX",
-        text="Put inputs on the device ahead, and what does not change only once.",
-        code="next_batch = jax.device_put(next(it))",
-    ),
-    Action(
-        cause="to_device",
-        framework="any",
-        text="Send fewer bytes, and upload what does not change only once.",
-    ),
-    Action(
-        cause="to_host",
-        framework="any",
-        text="Keep results on the device; read back what is small, and rarely.",
-    ),
-    Action(
-        cause="within",
-        framework="any",
-        text="Avoid copies between buffers of the device: work in place, keep one "
-        "layout, donate buffers.",
-    ),
-    Action(
-        cause="transfer",
-        framework="any",
-        text="The device waits for transfers that began earlier: keep weights on it if "
-        "they fit, begin transfers sooner, or do more work for each.",
-    ),
-)
-_COPIES: Final = (
-    (
-        "Copies that nothing hides take {share_percent} of the time, {ms_per_step} a "
-        "step; most of it {named}."
-    ),
-    "Copies that nothing hides take {share_percent} of the time.",
-)
-_WAITS: Final = (
-    (
-        "The device waits for transfers {mostly_transfer} of the time, {ms_per_step} a "
-        "step."
-    ),
-    "The device waits for transfers {mostly_transfer} of the time.",
-)
-_WORDS: Final = Words(
-    passed="copies are hidden behind computation",
-    lead=(*_WAITS, *_COPIES),
-    texts={
-        **WAITING,
-        ("fail", None): ((*_WAITS, *_COPIES), ("{pattern}",)),
-    },
-    causes={
-        "to_device": "copies to the device",
-        "to_host": "copies to the host",
-        "within": "copies within and between devices",
-        "transfer": "waiting for transfers",
-        "pageable": "copies of pageable memory",
-        "blocking": "calls that wait for their copy",
-        "many": "many small copies",
-    },
-)
-_ITEM: Final = Item(
-    id="copy.exposed",
-    stage=4,
-    title="copies are not hidden behind computation",
-    words=_WORDS,
-    pages=("overview_page", "trace_viewer", "kernel_stats"),
-    confirm="Look at the ranges: a copy runs, and no kernel of the device beside it.",
-    refute="Leave out the named copy for one run, with a result kept on the device: if "
-    "the step takes as long, it does not wait for it.",
-    floors=("the rate of the link",),
-    actions=_ACTIONS,
-)
 
 
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    """Judge the time in which a device does nothing but copy."""
     shares = shares_of(_ITEM, _OWNED, signals, thresholds)
     if isinstance(shares, Finding):
         return shares
@@ -179,11 +74,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         facts=_facts(copies),
         evidence=_evidence(shares, copies),
         inputs=("account", "exposure", "activity_ops", "launching_ops"),
-        actions=tuple(
-            one for one in _ACTIONS if one.cause in causes or one.cause in because
-        )
-        if failed
-        else (),
+        actions=_ITEM.actions_for(*causes, *because) if failed else (),
     )
     return _without_input(found, shares, thresholds)
 
@@ -273,11 +164,11 @@ def _parts(shares: StepShares, copies: DeviceCopies | None) -> tuple[Part, ...]:
 
 
 def _name(group: CopyGroup) -> str:
-    what = _DIRECTION[group.owner]
+    name = _ITEM.note(group.owner)
     if group.source is None:
-        return what
+        return name
     joined = "" if group.certainty == "by position" else "of "
-    return f"{what} {joined}{group.source}"
+    return f"{name} {joined}{group.source}"
 
 
 def _evidence(shares: StepShares, copies: DeviceCopies | None) -> tuple[Evidence, ...]:
@@ -299,41 +190,16 @@ def _facts(copies: DeviceCopies | None) -> tuple[Fact, ...]:
     first = groups[0] if groups else None
     rate = None if first is None else first.bytes_per_s
     moved = None if first is None else first.bytes_per_step
-    return (
-        Fact(
-            name="copies_per_step",
-            value=sum(one.per_step for one in groups),
-            unit="count",
-        ),
-        Fact(
-            name="small_copies_per_step",
-            value=None if copies is None else copies.small_per_step,
-            unit="count",
-            note="below 64 KiB",
-        ),
-        Fact(
-            name="largest_bytes_per_step",
-            value=moved,
-            unit="count",
-            note="of the copies that run alone for longest",
-        ),
-        Fact(
-            name="largest_gigabytes_per_second",
-            value=None if rate is None else rate / 1e9,
-            unit="ratio",
-            note="of its copies of at least 1 MiB",
-        ),
+    return _ITEM.facts(
+        copies_per_step=sum(one.per_step for one in groups),
+        small_copies_per_step=None if copies is None else copies.small_per_step,
+        largest_bytes_per_step=moved,
+        largest_gigabytes_per_second=None if rate is None else rate / 1e9,
     )
 
 
 #: Copies that are named.
 _SHOWN: Final = 3
-_DIRECTION: Final = {
-    "copy_in": "the copy to the device",
-    "copy_out": "the copy to the host",
-    "copy_within": "the copy within devices",
-    "transfer_wait": "the transfer",
-}
 
 
 RULE: Final = Rule(_ITEM, evaluate, (*OWNED_READS, copy_signals), changes)

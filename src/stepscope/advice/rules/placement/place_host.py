@@ -1,20 +1,16 @@
-"""`place.host`: work that a device is made for runs on the host.
-
-Definition: docs/advice/place_host.md.
-"""
+"""`place.host`: work that a device is made for runs on the host."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from stepscope.advice.finding import Action, Fact, Finding, Part, Saving
-from stepscope.advice.item import Item
+from stepscope.advice.catalogue import rule_item
+from stepscope.advice.finding import Finding, Part, Saving
 from stepscope.advice.judging.owned import OWNED_READS, Owned, shares_of
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.placement.host_placed import placement_signals
 from stepscope.advice.signals.record import record_grade
 from stepscope.advice.verdict import judge
-from stepscope.advice.words import WAITING, Words
 from stepscope.derive.judging.effect_status import StepSeries
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS, PS_PER_US
@@ -22,66 +18,18 @@ from stepscope.units import PS_PER_MS, PS_PER_US
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from stepscope.advice.item import Item
     from stepscope.advice.signals.placement.host_placed import HostPlaced
     from stepscope.advice.signals.shares import StepShares
     from stepscope.advice.signals.signal import Signal, Signals
     from stepscope.thresholds import Thresholds
 
+_ITEM: Final = rule_item("place.host")
+
 _KINDS: Final = {"products": "heavy", "callbacks": "callback"}
-_ACTIONS: Final = (
-    Action(
-        cause="any",
-        framework="TensorFlow",
-        text="Take the op out of `tf.device('/CPU')`, and replace Python functions in "
-        "the graph by ops.",
-        code="strategy = tf.distribute.OneDeviceStrategy('/gpu:0')",
-    ),
-    Action(
-        cause="any",
-        framework="JAX",
-        text="Keep it inside `jit`, without callbacks, on arrays that are on the "
-        "device.",
-    ),
-    Action(
-        cause="any",
-        framework="PyTorch",
-        text="Keep tensors on the device in the forward pass: no `.cpu()`, no "
-        "`.numpy()`.",
-    ),
-)
-_FOUND: Final = (
-    (
-        "The device waits for ops that run on the host: {share_percent} of the time, "
-        "{ms_per_step} a step, most of it {named}."
-    ),
-    "The device waits for ops that run on the host: {share_percent} of the time.",
-)
-_WORDS: Final = Words(
-    passed="what a device is made for runs on it",
-    texts={**WAITING, ("fail", None): (_FOUND, ("{pattern}",))},
-    causes={
-        "products": "products, convolutions and norms on the host",
-        "callbacks": "Python functions and texts in the graph",
-    },
-)
-_ITEM: Final = Item(
-    id="place.host",
-    stage=4,
-    title="work that a device is made for runs on the host",
-    words=_WORDS,
-    pages=("framework_op_stats", "trace_viewer"),
-    confirm="Look at the ranges: the named op runs on a thread of the host, and the "
-    "device has nothing to do.",
-    refute="Run the op on the device: if the step takes as long, the device did not "
-    "wait for it.",
-    floors=("the op's own time on the device: not estimated",),
-    actions=_ACTIONS,
-    explains=("launch.delay",),
-)
 
 
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    """Judge the time that a device waits for products, and for Python in the graph."""
     return judge_placed(_ITEM, _KINDS, signals, thresholds)
 
 
@@ -143,14 +91,10 @@ def judge_placed(
             for one in mine[:_SHOWN]
             if shares.total_ps
         ),
-        facts=(
-            Fact(name="ops", value=len(mine), unit="count"),
-            Fact(name="effect", value=effect * PS_PER_MS / PS_PER_US, unit="us"),
-            Fact(
-                name="smallest_effect",
-                value=thresholds.smallest_effect.value / PS_PER_US,
-                unit="us",
-            ),
+        facts=_ITEM.facts(
+            ops=len(mine),
+            effect=effect * PS_PER_MS / PS_PER_US,
+            smallest_effect=thresholds.smallest_effect.value / PS_PER_US,
         ),
         evidence=shares.evidence("host_compute"),
         inputs=("account_parts", "host_op_events", "device_ops"),

@@ -1,20 +1,15 @@
-"""`amp.scaling`: the device waits while the host looks whether gradients are finite.
-
-Definition: docs/advice/amp_scaling.md.
-"""
+"""`amp.scaling`: the device waits while the host looks whether gradients are finite."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stepscope.advice.finding import Action
-from stepscope.advice.item import Item
+from stepscope.advice.catalogue import rule_item
 from stepscope.advice.judging.owned import OWNED_READS, Owned, judge_owned
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.computing.finite_checks import finite_checks
 from stepscope.advice.signals.device import device_signals
 from stepscope.advice.signals.replaying.change import NotAwaited
-from stepscope.advice.words import WAITING, Words
 from stepscope.derive.judging.recorded_devices import HOST_ONLY
 from stepscope.unavailable import Unavailable
 
@@ -23,6 +18,8 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.replaying.change import Change
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
+
+_ITEM: Final = rule_item("amp.scaling")
 
 _OWNED: Final = Owned(
     parts={"scaling": ("scaling",)},
@@ -33,67 +30,14 @@ _OWNED: Final = Owned(
     unknown=False,
     lost=True,
 )
-_ACTIONS: Final = (
-    Action(
-        cause="any",
-        framework="any",
-        text="Compute in bfloat16 where the device can (from compute capability 8.0 "
-        "on): its range needs no loss scaling.",
-    ),
-    Action(
-        cause="any",
-        framework="TensorFlow",
-        text="Scale by a fixed number that suits the model.",
-        code="tf.keras.mixed_precision.LossScaleOptimizer(optimizer, dynamic=False, "
-        "initial_scale=1024)",
-    ),
-    Action(
-        cause="any",
-        framework="PyTorch",
-        text="Use a fused optimizer: it takes the answer on the device, and the host "
-        "need not know it.",
-        code="torch.optim.AdamW(model.parameters(), fused=True)",
-    ),
-    Action(
-        cause="any",
-        framework="JAX",
-        text="Keep the decision in the compiled step.",
-        code="jnp.where(finite, new_params, params)  # or jax.lax.cond",
-    ),
-)
-_WORDS: Final = Words(
-    passed="loss scaling holds up no step",
-    lead=(
-        (
-            "The device waits while the host looks whether gradients are finite: "
-            "{share_percent} of the time, {ms_per_step} a step."
-        ),
-    ),
-    texts=WAITING,
-    causes={"scaling": "from the check of the gradients to the optimizer"},
-)
-_ITEM: Final = Item(
-    id="amp.scaling",
-    stage=6,
-    title="dynamic loss scaling leaves the device idle",
-    words=_WORDS,
-    pages=("overview_page", "trace_viewer"),
-    confirm="Look at the ranges: a kernel has checked the gradients, a few bytes go to "
-    "the host, and the optimizer's first kernel comes after them.",
-    refute="Run once with a fixed scale: if the step takes as long, the device waits "
-    "for something else there.",
-    actions=_ACTIONS,
-    explains=("launch.delay", "gaps.between", "host.work"),
-)
 
 
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    """Judge the idle time from the check of the gradients to the next kernel."""
     if signals.of(device_signals).recorded == "host_only":
         return _ITEM.not_applicable(HOST_ONLY)
     checks = signals.of(finite_checks)
     if checks is None:
-        return _ITEM.not_applicable(_NO_CHECK)
+        return _ITEM.not_applicable("no_check")
     if isinstance(checks, Unavailable):
         return _ITEM.cannot_tell(checks)
     return judge_owned(
@@ -105,13 +49,6 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         critical=thresholds.scaling_critical,
         inputs=("account", "account_parts", "device_activity"),
     )
-
-
-_NO_CHECK: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="Nothing in the recording checks whether gradients are finite.",
-    remedy="Nothing to do.",
-)
 
 
 def changes(signals: Signals, _: Thresholds) -> tuple[Change, ...]:

@@ -1,7 +1,4 @@
-"""`amp.share`: how much of the work is 16-bit.
-
-Definition: docs/advice/amp_share.md.
-"""
+"""`amp.share`: how much of the work is 16-bit."""
 
 from __future__ import annotations
 
@@ -9,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from stepscope.advice.catalogue import rule_item
 from stepscope.advice.finding import Action, Fact, Finding, Saving, Severity, Status
-from stepscope.advice.item import Item
 from stepscope.advice.judging.narrow import for_kernels, for_units
 from stepscope.advice.judging.worked import at_measured_speed, measured_gain_ms
 from stepscope.advice.rule import Rule
@@ -20,9 +17,7 @@ from stepscope.advice.signals.precision import precision_signals
 from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.replaying.change import Faster
 from stepscope.advice.signals.running.traits import program_traits
-from stepscope.advice.words import Words
 from stepscope.derive.judging.recorded_devices import HOST_ONLY
-from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS, PS_PER_US
 
@@ -33,102 +28,10 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
 
-ACTIONS: Final = (
-    Action(
-        cause="bfloat16",
-        framework="TensorFlow",
-        text="Switch the model to mixed precision.",
-        code="tf.keras.mixed_precision.set_global_policy('mixed_bfloat16')",
-    ),
-    Action(
-        cause="float16",
-        framework="TensorFlow",
-        text="Switch the model to mixed precision; Keras scales the loss itself.",
-        code="tf.keras.mixed_precision.set_global_policy('mixed_float16')",
-    ),
-    Action(
-        cause="bfloat16",
-        framework="JAX",
-        text="Compute in bfloat16 and keep the parameters in float32.",
-        code="model = Model(dtype=jnp.bfloat16, param_dtype=jnp.float32)",
-    ),
-    Action(
-        cause="float16",
-        framework="JAX",
-        text="Compute in float16, keep the parameters in float32 and scale the loss.",
-        code="model = Model(dtype=jnp.float16, param_dtype=jnp.float32)",
-    ),
-    Action(
-        cause="bfloat16",
-        framework="PyTorch",
-        text="Run the forward pass under autocast.",
-        code="with torch.autocast('cuda', dtype=torch.bfloat16): …",
-    ),
-    Action(
-        cause="float16",
-        framework="PyTorch",
-        text="Run the forward pass under autocast and scale the loss.",
-        code="with torch.autocast('cuda', dtype=torch.float16): …  # with GradScaler",
-    ),
-    Action(
-        cause="float16_forward",
-        framework="PyTorch",
-        text="Run the model under autocast, or keep its weights in float16.",
-        code="with torch.autocast('cuda', dtype=torch.float16): …",
-    ),
-)
-_RECORD_TYPES: Final = "Record tensor shapes, or the HLO of the compiled program."
-_SHARE: Final = ("Of the work that could run in 16 bit, {value:none} does.",)
-_COST: Final = (
-    "In 32 bit it takes {wide_per_step} a step, as TF32 another {tf32_per_step}.",
-    "As TF32 it takes {tf32_per_step} of kernel time a step.",
-    "In 32 bit it takes {wide_per_step} of kernel time a step.",
-)
-_TF32: Final = "TF32 runs on the same units, at up to half the rate of 16 bit."
-_WORDS: Final = Words(
-    lead=(
-        (
-            "Work that could run in 16 bit runs in 32 bit: {wide_per_step} of kernel "
-            "time a step."
-        ),
-        (
-            "Work that could run in 16 bit runs as TF32: {tf32_per_step} of kernel "
-            "time a step."
-        ),
-        "Work that could run in 16 bit does not: {share_percent} of the time.",
-    ),
-    texts={
-        ("fail", None): (_SHARE, _COST),
-        ("fail", "tf32"): (_SHARE, _COST, (_TF32,)),
-        ("fail", "share_of_all"): (
-            _SHARE,
-            _COST,
-            ("It is a small part of the device's time.",),
-        ),
-        ("fail", "little"): (
-            _SHARE,
-            _COST,
-            ("All of it takes {share_percent} of the time.",),
-        ),
-        ("pass", None): ((*_SHARE, "No kernel does work that could run in 16 bit."),),
-    },
-)
-_ITEM: Final = Item(
-    id="amp.share",
-    stage=6,
-    title="work that could run in 16 bit runs in 32 bit",
-    words=_WORDS,
-    pages=("kernel_stats",),
-    confirm="Switch one run to mixed precision and measure the step; compare the loss "
-    "curves.",
-    refute="If the step does not get shorter, these kernels wait for memory.",
-    floors=("kernels that wait for memory: not measured here",),
-    explains=("tc.unused",),
-)
+_ITEM: Final = rule_item("amp.share")
 
 
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    """Judge the share of eligible kernel time that runs in 16 bit or narrower."""
     excluded = _not_applicable(signals, thresholds)
     if excluded is not None:
         return excluded
@@ -148,34 +51,18 @@ def _not_applicable(signals: Signals, thresholds: Thresholds) -> Finding | None:
     capabilities = device.compute_capability
     first = thresholds.tensor_core_generation.value
     if capabilities and all(one is not None and one[0] < first for one in capabilities):
-        return _ITEM.not_applicable(
-            Unavailable(
-                code="NO_PEAKS",
-                reason="No device that did work has units for 16-bit products "
-                f"(compute capability below {first:.1f}).",
-                remedy="Nothing to do on this hardware.",
-            ),
-        )
+        return _ITEM.not_applicable(_ITEM.reason("no_units", first=first))
     return None
 
 
 def _unseen(found: PrecisionSignals, thresholds: Thresholds) -> Unavailable | None:
     """Return why the shares give no verdict; None where they give one."""
     if found.compute_ps == 0:
-        return Unavailable(
-            code="NO_DEVICE_EVENTS",
-            reason="No compute kernel was recorded.",
-            remedy="Record a window in which the device computes.",
-        )
+        return _ITEM.reason("no_kernels")
     limit = thresholds.amp_unknown.value
     unknown = _percent(found.eligible_unknown_ps, found.eligible_ps)
     if found.eligible_ps and unknown >= limit:
-        return Unavailable(
-            code="NO_SHAPES",
-            reason=f"The element type of {unknown:.0f} % of the eligible kernel time "
-            "is unknown: neither shapes nor kernel names show it.",
-            remedy=_RECORD_TYPES,
-        )
+        return _ITEM.reason("types_unknown", unknown=unknown)
     undecided = _percent(found.undecided_ps, found.compute_ps)
     # A fail names what it knows to be wide; a pass has to hold for all the rest.
     passes = not _is_wide(
@@ -184,16 +71,8 @@ def _unseen(found: PrecisionSignals, thresholds: Thresholds) -> Unavailable | No
     doubtful = passes or undecided >= limit
     if doubtful and _depends_on_undecided(found, thresholds):
         ops_known = 2 * found.undecided_with_op_ps > found.undecided_ps
-        why = (
-            "neither the kernels' names nor their ops say what they compute"
-            if ops_known
-            else "the kernels carry no op"
-        )
-        return Unavailable(
-            code="NO_KERNEL_DETAILS",
-            reason=f"Whether {undecided:.0f} % of the kernel time could use 16-bit "
-            f"units is unknown: {why}.",
-            remedy=Remedy.LOOK_AT_OWN_OPS if ops_known else Remedy.RECORD_KERNEL_OPS,
+        return _ITEM.reason(
+            "names_unclear" if ops_known else "no_ops", undecided=undecided
         )
     return None
 
@@ -254,12 +133,7 @@ def _judge(
 
 
 def _could_flip(narrow: float, unknown: float, warn: float) -> Unavailable:
-    return Unavailable(
-        code="NO_SHAPES",
-        reason=f"{narrow:.0f} % of the eligible kernel time is 16-bit, {unknown:.0f} % "
-        f"of unknown type, and the verdict changes at {warn:g} %.",
-        remedy=_RECORD_TYPES,
-    )
+    return _ITEM.reason("could_flip", narrow=narrow, unknown=unknown, warn=warn)
 
 
 def _measured(
@@ -297,8 +171,8 @@ def _measured(
 def _actions(signals: Signals, found: PrecisionSignals) -> tuple[Action, ...]:
     work = signals.of(kernel_work)
     if isinstance(work, Unavailable) or work.label not in found.devices[:1]:
-        return for_units(ACTIONS, signals)
-    return for_kernels(ACTIONS, signals, work, _replaceable(work))
+        return for_units(_ITEM.actions, signals)
+    return for_kernels(_ITEM.actions, signals, work, _replaceable(work))
 
 
 def _share_of_time(signals: Signals, found: PrecisionSignals) -> float | None:
@@ -393,20 +267,16 @@ def _facts(found: PrecisionSignals) -> tuple[Fact, ...]:
         ("unknown_of_eligible", found.eligible_unknown_ps, found.eligible_ps),
     )
     return (
-        *(
-            Fact(name=name, value=_share(part, whole), unit="percent")
-            for name, part, whole in shares
-        ),
+        *(_ITEM.fact(name, _share(part, whole)) for name, part, whole in shares),
         *(
             # Nothing of a kind is no number, so that no sentence speaks of it.
-            Fact(name=name, value=ps / PS_PER_US if ps else None, unit="us")
+            _ITEM.fact(name, ps / PS_PER_US if ps else None)
             for name, ps in (
                 ("wide_per_step", found.wide_per_step_ps),
                 ("tf32_per_step", found.tf32_per_step_ps),
             )
         ),
-        Fact(name="narrow_kernels", value=found.narrow_kernels, unit="count"),
-        Fact(name="kernels", value=found.kernels, unit="count"),
+        *_ITEM.facts(narrow_kernels=found.narrow_kernels, kernels=found.kernels),
         *(
             Fact(
                 name=f"decided_by_{kind}",

@@ -1,7 +1,4 @@
-"""`amp.softmax`: a softmax gives its result in 16 bit.
-
-Definition: docs/advice/amp_softmax.md.
-"""
+"""`amp.softmax`: a softmax gives its result in 16 bit."""
 
 from __future__ import annotations
 
@@ -9,63 +6,19 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from stepscope.advice.finding import Action, Fact, Finding, Part
-from stepscope.advice.item import Item
+from stepscope.advice.catalogue import rule_item
+from stepscope.advice.finding import Finding, Part
 from stepscope.advice.judging.worked import WORKED_READS, kernels_of
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.ranges import SHOWN
 from stepscope.advice.signals.record import record_grade
-from stepscope.advice.words import Words
-from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
 
-_ACTIONS: Final = (
-    Action(
-        cause="any",
-        framework="TensorFlow",
-        text="Give the last activation 32 bits.",
-        code="tf.keras.layers.Activation('softmax', dtype='float32')",
-    ),
-    Action(
-        cause="any",
-        framework="JAX",
-        text="Cast the logits before the softmax.",
-        code="jax.nn.softmax(logits.astype(jnp.float32))",
-    ),
-    Action(
-        cause="any",
-        framework="PyTorch",
-        text="Leave the types to autocast, which keeps this op in 32 bits, instead of "
-        "calling .half() on the model.",
-    ),
-)
-_WORDS: Final = Words(
-    passed="every softmax gives its result in 32 bit",
-    texts={
-        ("fail", None): (
-            (
-                (
-                    "The op {named} computes a softmax in 16 bit, outside fused "
-                    "attention: it may harm the convergence."
-                ),
-            ),
-        ),
-        ("pass", None): (("No softmax outside fused attention computes in 16 bit.",),),
-    },
-)
-_ITEM: Final = Item(
-    id="amp.softmax",
-    stage=6,
-    title="a softmax computes in 16 bit",
-    words=_WORDS,
-    pages=("kernel_stats",),
-    confirm="Compare the loss curve with one in which this op has 32 bits.",
-    refute="If the curves are equal, the range of the logits is small enough.",
-    actions=_ACTIONS,
-)
+_ITEM: Final = rule_item("amp.softmax")
+
 #: Ops and kernels that are a softmax by themselves.
 _SOFTMAX: Final = r"(?i)^(?:aten::)?_?(?:log_?)?softmax"
 _KERNEL: Final = r"(?i)softmax"
@@ -73,14 +26,13 @@ _FUSED: Final = r"(?i)flash|fmha|attention|sdpa|cross_?entropy|nll"
 
 
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    """Look for softmax kernels whose numbers all have 16 bits."""
     work = kernels_of(_ITEM, signals, thresholds)
     if isinstance(work, Finding):
         return work
     computing = work.rows.filter(~pl.col("collective"))
     narrow = work.share(computing.filter(pl.col("precision") == "16"))
     if narrow < thresholds.amp_in_use.value:
-        return _ITEM.not_applicable(_NOT_IN_USE)
+        return _ITEM.not_applicable("not_in_use")
     found = computing.filter(
         (
             pl.col("op_type").str.contains(_SOFTMAX)
@@ -103,15 +55,10 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
             Part(name=row["op"] or row["kernel"], share_percent=work.share(harmful))
             for row in harmful.head(1).iter_rows(named=True)
         ),
-        facts=(Fact(name="softmax_kernels", value=harmful.height, unit="count"),),
+        facts=_ITEM.facts(softmax_kernels=harmful.height),
         evidence=work.evidence(harmful, SHOWN),
         inputs=("kernels",),
     )
 
 
-_NOT_IN_USE: Final = Unavailable(
-    code="NO_SAMPLES",
-    reason="The program does not compute in 16 bit.",
-    remedy="Nothing to do.",
-)
 RULE: Final = Rule(_ITEM, evaluate, WORKED_READS)

@@ -1,7 +1,4 @@
-"""`debug.print`: what is left in a program to look at it holds up its steps.
-
-Definition: docs/advice/debug_print.md.
-"""
+"""`debug.print`: what is left in a program to look at it holds up its steps."""
 
 from __future__ import annotations
 
@@ -9,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from stepscope.advice.finding import Action, Fact, Finding, Part
-from stepscope.advice.item import Item
+from stepscope.advice.catalogue import rule_item
+from stepscope.advice.finding import Finding, Part
 from stepscope.advice.judging.owned import (
     OWNED_READS,
     Owned,
@@ -21,12 +18,13 @@ from stepscope.advice.judging.owned import (
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.running.callbacks import CalledBack, called_back
 from stepscope.advice.signals.running.debugging import anomaly_checks, blocking_calls
-from stepscope.advice.words import WAITING, Words
 
 if TYPE_CHECKING:
     from stepscope.advice.signals.shares import StepShares
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
+
+_ITEM: Final = rule_item("debug.print")
 
 _OWNED: Final = Owned(
     parts={"debugging": ("debugging",)},
@@ -36,90 +34,9 @@ _OWNED: Final = Owned(
     unknown=False,
     lost=True,
 )
-_ACTIONS: Final = (
-    Action(
-        cause="blocking",
-        framework="any",
-        text="Let launch calls return at once: this setting is for finding errors.",
-        env="CUDA_LAUNCH_BLOCKING=0",
-    ),
-    Action(
-        cause="debugging",
-        framework="TensorFlow",
-        text="Take `tf.print`, `tf.debugging.check_numerics` and "
-        "`enable_check_numerics` out of the step, or do it every n-th step.",
-        code="if step % 100 == 0: tf.print(loss)",
-    ),
-    Action(
-        cause="debugging",
-        framework="JAX",
-        text="Take `jax.debug.print` and `jax.debug.callback` out of the compiled "
-        "step: return what they look at, and look at it every n-th step. Switch "
-        "`jax_debug_nans` off.",
-        code="if step % 100 == 0: record(jax.device_get(values))",
-    ),
-    Action(
-        cause="anomaly",
-        framework="PyTorch",
-        text="Switch the detection of anomalies off.",
-        code="torch.autograd.set_detect_anomaly(False)",
-    ),
-)
-_HELD: Final = (
-    (
-        "{title}: {share_percent} of the time, {ms_per_step} a step; most of it in "
-        "{function}."
-    ),
-    "{title}: {share_percent} of the time, {ms_per_step} a step; most of it {named}.",
-    "{title}: {share_percent} of the time, {ms_per_step} a step.",
-    "{title}: {share_percent} of the time.",
-)
-_BLOCKED: Final = (
-    (
-        "Launch calls wait until their kernels are done ({blocking} of the long "
-        "kernels), as with CUDA_LAUNCH_BLOCKING=1: host and device take turns."
-    ),
-)
-_SEARCHED: Final = (
-    (
-        "PyTorch searches for anomalies (`detect_anomaly`): it checks {checks} "
-        "gradients a step, and keeps the stack of each op of the forward pass."
-    ),
-)
-_WORDS: Final = Words(
-    passed="nothing that looks at the program holds up its steps",
-    texts={
-        **WAITING,
-        ("fail", None): (_HELD, ("{pattern}",)),
-        ("fail", "blocking"): (_BLOCKED,),
-        ("fail", "anomaly"): (_SEARCHED,),
-    },
-    causes={
-        "debugging": "prints, checks of numbers and debug callbacks",
-        "blocking": "launch calls wait for their kernels",
-        "anomaly": "gradients are searched for anomalies",
-    },
-)
-_ITEM: Final = Item(
-    id="debug.print",
-    stage=9,
-    title="prints and checks inside the steps hold them up",
-    words=_WORDS,
-    pages=("overview_page", "trace_viewer"),
-    confirm="Look at the ranges: the named op or callback runs, and nothing computes "
-    "meanwhile.",
-    refute="Run once without what is named: if the steps take as long, they do not "
-    "wait for it.",
-    actions=_ACTIONS,
-    explains=(
-        *("host.work", "launch.delay", "gaps.between"),
-        *("place.host", "place.override"),
-    ),
-)
 
 
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    """Judge what looks at the program, and whether launch calls wait."""
     shares = shares_of(_ITEM, _OWNED, signals, thresholds)
     if isinstance(shares, Finding):
         return shares
@@ -146,13 +63,10 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         thresholds=thresholds,
         warn=warn,
         because=because,
-        facts=(
-            Fact(name="blocking", value=calls, unit="percent"),
-            Fact(name="checks", value=checks or None, unit="count"),
-        ),
+        facts=_ITEM.facts(blocking=calls, checks=checks or None),
         parts=_parts(signals, shares),
         inputs=("account", "account_parts", "correlation"),
-        actions=tuple(one for one in _ACTIONS if one.cause in causes),
+        actions=_ITEM.actions_for(*causes),
     )
     if not because or found.status == "fail":
         return found
@@ -167,9 +81,11 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         facts=found.facts,
         devices=found.devices,
         inputs=found.inputs,
-        actions=tuple(one for one in _ACTIONS if one.cause in because),
+        actions=_ITEM.actions_for(*because),
     )
-    return msgspec.structs.replace(made, title=_TITLES[note])
+    return msgspec.structs.replace(
+        made, title=_ITEM.note("title_blocking" if blocked else "title_anomaly")
+    )
 
 
 def _parts(signals: Signals, shares: StepShares) -> tuple[Part, ...]:
@@ -188,12 +104,6 @@ def _parts(signals: Signals, shares: StepShares) -> tuple[Part, ...]:
     if called is None or 2 * shares.percent("host_compute") > 3 * held:
         return parts
     return (called, *parts) if 2 * called.share_percent > held else parts
-
-
-_TITLES: Final = {
-    "blocking": "launch calls wait for their kernels, as for debugging",
-    "anomaly": "PyTorch searches the gradients for anomalies",
-}
 
 
 RULE: Final = Rule(

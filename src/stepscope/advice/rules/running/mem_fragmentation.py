@@ -1,90 +1,26 @@
-"""`mem.fragmentation`: free memory lies in pieces.
-
-Definition: docs/advice/mem_fragmentation.md.
-"""
+"""`mem.fragmentation`: free memory lies in pieces."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stepscope.advice.finding import Action, Evidence, Fact, Finding
-from stepscope.advice.item import Item
+from stepscope.advice.catalogue import rule_item
+from stepscope.advice.finding import Evidence, Fact, Finding
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.running.memory import memory_signals
-from stepscope.advice.words import Words
-from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from stepscope.advice.signals.running.memory import MemoryUse
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
 
+_ITEM: Final = rule_item("mem.fragmentation")
+
 _GIB: Final = 2**30
-_ACTIONS: Final = (
-    Action(
-        cause="any",
-        framework="PyTorch",
-        text="Let segments of memory grow in place.",
-        env="PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
-    ),
-    Action(
-        cause="any",
-        framework="TensorFlow",
-        text="Use the allocator of the driver, which maps pieces together.",
-        env="TF_GPU_ALLOCATOR=cuda_malloc_async",
-    ),
-    Action(
-        cause="any",
-        framework="JAX",
-        text="Keep preallocation on, and leave it enough.",
-        env="XLA_CLIENT_MEM_FRACTION=0.9",
-    ),
-    Action(
-        cause="any",
-        framework="any",
-        text="Keep shapes the same from step to step: pad the last batch and sequences "
-        "to a few lengths.",
-    ),
-)
-_WORDS: Final = Words(
-    passed="free memory is in large pieces",
-    texts={
-        ("fail", None): (
-            (
-                (
-                    "Free memory lies in pieces: {free_gib} GiB are free at the peak, "
-                    "and the largest piece has {largest_gib} GiB."
-                ),
-            ),
-        ),
-        ("pass", None): (
-            (
-                (
-                    "Free memory is in large enough pieces: at the peak the largest of "
-                    "{free_gib} GiB has {largest_gib} GiB."
-                ),
-            ),
-        ),
-    },
-)
-_ITEM: Final = Item(
-    id="mem.fragmentation",
-    of_frameworks=True,
-    stage=9,
-    title="free memory lies in pieces",
-    words=_WORDS,
-    pages=("memory_profile",),
-    confirm="Look at the timeline of the memory: the fragmentation stays high from "
-    "step to step.",
-    refute="Take a block of the size of all that is free: if that works, the pieces "
-    "can be joined.",
-    actions=_ACTIONS,
-)
 
 
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    """Judge how the free memory is divided at the peak of each memory."""
     found = signals.of(memory_signals)
     known = [
         (one.fragmentation, one.free_bytes, one.capacity_bytes, one)
@@ -95,7 +31,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     ]
     if not known:
         absent = found.absent
-        return _ITEM.cannot_tell(_NOT_TOLD if absent is None else absent)
+        return _ITEM.cannot_tell(_ITEM.reason("not_told") if absent is None else absent)
     least = thresholds.worth_defragmenting.value
     divided = [
         (value, one)
@@ -133,18 +69,9 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
 def _facts(memory: MemoryUse, value: float) -> tuple[Fact, ...]:
     free = memory.free_bytes or 0
     return tuple(
-        Fact(name=name, value=float(f"{size / _GIB:.3g}"), unit="ratio")
+        _ITEM.fact(name, float(f"{size / _GIB:.3g}"))
         for name, size in (("free_gib", free), ("largest_gib", (1 - value) * free))
     )
-
-
-_NOT_TOLD: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="No allocator reports how its free memory is divided at the peak. Memory "
-    "that a caching allocator keeps is not in pieces for that.",
-    remedy="Use the memory snapshot of the framework: "
-    "torch.cuda.memory._record_memory_history().",
-)
 
 
 RULE: Final = Rule(_ITEM, evaluate, (memory_signals, record_grade))

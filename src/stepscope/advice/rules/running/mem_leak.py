@@ -1,7 +1,4 @@
-"""`mem.leak`: memory grows in every step.
-
-Definition: docs/advice/mem_leak.md.
-"""
+"""`mem.leak`: memory grows in every step."""
 
 from __future__ import annotations
 
@@ -9,15 +6,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope.advice.finding import Action, Fact, Finding, Part
-from stepscope.advice.item import Item
+from stepscope.advice.catalogue import rule_item
+from stepscope.advice.finding import Finding, Part
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.running.kept import kept_growth
 from stepscope.advice.signals.running.memory import PROCESS, memory_signals
-from stepscope.advice.words import Words
 from stepscope.frozen import Frozen
-from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,79 +23,11 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
 
+_ITEM: Final = rule_item("mem.leak")
+
 _MIB: Final = 2**20
 #: Growth that goes on has at least this part of its slope in the second half.
 _GOES_ON: Final = 0.5
-_ACTIONS: Final = (
-    Action(
-        cause="any",
-        framework="PyTorch",
-        text="Keep numbers, not tensors with their graph: a list of losses holds all "
-        "activations.",
-        code="losses.append(loss.item())  # or loss.detach()",
-    ),
-    Action(
-        cause="any",
-        framework="TensorFlow",
-        text="Keep no tensors in Python lists, and make no new function or variable in "
-        "each step.",
-    ),
-    Action(
-        cause="any",
-        framework="JAX",
-        text="Turn results that are kept into NumPy arrays, and clear caches of "
-        "functions that are compiled anew.",
-        code="jax.clear_caches()",
-    ),
-    Action(
-        cause="any",
-        framework="any",
-        text="Let nothing grow with the number of steps: lists, dictionaries, caches.",
-    ),
-)
-_GROWS: Final = tuple(
-    "Memory grows by {growth_mib} MiB a step" + full + named
-    for full in ("; at that rate it is full in {steps_left} steps", "")
-    for named in (". Most of what is alive was taken by {named}.", ".")
-)
-_KEPT: Final = (
-    (
-        "Memory grows in every step: the graph of gradients of {named} gains "
-        "{kept_graphs} MiB of activations a step; at that rate memory is full in "
-        "{kept_left} steps."
-    ),
-    (
-        "Memory grows in every step: {named} gains {kept_arrays} MiB of arrays a step; "
-        "at that rate memory is full in {kept_left} steps."
-    ),
-)
-_WORDS: Final = Words(
-    passed="memory does not grow from step to step",
-    lead=(*_KEPT, *_GROWS),
-    texts={
-        ("fail", None): ((*_KEPT, *_GROWS),),
-        ("pass", None): (
-            (
-                (
-                    "Memory does not grow from step to step ({growth_mib} MiB a step, "
-                    "over {steps})."
-                ),
-            ),
-        ),
-    },
-)
-_ITEM: Final = Item(
-    id="mem.leak",
-    of_frameworks=True,
-    stage=9,
-    title="memory grows in every step",
-    words=_WORDS,
-    pages=("memory_profile",),
-    confirm="Look at the timeline of the memory: what is least in use in a step rises "
-    "from step to step.",
-    refute="Record again after many more steps: if as much is in use, it was warm-up.",
-    actions=_ACTIONS,
-)
 
 
 class _Growth(Frozen, frozen=True, eq=True):
@@ -113,7 +40,6 @@ class _Growth(Frozen, frozen=True, eq=True):
 
 
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    """Judge what each step leaves behind: in a memory, or in a container."""
     found = _of_memories(signals, thresholds)
     if found.status == "fail" and found.severity != "info":
         return found
@@ -156,9 +82,8 @@ def _of_containers(signals: Signals, thresholds: Thresholds) -> Finding | None:
             ),
         ),
         facts=(
-            Fact(name=kind, value=round(per_step / _MIB, 1), unit="ratio"),
-            Fact(name="kept_left", value=left, unit="count"),
-            Fact(name="steps", value=one.steps, unit="count"),
+            _ITEM.fact(kind, round(per_step / _MIB, 1)),
+            *_ITEM.facts(kept_left=left, steps=one.steps),
         ),
         inputs=("events", "windows"),
     )
@@ -188,7 +113,7 @@ def _of_memories(signals: Signals, thresholds: Thresholds) -> Finding:
     if not enough:
         if found.absent is not None and not found.memories:
             return _ITEM.cannot_tell(found.absent)
-        return _ITEM.cannot_tell(_FEW)
+        return _ITEM.cannot_tell("few")
     grown = [_growth(one, thresholds) for one in enough]
     worst = max(grown, key=lambda one: (one.leaks, one.per_step))
     if found.absent is not None and not worst.leaks:
@@ -206,14 +131,12 @@ def _of_memories(signals: Signals, thresholds: Thresholds) -> Finding:
         devices=tuple(one.memory.label for one in grown if one.leaks == worst.leaks),
         parts=worst.memory.grown if worst.leaks else (),
         facts=(
-            Fact(
-                name="growth_mib",
-                value=round(worst.per_step / _MIB, 1),
-                unit="ratio",
-                note=worst.memory.label,
+            _ITEM.fact(
+                "growth_mib", round(worst.per_step / _MIB, 1), note=worst.memory.label
             ),
-            Fact(name="steps_left", value=worst.steps_left, unit="count"),
-            Fact(name="steps", value=len(worst.memory.least_bytes), unit="count"),
+            *_ITEM.facts(
+                steps_left=worst.steps_left, steps=len(worst.memory.least_bytes)
+            ),
         ),
         inputs=("allocations", "memory_replay", "windows"),
     )
@@ -262,13 +185,6 @@ def _slope(step: NDArray[np.float64], use: NDArray[np.float64]) -> tuple[float, 
     slopes.partition(lowest)
     low = float(slopes[lowest])
     return float(np.median(slopes, overwrite_input=True)), low
-
-
-_FEW: Final = Unavailable(
-    code="NO_STEPS",
-    reason="Memory has to be seen over at least nine whole steps, with its size.",
-    remedy="Record more steps, of a program whose allocator reports.",
-)
 
 
 RULE: Final = Rule(_ITEM, evaluate, (memory_signals, kept_growth, record_grade))

@@ -1,7 +1,4 @@
-"""`step.outlier`: a few steps are much slower than the others.
-
-Definition: docs/advice/step_outlier.md.
-"""
+"""`step.outlier`: a few steps are much slower than the others."""
 
 from __future__ import annotations
 
@@ -10,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import numpy as np
 
-from stepscope.advice.finding import Action, Fact, Finding
-from stepscope.advice.item import Item
+from stepscope.advice.catalogue import rule_item
+from stepscope.advice.finding import Finding
 from stepscope.advice.judging.owned import OWNED_READS, Owned, shares_of
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.record import record_grade
@@ -27,7 +24,7 @@ from stepscope.advice.signals.slow_steps import (
     slow_steps,
 )
 from stepscope.advice.verdict import judge
-from stepscope.advice.words import OWNER_WORDS, WAITING, Words
+from stepscope.advice.words import OWNER_WORDS
 from stepscope.unavailable import Unavailable, present
 
 if TYPE_CHECKING:
@@ -36,84 +33,16 @@ if TYPE_CHECKING:
     from stepscope.advice.verdict import Verdict
     from stepscope.thresholds import Thresholds
 
+_ITEM: Final = rule_item("step.outlier")
+
 _OWNED: Final = Owned(parts={}, host=True, steps=True)
-_ACTIONS: Final = (
-    Action(
-        cause="function",
-        framework="any",
-        text="Do it more rarely or on less data, or on another thread, while the next "
-        "steps run.",
-    ),
-    Action(
-        cause="any",
-        framework="any",
-        text="Compare a slow step with a usual one: what takes longer in it is named "
-        "here, and often has a finding of its own.",
-    ),
-    Action(
-        cause="any",
-        framework="any",
-        text="Where nothing in the program differs, look for others on the machine: "
-        "jobs, file systems, clocks.",
-    ),
-)
 #: Owners that are the work of the model itself.
 _WORK: Final = frozenset(
     {*(one for one in OWNER_WORDS if one.startswith("compute")), "host_compute"}
 )
-_SLOW: Final = (
-    "Of {steps} steps, {slow} took much longer than the others, the worst {slowest} "
-    "times the median: that costs {share_percent} of the time, {ms_per_step} a step on "
-    "average."
-)
-_RARE: Final = (
-    "Of {steps} steps, {slow} took much longer than the others, the worst {slowest} "
-    "times the median; that costs {share_percent} of the time (a matter from "
-    "{threshold} on)."
-)
-_OTHERS: Final = (
-    "Other programs use most of the machine's cores, which by itself makes some steps "
-    "slow."
-)
-_WORDS: Final = Words(
-    passed="no step is much slower than the others",
-    lead=(
-        (
-            "{function} makes {slow} of {steps} steps much slower than the others: "
-            "that costs {share_percent} of the time."
-        ),
-        (
-            "{slow} of {steps} steps hold {held_by_slow_steps} of the time: against a "
-            "usual step they lose {share_percent} of it, most of it {cause}."
-        ),
-    ),
-    texts={
-        **WAITING,
-        ("fail", None): ((_SLOW,), ("Most of it is {function}.",)),
-        ("fail", "same_work"): ((_SLOW,), ("In them the same work takes longer.",)),
-        ("fail", "others"): ((_SLOW,), ("Most of it is {function}.",), (_OTHERS,)),
-        ("pass", None): (
-            ("No step is slower than 1.2 times the median, and far from the others.",),
-        ),
-        ("pass", "rare"): ((_RARE,),),
-    },
-    causes=OWNER_WORDS,
-)
-_ITEM: Final = Item(
-    id="step.outlier",
-    stage=9,
-    title="a few steps are much slower than the others",
-    words=_WORDS,
-    pages=("overview_page", "trace_viewer"),
-    confirm="Look at the slow steps in the timeline, beside a usual one.",
-    refute="Record again: if other steps are slow, and for another reason, it is the "
-    "machine, not the program.",
-    actions=_ACTIONS,
-)
 
 
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    """Judge the time that slow steps take beyond a usual one."""
     shares = shares_of(_ITEM, _OWNED, signals, thresholds)
     if isinstance(shares, Finding):
         return shares
@@ -140,16 +69,11 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         share_percent=None if not slow.any() else verdict.share_percent,
         devices=present(signals.of(account_signals)).ranked(),
         parts=named(shares, slow, largest, function),
-        actions=_ACTIONS if function is not None else _ACTIONS[1:],
+        actions=_ITEM.actions if function is not None else _ITEM.actions_for("any"),
         facts=(
-            Fact(name="slow", value=int(slow.sum()), unit="count"),
-            Fact(name="steps", value=steps, unit="count"),
+            *_ITEM.facts(slow=int(slow.sum()), steps=steps),
             held_time(shares, slow),
-            Fact(
-                name="slowest",
-                value=round(float(length.max() / np.median(length)), 1),
-                unit="ratio",
-            ),
+            *_ITEM.facts(slowest=round(float(length.max() / np.median(length)), 1)),
         ),
         # The time is that of other findings too, which promise it.
         saving_ms=None,
@@ -183,11 +107,8 @@ def _is_crowded(signals: Signals, shares: StepShares, thresholds: Thresholds) ->
 
 
 def _few(steps: int, thresholds: Thresholds) -> Unavailable:
-    return Unavailable(
-        code="NO_STEPS",
-        reason="Which steps are unusual shows from "
-        f"{thresholds.outlier_steps.value:g} recorded steps on (here: {steps}).",
-        remedy="Record more steps.",
+    return _ITEM.reason(
+        "few", outlier_steps=thresholds.outlier_steps.value, steps=steps
     )
 
 

@@ -1,7 +1,4 @@
-"""`step.periodic`: every n-th step is slow.
-
-Definition: docs/advice/step_periodic.md.
-"""
+"""`step.periodic`: every n-th step is slow."""
 
 from __future__ import annotations
 
@@ -9,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope.advice.finding import Action, Fact, Finding
-from stepscope.advice.item import Item
+from stepscope.advice.catalogue import rule_item
+from stepscope.advice.finding import Finding
 from stepscope.advice.judging.owned import OWNED_READS, Owned, shares_of
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.record import record_grade
@@ -27,7 +24,6 @@ from stepscope.advice.signals.slow_steps import (
     slow_steps,
 )
 from stepscope.advice.verdict import judge
-from stepscope.advice.words import OWNER_WORDS, WAITING, Words
 from stepscope.unavailable import Unavailable, present
 from stepscope.units import PS_PER_US
 
@@ -35,66 +31,12 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
 
+_ITEM: Final = rule_item("step.periodic")
+
 _OWNED: Final = Owned(parts={}, host=True, steps=True)
-_ACTIONS: Final = (
-    Action(
-        cause="any",
-        framework="any",
-        text="Do what comes in this rhythm more rarely: a checkpoint, a log, an "
-        "evaluation, a collection.",
-    ),
-    Action(
-        cause="any",
-        framework="any",
-        text="Or do it on another thread, while the next steps run.",
-    ),
-)
-_FOUND: Final = tuple(
-    "Every {every} steps one takes {longer} longer: {share_percent} of the time" + named
-    for named in ("; most of it {named}.", "; most of it {cause}.", ".")
-)
-_WORDS: Final = Words(
-    passed="no step is slow in a fixed rhythm",
-    lead=_FOUND,
-    texts={
-        **WAITING,
-        ("fail", None): (_FOUND,),
-        ("pass", None): (
-            (
-                (
-                    "No step is slow in a fixed rhythm of up to {longest_period} "
-                    "steps; a longer one could not be seen in {steps} steps."
-                ),
-            ),
-        ),
-        ("pass", "rare"): (
-            (
-                (
-                    "Every {every} steps one takes {longer} longer, which costs only "
-                    "{share_percent} of the time (a matter from {threshold} on)."
-                ),
-            ),
-        ),
-    },
-    causes=OWNER_WORDS,
-)
-_ITEM: Final = Item(
-    id="step.periodic",
-    stage=9,
-    title="steps are slow in a fixed rhythm",
-    words=_WORDS,
-    pages=("overview_page", "trace_viewer"),
-    confirm="Look at two slow steps in the timeline: the same is done in both, and in "
-    "no step between them.",
-    refute="Record again, begun at another step: if the rhythm does not go on, it was "
-    "chance.",
-    actions=_ACTIONS,
-    explains=("step.outlier",),
-)
 
 
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    """Judge the time that every n-th step takes beyond the others."""
     shares = shares_of(_ITEM, _OWNED, signals, thresholds)
     if isinstance(shares, Finding):
         return shares
@@ -120,10 +62,12 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         devices=present(signals.of(account_signals)).ranked(),
         parts=named(shares, slow, largest, rare_function(slow, series, rarely)),
         facts=(
-            Fact(name="every", value=found and found.every, unit="count"),
-            Fact(name="longer", value=longer and longer / PS_PER_US, unit="us"),
-            Fact(name="longest_period", value=longest_period(steps), unit="count"),
-            Fact(name="steps", value=steps, unit="count"),
+            *_ITEM.facts(
+                every=found and found.every,
+                longer=longer and longer / PS_PER_US,
+                longest_period=longest_period(steps),
+                steps=steps,
+            ),
             held_time(shares, slow),
         ),
         # The time is that of other findings too, which promise it.
@@ -134,11 +78,8 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
 
 
 def _few(steps: int, thresholds: Thresholds) -> Unavailable:
-    return Unavailable(
-        code="NO_STEPS",
-        reason=f"A rhythm shows from {thresholds.outlier_steps.value:g} recorded steps "
-        f"on, and only one of a third of them (here: {steps}).",
-        remedy="Record more steps.",
+    return _ITEM.reason(
+        "few", outlier_steps=thresholds.outlier_steps.value, steps=steps
     )
 
 

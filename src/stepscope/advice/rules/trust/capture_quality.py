@@ -1,12 +1,10 @@
-"""`capture.quality`: can what was recorded be trusted.
-
-Definition: docs/advice/capture_quality.md.
-"""
+"""`capture.quality`: can what was recorded be trusted."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from stepscope.advice.catalogue import rule_item
 from stepscope.advice.finding import (
     CauseShare,
     Fact,
@@ -15,8 +13,6 @@ from stepscope.advice.finding import (
     Place,
     Severity,
 )
-from stepscope.advice.item import Item
-from stepscope.advice.judging.quality_actions import ACTIONS
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.device import device_signals
 from stepscope.advice.signals.record import record_grade
@@ -24,7 +20,6 @@ from stepscope.advice.signals.running.traits import program_traits, traits_of
 from stepscope.advice.signals.shares import account_signals
 from stepscope.advice.signals.trust.capture import capture_signals
 from stepscope.advice.signals.trust.outside import unexplained_outside
-from stepscope.advice.words import Words
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS, PS_PER_US
@@ -35,137 +30,7 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.trust.capture import CaptureSignals
     from stepscope.thresholds import Thresholds
 
-_WORDS: Final = Words(
-    texts={
-        ("fail", None): (("The recording is not complete.",),),
-        ("fail", "queued"): (
-            (
-                (
-                    "Queued work was not recorded: for {share_percent} of the step the "
-                    "device is idle with launched work waiting."
-                ),
-            ),
-        ),
-        ("fail", "waiting"): (
-            (
-                (
-                    "Launched work waits while the device is idle, for "
-                    "{share_percent} of the step, and nothing that was recorded says "
-                    "for what."
-                ),
-            ),
-        ),
-        ("fail", "unexplained"): (
-            (
-                (
-                    "For {outside} of the step the device's work has not begun or is "
-                    "over, and nothing that was recorded says what happens then."
-                ),
-                (
-                    "{share_percent} of the step is unexplained, most of it {named}: "
-                    "nothing that was recorded says what it is spent on."
-                ),
-                (
-                    "{share_percent} of the step is unexplained: nothing that was "
-                    "recorded says what it is spent on."
-                ),
-            ),
-            (
-                (
-                    "The recording is too short for samples: the program's functions "
-                    "were looked at {looks:nothing} times."
-                ),
-                (
-                    "In none of the {unblocked} calls of the operating system that "
-                    "were recorded does the thread of the steps wait then: it "
-                    "computes, or has no core."
-                ),
-            ),
-        ),
-        ("fail", "damaged"): (
-            (
-                (
-                    "A part of the file is missing, and what is left does not say what "
-                    "{share_percent} of the time is spent on."
-                ),
-            ),
-        ),
-        ("fail", "devices"): (
-            (
-                (
-                    "Most of the devices' records are missing: there are kernels of "
-                    "{computing} of {listed} devices, although others took part."
-                ),
-            ),
-        ),
-        ("fail", "silent"): (
-            ("A device was used, and none of its work was recorded.",),
-        ),
-        ("fail", "in_doubt"): (
-            (
-                (
-                    "A device is listed, and none of its work was recorded: if the "
-                    "program used it, what follows is the host's side only."
-                ),
-            ),
-        ),
-        ("fail", "unread"): (
-            (
-                (
-                    "The work of a device was recorded in a way that is not "
-                    "understood: what follows is the host's side only."
-                ),
-            ),
-        ),
-        ("fail", "clocks"): (
-            (
-                (
-                    "The clocks of host and device differ by {clock_error} at least: "
-                    "for up to {clock_doubt} of the time it is not known what the "
-                    "device waits for."
-                ),
-            ),
-        ),
-        ("fail", "lost"): (
-            (
-                (
-                    "Records were lost while recording: they may stand for {lost} of "
-                    "the time."
-                ),
-            ),
-        ),
-        ("fail", "dropped"): (
-            ("Records were lost while recording: {dropped} at least.",),
-        ),
-        ("fail", "ranks"): (
-            ("{recorded} of {ranks} ranks was recorded: the others are not judged.",),
-        ),
-        ("fail", "no_launch"): (
-            (
-                (
-                    "For {no_launch} of the device work no launch call was recorded, "
-                    "so its cause is not known."
-                ),
-            ),
-        ),
-        ("pass", None): (("The recording is complete enough for every verdict.",),),
-    },
-    causes={
-        "queued": "queued work that was not recorded",
-        "waiting": "launched work that waits",
-        "unexplained": "time that nobody explains",
-        "damaged": "a damaged file",
-        "devices": "most devices without records",
-        "silent": "a device without records",
-        "in_doubt": "a device without records",
-        "unread": "a device whose records are not understood",
-        "clocks": "clocks that differ",
-        "lost": "lost records",
-        "dropped": "dropped records",
-        "ranks": "one rank of several",
-        "no_launch": "device work without launch calls",
-    },
-)
+_ITEM: Final = rule_item("capture.quality")
 
 
 class _Flaw(Frozen, frozen=True, eq=True):
@@ -197,20 +62,9 @@ _WHOLE: Final = frozenset({"silent", "in_doubt", "unread", "devices", "clocks"})
 _OF_HOST: Final = ("host_compute", "profiler")
 _OF_DEVICE: Final = ("queued", "launch", "profiler")
 _RANKS: Final[dict[Severity, int]] = {"critical": 0, "warn": 1, "info": 2}
-_ITEM: Final = Item(
-    id="capture.quality",
-    stage=0,
-    title="the recording does not hold what a verdict needs",
-    words=_WORDS,
-    pages=("overview_page", "trace_viewer"),
-    confirm="Record once more with what is missing, and compare.",
-    refute="If a second recording with the same options shows the same, the program "
-    "does so.",
-)
 
 
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    """Name the gravest flaw of the recording, and list the others."""
     found = signals.of(account_signals)
     if isinstance(found, Unavailable):
         return _ITEM.cannot_tell(found)
@@ -368,7 +222,7 @@ def _finding(
         because=tuple(one.word for one in flaws if one.owner is None),
         facts=(
             *_facts(capture, found),
-            Fact(name="outside", value=outside, unit="percent"),
+            *_ITEM.facts(outside=outside),
         ),
         parts=_mostly(shares, *owners),
         evidence=shares.evidence(*owners) if owners else (),
@@ -376,7 +230,7 @@ def _finding(
         actions=tuple(
             action
             for flaw in flaws
-            for action in ACTIONS
+            for action in _ITEM.actions
             if action.cause == _remedy(flaw.word, capture, shares)
             or (flaw.word == "unexplained" and action.cause in extra)
         ),
@@ -431,9 +285,9 @@ def _facts(capture: CaptureSignals, found: AccountSignals) -> tuple[Fact, ...]:
     )
     clock_error = found.judged().clock_error_ps / PS_PER_US
     return (
-        *(Fact(name=name, value=value, unit="count") for name, value in counts),
-        *(Fact(name=name, value=value, unit="percent") for name, value in shares),
-        Fact(name="clock_error", value=clock_error, unit="us"),
+        *(_ITEM.fact(name, value) for name, value in counts),
+        *(_ITEM.fact(name, value) for name, value in shares),
+        *_ITEM.facts(clock_error=clock_error),
     )
 
 

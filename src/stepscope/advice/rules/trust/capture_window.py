@@ -1,7 +1,4 @@
-"""`capture.window`: was warm-up recorded, and are enough steps left.
-
-Definition: docs/advice/capture_window.md.
-"""
+"""`capture.window`: was warm-up recorded, and are enough steps left."""
 
 from __future__ import annotations
 
@@ -9,106 +6,24 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope.advice.finding import Action, Fact, Finding, Severity
-from stepscope.advice.item import Item
+from stepscope.advice.catalogue import rule_item
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.launches.compilations import FIRST_STEPS
 from stepscope.advice.signals.record import record_grade
 from stepscope.advice.signals.shares import account_signals
 from stepscope.advice.signals.trust.step_marks import step_signals
-from stepscope.advice.words import Words
 from stepscope.frozen import Frozen
-from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS, PS_PER_NS, PS_PER_US
 
 if TYPE_CHECKING:
+    from stepscope.advice.finding import Fact, Finding, Severity
     from stepscope.advice.signals.shares import StepShares
     from stepscope.advice.signals.signal import Signals
     from stepscope.advice.signals.trust.step_marks import HostSteps
     from stepscope.thresholds import Thresholds
 
-_ACTIONS: Final = (
-    Action(
-        cause="any",
-        framework="TensorFlow",
-        text="Begin after ten steps, and record ten.",
-        code="tf.keras.callbacks.TensorBoard(logdir, profile_batch='20,30')",
-        recorder="framework",
-    ),
-    Action(
-        cause="any",
-        framework="PyTorch",
-        text="Begin after ten steps, and record ten.",
-        code="torch.profiler.schedule(wait=10, warmup=2, active=10)",
-        recorder="framework",
-    ),
-    Action(
-        cause="any",
-        framework="JAX",
-        text="Begin after the second call with each shape, and record ten steps.",
-        code="if step == 10: jax.profiler.start_trace(LOGDIR)",
-        recorder="framework",
-    ),
-    Action(
-        cause="any",
-        framework="any",
-        text="Begin after ten steps, and record ten: call cudaProfilerStart and "
-        "cudaProfilerStop there (PyTorch: torch.cuda.profiler.start and stop).",
-        code="stepscope nsys --profiler-api -- python train.py",
-        recorder="nsight",
-    ),
-    Action(
-        cause="ranks",
-        framework="any",
-        text="Begin on all ranks at the same step.",
-    ),
-)
-_WORDS: Final = Words(
-    passed="the recording holds steps of a warmed-up program",
-    texts={
-        ("fail", None): (
-            (
-                (
-                    "Fewer than three steps can be judged ({judged}): shares are "
-                    "given, but not how steps differ."
-                ),
-            ),
-        ),
-        ("fail", "warm_up"): (
-            (
-                (
-                    "Warm-up was recorded: compiling takes {share_percent} of the "
-                    "time, in the first steps; {clean} of {judged} steps are without."
-                ),
-            ),
-        ),
-        ("fail", "long_first"): (
-            (
-                (
-                    "The first step lasts {times} times as long as the others. Whether "
-                    "it compiles was not recorded."
-                ),
-            ),
-        ),
-        ("fail", "ranks"): (
-            ("Ranks were recorded {apart} apart, and a step lasts {step}.",),
-        ),
-        ("pass", None): (("{judged} steps can be judged, {clean} of them clean.",),),
-    },
-    causes={},
-)
-_ITEM: Final = Item(
-    id="capture.window",
-    stage=0,
-    title="the recording holds warm-up, or too few steps",
-    words=_WORDS,
-    pages=("overview_page", "trace_viewer"),
-    confirm="Look at the lengths of all steps: the first ones stand out.",
-    refute="Record once more, later: if the first steps are as long, it was not "
-    "warm-up.",
-    actions=_ACTIONS,
-)
+_ITEM: Final = rule_item("capture.window")
 
 
 class _Seen(Frozen, frozen=True, eq=True):
@@ -132,7 +47,6 @@ class _Seen(Frozen, frozen=True, eq=True):
 
 
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    """Look at the lengths of the steps, and at what the first ones compile."""
     account = signals.of(account_signals)
     if isinstance(account, Unavailable):
         return _ITEM.cannot_tell(account)
@@ -141,7 +55,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         return _ITEM.cannot_tell(hosts)
     shares = account.judged("compile")
     if shares.step_source is None:
-        return _ITEM.cannot_tell(_NO_STEPS)
+        return _ITEM.cannot_tell("no_steps")
     seen = _seen(shares, hosts, thresholds)
     unseen = "compile" in shares.missing
     note, severity = _flaw(seen, shares, thresholds, unseen=unseen)
@@ -166,9 +80,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         evidence=shares.evidence("compile"),
         facts=_facts(seen, hosts.get(shares.host)),
         inputs=("windows", "steps", "account"),
-        actions=tuple(one for one in _ACTIONS if one.cause in {"any", note})
-        if note is not None
-        else (),
+        actions=_ITEM.actions_for("any", note) if note is not None else (),
     )
 
 
@@ -219,40 +131,19 @@ def _facts(seen: _Seen, steps: HostSteps | None) -> tuple[Fact, ...]:
     told = ", ".join(f"{count} {flag}" for flag, count in sorted(left_out.items()))
     period = None if steps is None else steps.period_ps
     return (
-        Fact(name="judged", value=seen.judged, unit="count", note=told or None),
-        Fact(
-            name="clean",
-            value=seen.clean,
-            unit="count",
-            note="compile for less than 5 % of their time",
-        ),
-        Fact(name="early", value=seen.early_percent, unit="percent"),
-        Fact(
-            name="times",
-            value=None if seen.times is None else round(seen.times, 1),
-            unit="ratio",
-        ),
-        Fact(
-            name="apart",
-            value=None if seen.apart_ps is None else seen.apart_ps / PS_PER_US,
-            unit="us",
-        ),
-        Fact(
-            name="step",
-            value=None if period is None else period / PS_PER_US,
-            unit="us",
-            note="median",
+        _ITEM.fact("judged", seen.judged, note=told or None),
+        *_ITEM.facts(
+            clean=seen.clean,
+            early=seen.early_percent,
+            times=None if seen.times is None else round(seen.times, 1),
+            apart=None if seen.apart_ps is None else seen.apart_ps / PS_PER_US,
+            step=None if period is None else period / PS_PER_US,
         ),
     )
 
 
 #: Steps in which a program may still warm up.
 _FIRST: Final = 3
-_NO_STEPS: Final = Unavailable(
-    code="NO_STEPS",
-    reason="Without steps it is unknown which of them warm up.",
-    remedy=Remedy.MARK_STEPS,
-)
 
 
 RULE: Final = Rule(_ITEM, evaluate, (account_signals, record_grade, step_signals))

@@ -1,7 +1,4 @@
-"""`recording.cost`: what the recording itself took.
-
-Definition: docs/advice/recording_cost.md.
-"""
+"""`recording.cost`: what the recording itself took."""
 
 from __future__ import annotations
 
@@ -9,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from stepscope.advice.finding import Action, Fact, Finding
-from stepscope.advice.item import Item
+from stepscope.advice.catalogue import rule_item
+from stepscope.advice.finding import Fact, Finding
 from stepscope.advice.judging.owned import (
     OWNED_READS,
     Owned,
@@ -20,7 +17,6 @@ from stepscope.advice.judging.owned import (
 )
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.trust.recorder import recorder_signals
-from stepscope.advice.words import WAITING, Words
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
@@ -28,75 +24,17 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
 
+_ITEM: Final = rule_item("recording.cost")
+
 _OWNED: Final = Owned(
     parts={"profiler": ("profiler",)},
     host=True,
     seen=("profiler",),
     unknown=False,
 )
-_ACTIONS: Final = (
-    Action(
-        cause="any",
-        framework="any",
-        text="Record a longer window, so that its start and stop weigh less, with "
-        "fewer of the tracers on.",
-        recorder="framework",
-    ),
-    Action(
-        cause="any",
-        framework="any",
-        text="Record less of the host, and for longer.",
-        code="nsys profile --trace=cuda,nvtx --sample=none --cpuctxsw=none …",
-        recorder="nsight",
-    ),
-    Action(
-        cause="any",
-        framework="PyTorch",
-        text="Let the profiler warm up before the steps that are kept.",
-        code="torch.profiler.schedule(wait=1, warmup=2, active=10)",
-        recorder="framework",
-    ),
-)
-_TAKES: Final = (
-    (
-        "The recording itself takes {share_percent} of the time: its own start, stop "
-        "and buffers."
-    ),
-)
-_WORDS: Final = Words(
-    passed="the recording hardly slows the steps",
-    texts={
-        **WAITING,
-        ("fail", None): (
-            _TAKES,
-            (
-                (
-                    "In all it took {start_stop} to start and stop, and {buffers} on "
-                    "buffers."
-                ),
-                "In all it took {start_stop} to start and stop.",
-                "In all its buffers took {buffers}.",
-            ),
-            ("{pattern}",),
-        ),
-    },
-    causes={"profiler": "the recording's own time"},
-)
-_ITEM: Final = Item(
-    id="recording.cost",
-    stage=0,
-    title="the recording itself takes time",
-    words=_WORDS,
-    pages=("overview_page", "trace_viewer"),
-    confirm="Look at the ranges: the profiler starts, stops or writes its buffers.",
-    refute="Time the steps by the program's own clock, without a recording: if they "
-    "last as long, the recording costs nothing.",
-    actions=_ACTIONS,
-)
 
 
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    """Judge the time that the recording's own start, stop and buffers take."""
     shares = shares_of(_ITEM, _OWNED, signals, thresholds)
     if isinstance(shares, Finding):
         return shares
@@ -124,26 +62,17 @@ def _facts(signals: Signals, shares: StepShares) -> tuple[Fact, ...]:
     if own is None:
         return ()
     return (
-        Fact(
-            name="start_stop",
-            # Nothing of a kind is no number, so that no sentence speaks of it: where
-            # no event is one, the start may lie before the recording.
-            value=own.start_stop_ps / PS_PER_US if own.start_stop_ps else None,
-            unit="us",
-            note="in the whole recording",
+        # Nothing of a kind is no number, so that no sentence speaks of it: where no
+        # event is one, the start may lie before the recording.
+        *_ITEM.facts(
+            start_stop=own.start_stop_ps / PS_PER_US if own.start_stop_ps else None
         ),
-        Fact(
-            name="buffers",
-            value=own.buffers_ps / PS_PER_US if own.buffers_ps else None,
-            unit="us",
-            note=f"in the whole recording, number: {own.buffers}",
+        _ITEM.fact(
+            "buffers",
+            own.buffers_ps / PS_PER_US if own.buffers_ps else None,
+            buffers=own.buffers,
         ),
-        Fact(
-            name="in_judged_steps",
-            value=own.judged_ps / PS_PER_US,
-            unit="us",
-            note="of both, whether or not a step waited for it",
-        ),
+        *_ITEM.facts(in_judged_steps=own.judged_ps / PS_PER_US),
     )
 
 

@@ -1,7 +1,4 @@
-"""`gap.contention`: input threads take the cores that launching needs.
-
-Definition: docs/advice/gap_contention.md.
-"""
+"""`gap.contention`: input threads take the cores that launching needs."""
 
 from __future__ import annotations
 
@@ -9,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from stepscope.advice.finding import Action, Fact, Finding, Saving
-from stepscope.advice.item import Item
+from stepscope.advice.catalogue import rule_item
+from stepscope.advice.finding import Fact, Finding, Saving
 from stepscope.advice.judging.owned import (
     OWNED_READS,
     Owned,
@@ -21,7 +18,6 @@ from stepscope.advice.judging.owned import (
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.launches.contention import contention_signals
 from stepscope.advice.verdict import judge
-from stepscope.advice.words import WAITING, Words
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_US
 
@@ -32,6 +28,8 @@ if TYPE_CHECKING:
     from stepscope.advice.verdict import Verdict
     from stepscope.thresholds import Thresholds
 
+_ITEM: Final = rule_item("gap.contention")
+
 _OWNED: Final = Owned(
     parts={"launch": ("launch",)},
     device=True,
@@ -39,83 +37,9 @@ _OWNED: Final = Owned(
     clocks=True,
     lost=True,
 )
-_ACTIONS: Final = (
-    Action(
-        cause="any",
-        framework="TensorFlow",
-        text="Give the launching threads cores of their own, and the pipeline a pool "
-        "that leaves them free: cores - 3 for each device, at most 8 for each.",
-        code="options.threading.private_threadpool_size = …",
-        env="TF_GPU_THREAD_MODE=gpu_private",
-    ),
-    Action(
-        cause="any",
-        framework="JAX",
-        text="Load with fewer workers, and keep them off the cores of the main thread.",
-        code="os.sched_setaffinity(worker_pid, cores)",
-    ),
-    Action(
-        cause="any",
-        framework="PyTorch",
-        text="Leave two cores for each device: fewer workers of the loader, and one "
-        "thread in each.",
-        code="torch.set_num_threads(1)  # in worker_init_fn",
-    ),
-)
-_WORDS: Final = Words(
-    passed="input threads leave launching its cores",
-    lead=(
-        (
-            "Threads of the input pipeline take the cores that launching needs: the "
-            "device waits {share_percent} of the time for launches that come {pace} "
-            "times as slowly."
-        ),
-    ),
-    texts={
-        **WAITING,
-        ("fail", None): (
-            (
-                (
-                    "While threads of the input pipeline have most of the {cores} "
-                    "cores, launches come every {busy_pace} and not every "
-                    "{quiet_pace}: the device waits {share_percent} of the time for "
-                    "them."
-                ),
-            ),
-            ("{pattern}",),
-        ),
-        ("fail", "pace"): (
-            (
-                (
-                    "The device waits for launches {share_percent} of the time while "
-                    "threads of the input pipeline have most of the {cores} cores; "
-                    "launches come no more slowly then."
-                ),
-            ),
-        ),
-    },
-    causes={
-        "launch": "launching",
-        "contended": "launching while input threads have the cores",
-    },
-)
-_ITEM: Final = Item(
-    id="gap.contention",
-    stage=2,
-    title="input threads take the cores that launching needs",
-    words=_WORDS,
-    pages=("trace_viewer", "overview_page"),
-    confirm="Look at the launching thread beside those of the pipeline: its calls are "
-    "far apart where they are busy.",
-    refute="Give the pipeline half of its threads for one run: if launches come as "
-    "slowly, they wait for something else.",
-    actions=_ACTIONS,
-    explains=("launch.delay",),
-)
 
 
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    """Judge the waiting for launches while input threads have the cores."""
     shares = shares_of(_ITEM, _OWNED, signals, thresholds)
     if isinstance(shares, Finding):
         return shares
@@ -136,7 +60,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         return _finding(signals, shares, verdict, thresholds, facts=_facts(found))
     least = thresholds.contended_samples.value
     if min(found.busy_launches, found.quiet_launches) < least:
-        return _ITEM.cannot_tell(_FEW)
+        return _ITEM.cannot_tell("few")
     slower = _is_slower(found, thresholds)
     high = verdict.effect_ms * (1 - 1 / max(found.pace or 1.0, 1.0))
     return _finding(
@@ -182,34 +106,23 @@ def _is_slower(found: Contention, thresholds: Thresholds) -> bool:
 def _facts(found: Contention) -> tuple[Fact, ...]:
     busy, quiet = found.busy_pace_ps, found.quiet_pace_ps
     return (
-        Fact(name="cores", value=found.cores, unit="count"),
-        Fact(
-            name="busy_pace",
-            value=None if busy is None else busy / PS_PER_US,
-            unit="us",
-            note=f"{_SHORTER} {found.busy_launches:,} pauses with busy cores",
+        *_ITEM.facts(cores=found.cores),
+        _ITEM.fact(
+            "busy_pace",
+            None if busy is None else busy / PS_PER_US,
+            busy_launches=found.busy_launches,
         ),
-        Fact(
-            name="quiet_pace",
-            value=None if quiet is None else quiet / PS_PER_US,
-            unit="us",
-            note=f"{_SHORTER} {found.quiet_launches:,} other pauses",
+        _ITEM.fact(
+            "quiet_pace",
+            None if quiet is None else quiet / PS_PER_US,
+            quiet_launches=found.quiet_launches,
         ),
-        Fact(name="pace", value=_rounded(found.pace), unit="ratio"),
+        *_ITEM.facts(pace=_rounded(found.pace)),
     )
 
 
 def _rounded(ratio: float | None) -> float | None:
     return None if ratio is None else round(ratio, 1)
-
-
-_SHORTER: Final = "not exceeded by nine of ten of the"
-_FEW: Final = Unavailable(
-    code="NO_SAMPLES",
-    reason="The device waits for launches while input threads are busy, but there are "
-    "too few launches to compare their pace with that at other times.",
-    remedy="Record more steps.",
-)
 
 
 RULE: Final = Rule(_ITEM, evaluate, (*OWNED_READS, contention_signals))

@@ -1,14 +1,11 @@
-"""`gap.gc`: Python collects garbage while nothing else is done.
-
-Definition: docs/advice/gap_gc.md.
-"""
+"""`gap.gc`: Python collects garbage while nothing else is done."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from stepscope.advice.catalogue import rule_item
 from stepscope.advice.finding import Action, Finding
-from stepscope.advice.item import Item
 from stepscope.advice.judging.owned import (
     OWNED_READS,
     Owned,
@@ -16,11 +13,9 @@ from stepscope.advice.judging.owned import (
     owned_finding,
     shares_of,
 )
-from stepscope.advice.judging.work_actions import BY_HAND, FEWER_OBJECTS, FREEZE
 from stepscope.advice.rule import Rule
 from stepscope.advice.signals.running.by_hand import collected_by_hand
 from stepscope.advice.signals.running.function_runs import function_runs
-from stepscope.advice.words import WAITING, Words
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Part
@@ -29,6 +24,8 @@ if TYPE_CHECKING:
     from stepscope.advice.verdict import Verdict
     from stepscope.thresholds import Thresholds
 
+_ITEM: Final = rule_item("gap.gc")
+
 _OWNED: Final = Owned(
     parts={"collections": ("garbage",)},
     host=True,
@@ -36,47 +33,9 @@ _OWNED: Final = Owned(
     unknown=False,
     lost=True,
 )
-_ACTIONS: Final = (
-    FREEZE,
-    Action(
-        cause="any",
-        framework="any",
-        text="Collect by hand every n-th step, in the same step on all workers.",
-        code="gc.disable()  # then gc.collect() if step % 1000 == 0",
-    ),
-    FEWER_OBJECTS,
-)
-_WORDS: Final = Words(
-    passed="collecting garbage hardly holds up the steps",
-    lead=(
-        (
-            "Python collects garbage, most of it in {function}, while nothing else is "
-            "done: {share_percent} of the time, {ms_per_step} a step on average."
-        ),
-        (
-            "Python collects garbage while nothing else is done: {share_percent} of "
-            "the time, {ms_per_step} a step on average."
-        ),
-    ),
-    texts=WAITING,
-    causes={"collections": "garbage collections"},
-)
-_ITEM: Final = Item(
-    id="gap.gc",
-    stage=2,
-    title="garbage collections hold up the steps",
-    words=_WORDS,
-    pages=("overview_page", "trace_viewer"),
-    confirm="Look at the ranges: a collection runs, and nothing computes meanwhile.",
-    refute="Run once with `gc.disable()`: if the steps take as long, collections are "
-    "not what they wait for.",
-    actions=_ACTIONS,
-    explains=("gaps.between", "host.work"),
-)
 
 
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    """Judge the time in which Python collects garbage and nothing else is done."""
     shares = shares_of(_ITEM, _OWNED, signals, thresholds)
     if isinstance(shares, Finding):
         return shares
@@ -99,7 +58,11 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
 
 def _actions(signals: Signals, shares: StepShares) -> tuple[Action, ...]:
     by_hand = signals.of(collected_by_hand).get(shares.host)
-    return (BY_HAND, *_ACTIONS) if by_hand else _ACTIONS
+    return (
+        (_ITEM.action("do_not_collect_by_hand"), *_ITEM.actions)
+        if by_hand
+        else _ITEM.actions
+    )
 
 
 def _parts(signals: Signals, shares: StepShares, verdict: Verdict) -> tuple[Part, ...]:

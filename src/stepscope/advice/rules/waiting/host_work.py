@@ -1,7 +1,4 @@
-"""`host.work`: the step is work, or waiting, of the program itself, on the host.
-
-Definition: docs/advice/host_work.md.
-"""
+"""`host.work`: the step is work, or waiting, of the program itself, on the host."""
 
 from __future__ import annotations
 
@@ -9,16 +6,18 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from stepscope.advice.catalogue import rule_item
 from stepscope.advice.finding import (
+    CauseShare,
     Fact,
     Finding,
     Limits,
     Part,
     Saving,
 )
-from stepscope.advice.item import Item
 from stepscope.advice.judging.host_functions import (
     FUNCTION_READS,
+    LIBRARY_KINDS,
     OWNER,
     fault_of,
     has_ops,
@@ -32,32 +31,10 @@ from stepscope.advice.judging.owned import (
     owned_finding,
     shares_of,
 )
-from stepscope.advice.judging.waited import (
-    WAITING_ACTIONS,
-    WAITING_LEAD,
-    of_waiting,
-)
-from stepscope.advice.judging.work_actions import (
-    ACTIONS,
-    ASKS,
-    CALLED_BACK,
-    COLLECTING,
-    ELEMENTS,
-    EXCHANGES,
-    IN_LIBRARIES,
-    LIBRARY_KINDS,
-    ONCE,
-    OWN_LINES,
-    PIPELINE,
-    PREDICTS,
-    RARELY,
-    RUNS_OPS,
-    VECTORISE,
-    WAITS,
-)
 from stepscope.advice.judging.worker_processes import (
     NO_WORKERS,
     WORKER_READS,
+    WorkerProcesses,
     sized,
     worker_processes,
 )
@@ -66,8 +43,7 @@ from stepscope.advice.signals.enclosing import enclosing_functions
 from stepscope.advice.signals.running.asleep import asleep
 from stepscope.advice.signals.running.by_hand import collected_by_hand
 from stepscope.advice.signals.running.ways import function_ways
-from stepscope.advice.verdict import promise_of
-from stepscope.advice.words import WAITING, Words
+from stepscope.advice.verdict import pattern_of, promise_of
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
@@ -81,6 +57,8 @@ if TYPE_CHECKING:
     from stepscope.advice.signals.signal import Signals
     from stepscope.thresholds import Thresholds
 
+_ITEM: Final = rule_item("host.work")
+
 #: What takes this share of a function, in percent, is what the function does.
 _MOSTLY: Final = 50.0
 #: A part of this share of the work is what the work is.
@@ -88,78 +66,9 @@ _LEADS: Final = 0.5
 _OWNED: Final = Owned(
     parts={"functions": (OWNER,)}, place="inside", host=True, seen=(OWNER,)
 )
-_NAMED: Final = (
-    *WAITING_LEAD,
-    (
-        "{subject} holds {named_share} of the step; work on the host takes "
-        "{beside_device} in all, {ms_per_step} a step."
-    ),
-    "{subject} takes {alone_share} of the step, in which no op of a model runs.",
-    "{subject} holds {leading_share} of the step, with all that it calls.",
-    "{title}: {share_percent} of the time, {ms_per_step} a step.",
-    "{title}: {share_percent} of the time.",
-)
-_WORDS: Final = Words(
-    passed="no work of the program itself holds the step up",
-    lead=(
-        *WAITING_LEAD,
-        (
-            "Work on the host: {function} takes {alone_share} of the step, in which no "
-            "op of a model runs."
-        ),
-        (
-            "Work on the host: {function} holds {leading_share} of the step, with all "
-            "that it calls."
-        ),
-        (
-            "Work on the host holds {share_percent} of the step: {named}, "
-            "{leading_share} with all that it calls."
-        ),
-        (
-            "Work on the host holds {share_percent} of the step, the largest part of "
-            "it in {named}: {named_share}."
-        ),
-        "Work on the host holds {share_percent} of the step.",
-    ),
-    texts={
-        **WAITING,
-        ("fail", None): (_NAMED, ("{pattern}",)),
-        ("pass", "ops"): (
-            ("The host's work is the ops of the model: {share_percent} of the time.",),
-        ),
-        ("pass", "functions"): (
-            (
-                (
-                    "Without ops of a model the program's functions are the step: "
-                    "{named}, {named_share} of the time."
-                ),
-                (
-                    "Without ops of a model the program's functions are the step: "
-                    "{share_percent} of the time."
-                ),
-            ),
-        ),
-    },
-    causes={
-        "functions": "work of the program on the host",
-        "waits": "waiting of the program's own thread",
-    },
-)
-_ITEM: Final = Item(
-    id="host.work",
-    stage=2,
-    title="work on the host holds the step",
-    words=_WORDS,
-    pages=("overview_page", "framework_op_stats"),
-    confirm="Look at the ranges: the named function runs, and nothing else does.",
-    refute="Replace the named function by a stored result: if the step takes as long, "
-    "it is not what it waits for.",
-    actions=ACTIONS,
-)
 
 
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    """Judge the time inside steps in which the host works for itself."""
     shares = shares_of(_ITEM, _OWNED, signals, thresholds)
     if isinstance(shares, Finding):
         return shares
@@ -196,9 +105,11 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     )
     if waits is not None and found.status == "fail":
         processes = worker_processes(signals, shares.host) or NO_WORKERS
-        return of_waiting(found, waits, processes, shares, thresholds)
+        return _of_waiting(
+            found, waits, processes, shares=shares, thresholds=thresholds
+        )
     if found.status == "fail" and shares.system_calls_lead():
-        return msgspec.structs.replace(found, actions=(ONCE,))
+        return msgspec.structs.replace(found, actions=_ITEM.chosen("ask_system_once"))
     if found.status == "fail":
         found = _by_its_way(found, signals, shares, fault)
     if fault is None or found.status != "fail":
@@ -207,6 +118,73 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         actions = _actions_for(fault, found.actions, signals, rare=False)
         return msgspec.structs.replace(found, actions=actions)
     return _of_one_function(found, fault, shares, signals, thresholds)
+
+
+def _of_waiting(
+    found: Finding,
+    waits: Asleep,
+    processes: WorkerProcesses,
+    *,
+    shares: StepShares,
+    thresholds: Thresholds,
+) -> Finding:
+    """Speak of what the step waits for: to work faster gains nothing."""
+    kind = "waits_for_nothing"
+    actions = _ITEM.chosen("waits")
+    for_processes = _are_for(processes, waits)
+    if for_processes:
+        kind = "waits_for_processes"
+        actions = _ITEM.chosen(kind)
+        named = processes.cheaper()
+        actions = (
+            (*named, *actions)
+            if named
+            else (*actions, _ITEM.action("make_workers_cheaper"))
+        )
+    elif waits.works:
+        kind, actions = "waits_for_thread", _ITEM.chosen("waits_for_thread")
+    other = None if for_processes else waits.other
+    told = (waits.function, *((other,) if other else ()))
+    same = {one.key for one in told}
+    rest = (one for one in found.parts if one.key not in same)
+    facts = (
+        _ITEM.fact(kind, waits.share_percent),
+        *_ITEM.facts(worker_cores=waits.workers),
+        *(processes.facts() if for_processes else ()),
+    )
+    work = max((found.share_percent or 0.0) - waits.share_percent, 0.0)
+    causes = (
+        CauseShare(cause="waits", share_percent=waits.share_percent),
+        CauseShare(cause="functions", share_percent=work),
+    )
+    saving, pattern, hit = found.saving_ms, found.pattern, found.steps_hit
+    if saving is not None and len(waits.times_ps) == len(shares.window_ps):
+        saving = promise_of(waits.times_ps, shares.window_ps)
+        every = thresholds.steps_share.value
+        pattern = pattern_of(waits.times_ps, every_percent=every)
+        hit = pattern.steps_hit
+    return msgspec.structs.replace(
+        found,
+        pattern=pattern,
+        steps_hit=hit,
+        causes=tuple(sorted(causes, key=lambda one: -one.share_percent)),
+        parts=(*told, *rest),
+        workers=processes.functions if for_processes else (),
+        facts=(*found.facts, *facts),
+        saving_ms=saving,
+        actions=actions,
+    )
+
+
+def _are_for(processes: WorkerProcesses, waits: Asleep) -> bool:
+    """Return whether waits are for worker processes, as far as anything shows it.
+
+    What they were found to do says more than what they use of the cores: those that
+    wait for a disk or a network use none, and are waited for too.
+    """
+    if processes.time is None:
+        return waits.workers is not None
+    return processes.work and (waits.workers is not None or not waits.works)
 
 
 def _by_its_way(
@@ -222,16 +200,17 @@ def _by_its_way(
     if way is None:
         return found
     fitting = _fitting_ways(way)
+    vectorise = _ITEM.action("vectorise_loops")
     actions = (
         one
         for action in found.actions
-        for one in (fitting if action == VECTORISE else (action,))
+        for one in (fitting if action == vectorise else (action,))
     )
-    facts = (
-        Fact(name="own_lines", value=way.own, unit="percent"),
-        Fact(name="one_by_one", value=way.elements, unit="percent"),
-        Fact(name="in_libraries", value=way.libraries, unit="percent"),
-        Fact(name="off_core", value=way.waiting, unit="percent"),
+    facts = _ITEM.facts(
+        own_lines=way.own,
+        one_by_one=way.elements,
+        in_libraries=way.libraries,
+        off_core=way.waiting,
     )
     return msgspec.structs.replace(
         found, actions=tuple(dict.fromkeys(actions)), facts=(*found.facts, *facts)
@@ -241,12 +220,13 @@ def _by_its_way(
 def _fitting_ways(way: Way) -> tuple[Action, ...]:
     """Return what to do in place of advice for any work."""
     if way.waiting is not None and way.waiting >= _MOSTLY:
-        return WAITS
+        return _ITEM.chosen("waits")
     if way.own >= _MOSTLY:
-        return (OWN_LINES,)
+        return _ITEM.chosen("vectorise_own_lines")
     if way.elements >= _MOSTLY:
-        return (ELEMENTS,)
-    return (IN_LIBRARIES,) if way.libraries >= _MOSTLY else (VECTORISE,)
+        return _ITEM.chosen("vectorise_elements")
+    in_libraries = way.libraries >= _MOSTLY
+    return _ITEM.chosen("call_libraries_less" if in_libraries else "vectorise_loops")
 
 
 def _share_facts(
@@ -264,11 +244,11 @@ def _share_facts(
     leads = shares.device is None or (share or 0.0) >= _LEADS * (whole or 0.0)
     beside = None if shares.device is None else whole
     alone = share if fault is not None and fault.alone is not None else None
-    return (
-        Fact(name="named_share", value=share, unit="percent"),
-        Fact(name="leading_share", value=share if leads else None, unit="percent"),
-        Fact(name="beside_device", value=beside, unit="percent"),
-        Fact(name="alone_share", value=alone, unit="percent"),
+    return _ITEM.facts(
+        named_share=share,
+        leading_share=share if leads else None,
+        beside_device=beside,
+        alone_share=alone,
     )
 
 
@@ -354,7 +334,7 @@ def _actions_for(
     """Return what to do about a function: by what it does, and how often."""
     others = sized(others, signals)
     if work.is_called_back:
-        return (*CALLED_BACK, *others)
+        return (*_ITEM.chosen("called_back"), *others)
     runs = work.runs
     fitting = None if runs is None else _fitting(runs, work, signals)
     if fitting is not None:
@@ -364,8 +344,21 @@ def _actions_for(
         and runs is not None
         and runs.ops_percent(work.part) >= _MOSTLY
     ):
-        return (RARELY, *RUNS_OPS) if rare else (*RUNS_OPS, PIPELINE, RARELY)
-    return tuple(dict.fromkeys((RARELY, *others))) if rare else others
+        if rare:
+            return _ITEM.chosen("do_it_rarely", "runs_ops")
+        return _ITEM.chosen("runs_ops", "move_into_pipeline", "do_it_rarely")
+    if not rare:
+        return others
+    return tuple(dict.fromkeys((_ITEM.action("do_it_rarely"), *others)))
+
+
+#: Whether the program asks for collections, None where that is unknown → what fits a
+#: function that mostly collects garbage.
+_COLLECTING: Final[dict[bool | None, str]] = {
+    True: "do_not_collect_by_hand",
+    False: "collects",
+    None: "collects_perhaps_by_hand",
+}
 
 
 def _fitting(
@@ -377,19 +370,18 @@ def _fitting(
     beside the model is no question to the model.
     """
     part = work.part
-    for does_it, actions in (
-        (runs.mostly_predicts, PREDICTS),
-        (runs.mostly_exchanges, EXCHANGES),
-    ):
-        if does_it(part):
-            return actions
+    if runs.mostly_predicts(part):
+        return _ITEM.chosen("predicts")
+    if runs.mostly_exchanges(part):
+        return _ITEM.chosen("exchanges")
     if runs.mostly_collects(part):
         by_hand = signals.of(collected_by_hand).get(runs.host)
-        return COLLECTING[by_hand]
+        return _ITEM.chosen(_COLLECTING[by_hand])
     for kind in LIBRARY_KINDS:
         if runs.mostly_in(part, kind.is_done_by):
-            return kind.actions
-    return ASKS if work.alone is None and runs.asks_the_model(part) else None
+            return _ITEM.chosen(kind.advice)
+    asks = work.alone is None and runs.asks_the_model(part)
+    return _ITEM.chosen("asks_the_model") if asks else None
 
 
 def changes(signals: Signals, thresholds: Thresholds) -> tuple[Change, ...]:
@@ -420,5 +412,4 @@ RULE: Final = Rule(
         *(*OPS_READS, *WORKER_READS, asleep, collected_by_hand, function_ways),
     ),
     changes,
-    advises=WAITING_ACTIONS,
 )

@@ -11,13 +11,14 @@ from stepscope.formats.kineto.columns.categories import EventClass
 from stepscope.formats.kineto.tables.copies import kind_of_copy
 from stepscope.formats.kineto.tables.geometries import geometries_of
 from stepscope.frozen import Frozen
-from stepscope.trace.device_activity import ACTIVITY_KINDS, DEVICE_ACTIVITY, GEOMETRIES
+from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.reading.activity_names import (
     NOT_ACTIVITY,
     SOME_COPY,
     kind_of_name,
 )
 from stepscope.trace.reading.nullable import nullable
+from stepscope.trace.tables import DEVICE_ACTIVITY, GEOMETRIES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -13,8 +13,8 @@ from stepscope.formats.kineto.tables.foreign import foreign_work
 from stepscope.formats.lost import or_lost
 from stepscope.patterns import Pattern
 from stepscope.rundir import shown_name
-from stepscope.trace.devices import DEVICES
 from stepscope.trace.environment import environment_frame
+from stepscope.trace.tables import DEVICES
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_S
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.trace.device_activity import GEOMETRIES
 from stepscope.trace.reading.launch_limits import (
     MOST_GRID,
     MOST_REGISTERS,
     MOST_SHARED_BYTES,
     MOST_THREADS,
 )
+from stepscope.trace.tables import GEOMETRIES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

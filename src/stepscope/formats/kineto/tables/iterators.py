@@ -8,7 +8,8 @@ import numpy as np
 import polars as pl
 
 from stepscope.formats.lost import or_lost
-from stepscope.trace.iterators import ITERATORS, is_loader_call
+from stepscope.trace.iterators import is_loader_call
+from stepscope.trace.tables import ITERATORS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ import numpy as np
 import polars as pl
 
 from stepscope.formats.lost import or_lost
-from stepscope.trace.launches import LAUNCHES
 from stepscope.trace.reading.nullable import held
+from stepscope.trace.tables import LAUNCHES
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

@@ -28,7 +28,8 @@ from stepscope.formats.kineto.tables.gradients import (
 )
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.texts import Shortening
-from stepscope.trace.stats import DOUBLE, INT, REF, STATS, UINT
+from stepscope.trace.stats import DOUBLE, INT, REF, UINT
+from stepscope.trace.tables import STATS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

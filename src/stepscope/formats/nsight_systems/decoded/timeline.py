@@ -14,7 +14,7 @@ from stepscope.formats.nsight_systems.decoded.events import (
     changes,
 )
 from stepscope.frozen import Frozen
-from stepscope.trace.events import EVENT_TYPES
+from stepscope.trace.tables import EVENT_TYPES
 from stepscope.units import PS_PER_NS
 
 if TYPE_CHECKING:

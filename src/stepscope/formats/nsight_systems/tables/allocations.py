@@ -8,7 +8,7 @@ import polars as pl
 
 from stepscope.formats.nsight_systems.decoded.events import Origin
 from stepscope.formats.nsight_systems.decoded.memory import ALLOCATED
-from stepscope.trace.allocations import ALLOCATIONS
+from stepscope.trace.tables import ALLOCATIONS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

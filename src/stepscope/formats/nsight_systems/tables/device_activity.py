@@ -9,11 +9,7 @@ import polars as pl
 
 from stepscope.formats.nsight_systems.decoded.events import Origin, chosen
 from stepscope.frozen import Frozen
-from stepscope.trace.device_activity import (
-    ACTIVITY_KINDS,
-    DEVICE_ACTIVITY,
-    GEOMETRIES,
-)
+from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.reading.activity_names import NOT_ACTIVITY
 from stepscope.trace.reading.launch_limits import (
     MOST_GRID,
@@ -22,6 +18,7 @@ from stepscope.trace.reading.launch_limits import (
     MOST_THREADS,
 )
 from stepscope.trace.reading.nullable import nullable
+from stepscope.trace.tables import DEVICE_ACTIVITY, GEOMETRIES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

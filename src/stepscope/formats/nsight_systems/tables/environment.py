@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from stepscope.rundir import shown_name
-from stepscope.trace.devices import DEVICES
 from stepscope.trace.environment import environment_frame
 from stepscope.trace.reading.texts import shortened
+from stepscope.trace.tables import DEVICES
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_NS
 

@@ -8,8 +8,8 @@ import numpy as np
 import polars as pl
 
 from stepscope.formats.nsight_systems.decoded.events import Origin
-from stepscope.trace.iterators import ITERATORS, is_loader_call
-from stepscope.trace.launches import LAUNCHES
+from stepscope.trace.iterators import is_loader_call
+from stepscope.trace.tables import ITERATORS, LAUNCHES
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

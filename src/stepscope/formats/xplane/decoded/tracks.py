@@ -10,7 +10,7 @@ import polars as pl
 from stepscope.formats.xplane.decoded.plane_stats import integer
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
-from stepscope.trace.tracks import TRACKS
+from stepscope.trace.tables import TRACKS
 from stepscope.xspace.samples_line import SamplesLine
 
 if TYPE_CHECKING:

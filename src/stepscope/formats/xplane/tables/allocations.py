@@ -11,8 +11,8 @@ from stepscope.formats.lost import or_lost
 from stepscope.formats.torch_allocations import allocation_rows
 from stepscope.formats.xplane.decoded.plane_stats import integer
 from stepscope.remedies import Remedy
-from stepscope.trace.allocations import ALLOCATIONS
 from stepscope.trace.reading.nullable import nullable
+from stepscope.trace.tables import ALLOCATIONS
 from stepscope.unavailable import Unavailable
 from stepscope.xspace.vocabulary import PROGRAM_ORDINAL
 

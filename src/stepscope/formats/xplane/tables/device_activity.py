@@ -21,7 +21,7 @@ from stepscope.formats.xplane.tables.copies import CopyTable
 from stepscope.formats.xplane.tables.geometries import geometries_of
 from stepscope.formats.xplane.tables.programs import program_modules
 from stepscope.frozen import Frozen
-from stepscope.trace.device_activity import ACTIVITY_KINDS, DEVICE_ACTIVITY
+from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.reading.activity_names import (
     NOT_ACTIVITY,
     SOME_COPY,
@@ -33,6 +33,7 @@ from stepscope.trace.reading.activity_names import (
 )
 from stepscope.trace.reading.by_row import by_row
 from stepscope.trace.reading.nullable import nullable
+from stepscope.trace.tables import DEVICE_ACTIVITY
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

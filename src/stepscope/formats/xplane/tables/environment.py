@@ -10,8 +10,8 @@ from stepscope.formats.lost import or_lost
 from stepscope.formats.xplane.decoded.plane_stats import integer, raw, real, text
 from stepscope.frozen import Frozen
 from stepscope.rundir import shown_name
-from stepscope.trace.devices import DEVICES
 from stepscope.trace.environment import environment_frame
+from stepscope.trace.tables import DEVICES
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_NS
 from stepscope.xspace.vocabulary import CLOCK_PLANE, ClockStat, EnvironmentStat

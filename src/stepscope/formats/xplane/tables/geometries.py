@@ -10,8 +10,8 @@ import polars as pl
 
 from stepscope.formats.xplane.decoded.details import Geometry, parse_geometry
 from stepscope.formats.xplane.decoded.texts import distinct_handles
-from stepscope.trace.device_activity import GEOMETRIES
 from stepscope.trace.reading.by_row import by_row
+from stepscope.trace.tables import GEOMETRIES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

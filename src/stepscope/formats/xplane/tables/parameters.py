@@ -9,8 +9,8 @@ import polars as pl
 
 from stepscope.formats.lost import or_lost
 from stepscope.remedies import Remedy
-from stepscope.trace.parameters import PARAMETERS
 from stepscope.trace.reading.nullable import nullable
+from stepscope.trace.tables import PARAMETERS
 from stepscope.unavailable import Unavailable
 from stepscope.xspace.vocabulary import MODEL_PLANE, ParameterStat
 

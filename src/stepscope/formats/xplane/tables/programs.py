@@ -10,8 +10,8 @@ import polars as pl
 from stepscope.formats.lost import or_lost
 from stepscope.frozen import Frozen
 from stepscope.remedies import Remedy
-from stepscope.trace.hlo_ops import HLO_OPS
 from stepscope.trace.stats import PLACE_BYTES, PLACE_TEXT
+from stepscope.trace.tables import HLO_OPS
 from stepscope.unavailable import Unavailable
 from stepscope.xspace.wire import MalformedMessage
 

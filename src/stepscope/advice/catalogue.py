@@ -1,0 +1,73 @@
+"""The declared texts of rules: titles, sentences, reasons, notes and actions.
+
+A file of `texts/` holds those of one rule, or what several rules share. They are read
+as compiled; in a checkout they are compiled again where a file is newer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from stepscope.advice.item import Item, Texts
+
+_FOLDER: Final = Path(__file__).parent
+_SOURCES: Final = _FOLDER / "texts"
+_COMPILED: Final = _FOLDER / "texts.json"
+
+
+class _Catalogue(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """All declared texts.
+
+    Attributes:
+        owners: Category → owner of time in the account → what its time is.
+        rules: Id of a rule → its texts.
+        shared: File → texts that several rules use.
+    """
+
+    owners: dict[str, dict[str, str]]
+    rules: dict[str, Item]
+    shared: dict[str, Texts]
+
+
+@lru_cache(maxsize=1)
+def catalogue() -> _Catalogue:
+    """Return all declared texts."""
+    return msgspec.json.decode(_compiled(), type=_Catalogue)
+
+
+def rule_item(rule: str) -> Item:
+    """Return what is declared of a rule."""
+    return catalogue().rules[rule]
+
+
+def shared_texts(file: str) -> Texts:
+    """Return the texts of a file that several rules use."""
+    return catalogue().shared[file]
+
+
+def _compiled() -> bytes:
+    """Return the compiled texts; an installed package holds nothing else."""
+    if not _SOURCES.is_dir():
+        return _COMPILED.read_bytes()
+    with os.scandir(_SOURCES) as entries:
+        changed = [entry.stat().st_mtime_ns for entry in entries]
+    newest = max(_SOURCES.stat().st_mtime_ns, *changed)
+    if _COMPILED.exists() and _COMPILED.stat().st_mtime_ns > newest:
+        return _COMPILED.read_bytes()
+    from stepscope.advice.texts_compiler import (  # noqa: PLC0415 - in a checkout alone
+        compile_texts,
+    )
+
+    compiled = compile_texts(_SOURCES)
+    # Several processes may do so at once; a folder may be read only.
+    with contextlib.suppress(OSError):
+        written = _COMPILED.with_suffix(f".{os.getpid()}")
+        written.write_bytes(compiled)
+        written.replace(_COMPILED)
+    return compiled

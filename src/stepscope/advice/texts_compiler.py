@@ -1,0 +1,130 @@
+"""Turn the declared texts of rules into one file that is read in a millisecond.
+
+It needs nothing but the standard library: the package is built with it.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+#: Keys whose texts are copied as they are written; of others lines are filled.
+_VERBATIM: Final = frozenset({"code", "env"})
+#: What is for the pages of the documentation alone.
+_OF_PAGES: Final = ("also_advises", "page")
+#: The number of workers in a line of code, which may be put in anew.
+_WORKERS: Final = "{workers}"
+
+
+def compile_texts(folder: Path) -> bytes:
+    """Return what all files of a folder declare.
+
+    Raises:
+        ValueError: Two files declare one rule, or one refers to what no file declares.
+    """
+    files = {
+        path.stem: _filled(tomllib.loads(path.read_text(encoding="utf-8")))
+        for path in sorted(folder.glob("*.toml"))
+    }
+    compiled: dict[str, Any] = {
+        "owners": files.pop("owners"),
+        "rules": {},
+        "shared": {},
+    }
+    for name, file in files.items():
+        texts = _texts(name, file, files)
+        if "id" not in file:
+            compiled["shared"][name] = texts
+            continue
+        if file["id"] in compiled["rules"]:
+            raise ValueError(f"{name}.toml: {file['id']} is declared twice")
+        compiled["rules"][file["id"]] = texts | {
+            "words": _words(file, files, compiled["owners"])
+        }
+    places = [(rule["stage"], rule["place"]) for rule in compiled["rules"].values()]
+    if len(set(places)) < len(places):
+        raise ValueError("two rules have one place in the order of a stage")
+    return json.dumps(compiled, ensure_ascii=False).encode()
+
+
+def _filled(value: Any, key: str = "") -> Any:
+    """Return a value with the lines of its texts filled."""
+    if isinstance(value, str):
+        return value if key in _VERBATIM else " ".join(value.split())
+    if isinstance(value, list):
+        return [_filled(element, key) for element in value]
+    if isinstance(value, dict):
+        return {name: _filled(element, name) for name, element in value.items()}
+    return value
+
+
+def _texts(name: str, file: Mapping[str, Any], files: Mapping[str, Any]) -> Any:
+    """Return what a file declares, but for its sentences about findings."""
+    others = {*_OF_PAGES, *_OF_WORDS}
+    texts = {key: value for key, value in file.items() if key not in others}
+    actions, codes = {}, {}
+    for key, declared in file.get("actions", {}).items():
+        action = dict(_referred(name, declared, files))
+        if "workers" in action:
+            workers = action.pop("workers")
+            codes[key] = (action["code"], workers)
+            action["code"] = action["code"].replace(_WORKERS, str(workers))
+        actions[key] = {"cause": "any", "framework": "any"} | action
+    return texts | {"actions": actions, "worker_codes": codes}
+
+
+def _referred(name: str, action: Any, files: Mapping[str, Any]) -> Any:
+    """Return the action of another file that is meant, or the declared one."""
+    reference = action.get("same_as")
+    if reference is None:
+        return action
+    file, _, key = reference.partition(".")
+    try:
+        return files[file]["actions"][key]
+    except KeyError:
+        raise ValueError(f"{name}.toml: no action is {reference}") from None
+
+
+#: Keys of a rule's file that are about its sentences.
+_OF_WORDS: Final = ("passed", "lead", "causes", "phrases", "says", "says_like")
+
+
+def _words(
+    file: Mapping[str, Any], files: Mapping[str, Any], owners: Mapping[str, Any]
+) -> dict[str, Any]:
+    phrases = file.get("phrases", {})
+    says = file.get("says", {})
+    if "says_like" in file:
+        says = files[file["says_like"]]["says"] | says
+    causes = file.get("causes", {})
+    if causes == "owners":
+        causes = {key: text for group in owners.values() for key, text in group.items()}
+    return {
+        "passed": file.get("passed"),
+        "lead": _alternatives(file.get("lead", []), phrases),
+        "causes": causes,
+        "texts": {
+            key: [_alternatives(sentence, phrases) for sentence in _listed(text)]
+            for key, text in says.items()
+        },
+    }
+
+
+def _listed(text: str | list[Any]) -> list[Any]:
+    return [text] if isinstance(text, str) else text
+
+
+def _alternatives(
+    sentence: str | list[str], phrases: Mapping[str, str | list[str]]
+) -> list[str]:
+    """Return the alternatives of a sentence; one that is `@name` stands for others."""
+    return [
+        one
+        for text in _listed(sentence)
+        for one in (_listed(phrases[text[1:]]) if text.startswith("@") else [text])
+    ]
