@@ -15,7 +15,7 @@ from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import EventFlag, HostClass
 from stepscope.derive.sequences import program_threads
 from stepscope.derive.steps.launches import PROGRAM_CALLS
-from stepscope.derive.steps.segments import LEAST_STEPS, likeness, modal_row
+from stepscope.derive.steps.periods import LEAST_STEPS, likeness, modal_row
 from stepscope.frozen import Frozen
 from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.reading.by_row import by_row

@@ -33,7 +33,7 @@ from stepscope.derive.steps.marker_events import (
     numbered_ranges,
     stored_names,
 )
-from stepscope.derive.steps.segments import HIGHEST_CONFIDENCE
+from stepscope.derive.steps.periods import HIGHEST_CONFIDENCE
 from stepscope.trace.reading.nullable import nullable
 from stepscope.trace.reading.stat_keys import StatKey
 
