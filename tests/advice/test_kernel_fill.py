@@ -16,7 +16,11 @@ from tests.support.traces.training import (
 )
 
 from stepscope.advice.rules.launches.device_fill import judge_kernel_fill as evaluate
-from stepscope.advice.signals.launches.fill import DeviceFill, Unfilled, fill_signals
+from stepscope.derive.facts.devices.device_fill import (
+    DeviceFill,
+    Unfilled,
+    fill_signals,
+)
 from stepscope.thresholds import THRESHOLDS
 
 RULE = "kernel.fill"

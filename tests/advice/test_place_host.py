@@ -13,7 +13,7 @@ from stepscope.advice.rules.placement.ops_on_host import (
 from stepscope.advice.rules.placement.ops_on_host import (
     judge_work_on_host as judge_host,
 )
-from stepscope.advice.signals.placement.host_placed import HostPlaced, placement_signals
+from stepscope.derive.facts.devices.op_sides import HostPlaced, placement_signals
 from stepscope.thresholds import THRESHOLDS
 
 STEPS = 12

@@ -23,7 +23,7 @@ import polars as pl
 from stepscope.derive.columns.arrays import ints
 from stepscope.frozen import Frozen
 from stepscope.patterns import UNNAMED_NAMESPACE, Pattern
-from stepscope.trace.measured.kernel_metrics import KERNEL_METRICS
+from stepscope.trace.tables import KERNEL_METRICS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -65,9 +65,9 @@ class NameForms(NamedTuple):
 
 #: Columns of `kernel_metrics` that have a mean.
 MEASURES: Final = tuple(
-    column.name
-    for column in KERNEL_METRICS.columns
-    if column.null == "not measured" and column.dtype != pl.String()
+    name
+    for name, dtype in KERNEL_METRICS.dtypes_from("duration_ps").items()
+    if dtype != pl.String()
 )
 #: Below this share of the peak neither computing nor memory is what limits a kernel
 #: (NVIDIA's own limit in the section Speed of Light).

@@ -14,7 +14,7 @@ from stepscope.analysis.inference_profile import InferenceProfileResult
 from stepscope.analysis.input_pipeline_analyzer import InputPipelineResult
 from stepscope.analysis.kernel_stats import KernelStatsResult
 from stepscope.analysis.memory_profile import MemoryProfileResult
-from stepscope.analysis.model_views.top_annotations import TopAnnotation
+from stepscope.analysis.model_views.annotation_rows import TopAnnotation
 from stepscope.analysis.ops.hardware import Hardware
 from stepscope.analysis.overview_page import OverviewPageResult
 from stepscope.analysis.tf_data_bottleneck_analysis import (

@@ -9,7 +9,7 @@ import polars as pl
 from stepscope.report.page import Piece, line, plain_text, table, wrapped
 from stepscope.report.tables import flat
 from stepscope.report.words.names import CODE_WORDS
-from stepscope.report.words.reasons import reasons
+from stepscope.report.words.pages import reason_sentences
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,7 +65,10 @@ def render(
     lines += _body(shown.select(names), width)
     left = [name for name in widened.columns if name not in names]
     lines += _left_out(widened.height, left, others, width, hint=hint)
-    lines += reasons(missing, width)
+    if missing:
+        lines.append(line())
+    for reason in reason_sentences(missing):
+        lines += wrapped(reason, width, indent=2)
     return plain_text(lines)
 
 

@@ -8,10 +8,10 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.model_views.columns import VIEW_ROWS
 from stepscope.analysis.model_views.settings import SELECTABLE
 from stepscope.analysis.model_views.tree import METRICS, summed
 from stepscope.analysis.results.patterns import whole
+from stepscope.analysis.results.tables import tables_of
 from stepscope.frozen import Frozen
 from stepscope.units import PS_PER_US
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from stepscope.analysis.model_views.settings import Settings
     from stepscope.analysis.model_views.tree import Tree
     from stepscope.trace.schema import TableSchema
+
+VIEW_ROWS: Final = tables_of("model_views")["scope"]
 
 _ALWAYS: Final = ("id", "parent", "depth", "name")
 #: Orders in which the least comes first.

@@ -6,10 +6,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from stepscope.analysis.ops.rates import COSTS, device_costs, host_costs
-from stepscope.analysis.ops.rows import device_side, host_side
-from stepscope.analysis.roofline_model.points import MEASURED, SHAPES
-from stepscope.analysis.roofline_model.roofs import unit_peaks
+from stepscope.analysis.ops.rows import (
+    COSTS,
+    device_costs,
+    device_side,
+    host_costs,
+    host_side,
+)
+from stepscope.analysis.roofline_model.roofs import MEASURED, SHAPES, unit_peaks
 from stepscope.derive.device.kernels import kernels
 from stepscope.derive.device.peaks import device_peaks
 from stepscope.derive.measured import measured_kernels
@@ -62,7 +66,6 @@ def kernel_work(profile: ProfileData, ops: pl.DataFrame) -> pl.DataFrame:
     other kernel.
 
     Args:
-        profile: The run.
         ops: As `op_work` returns of devices.
     """
     frames = [_of_host(profile, host) for host in profile.hosts]

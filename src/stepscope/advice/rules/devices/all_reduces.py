@@ -9,34 +9,37 @@ import msgspec
 import polars as pl
 
 from stepscope.advice.catalogue import rule_item, shared_texts
-from stepscope.advice.finding import Fact, Finding, Part, Saving
+from stepscope.advice.finding import Finding
 from stepscope.advice.judging.worked import WORKED_READS, kernels_of
 from stepscope.advice.rule import Rule
-from stepscope.advice.signals.computing.kernel_work import kernel_work
-from stepscope.advice.signals.device import device_signals
-from stepscope.advice.signals.ranges import SHOWN
-from stepscope.advice.signals.record import record_grade
-from stepscope.advice.signals.replaying.change import Carried, Faster
-from stepscope.advice.signals.several.communication import communication_signals
-from stepscope.advice.signals.several.exchanges import exchange_signals
 from stepscope.advice.verdict import judge
+from stepscope.derive.facts.devices.exchanges import (
+    communication_signals,
+    exchange_signals,
+)
+from stepscope.derive.facts.devices.kernel_work import kernel_work
+from stepscope.derive.facts.evidence import SHOWN, Fact, Part, Saving
+from stepscope.derive.facts.recording import record_grade
+from stepscope.derive.facts.replaying.edits import Carried, Faster
 from stepscope.derive.judging.effect_status import StepSeries
+from stepscope.derive.judging.recorded_devices import device_signals
 from stepscope.unavailable import Unavailable
 from stepscope.units import MIB, PS_PER_MS, PS_PER_US
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Severity
     from stepscope.advice.item import Item
-    from stepscope.advice.signals.computing.kernel_work import KernelWork
-    from stepscope.advice.signals.replaying.change import Change
-    from stepscope.advice.signals.several.exchanges import ExchangeSignals
-    from stepscope.advice.signals.signal import Signal, Signals
+    from stepscope.advice.signals import Signals
+    from stepscope.derive.facts.devices.exchanges import ExchangeSignals
+    from stepscope.derive.facts.devices.kernel_work import KernelWork
+    from stepscope.derive.facts.replaying.edits import Change
+    from stepscope.derive.run_derivation import RunDerivation
     from stepscope.thresholds import Thresholds
 
 _TEXTS: Final = shared_texts("exchanged")
 
 #: The signals that a rule about all-reduces asks for.
-EXCHANGE_READS: Final[tuple[Signal[Any], ...]] = (
+EXCHANGE_READS: Final[tuple[RunDerivation[Any], ...]] = (
     communication_signals,
     device_signals,
     exchange_signals,

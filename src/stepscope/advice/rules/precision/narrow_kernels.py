@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.finding import Finding, Part
+from stepscope.advice.finding import Finding
 from stepscope.advice.judging.worked import (
     WORKED_READS,
     Worked,
@@ -17,13 +17,13 @@ from stepscope.advice.judging.worked import (
     undecided,
 )
 from stepscope.advice.rule import Rule
-from stepscope.advice.signals.ranges import SHOWN
-from stepscope.advice.signals.record import record_grade
+from stepscope.derive.facts.evidence import SHOWN, Part
+from stepscope.derive.facts.recording import record_grade
 from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
-    from stepscope.advice.signals.computing.kernel_work import KernelWork
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals import Signals
+    from stepscope.derive.facts.devices.kernel_work import KernelWork
     from stepscope.thresholds import Thresholds
 
 _CASTS_ITEM: Final = rule_item("amp.cast")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.finding import Action, Finding, Saving
+from stepscope.advice.finding import Action, Finding
 from stepscope.advice.judging.owned import (
     OWNED_READS,
     Owned,
@@ -16,21 +16,22 @@ from stepscope.advice.judging.owned import (
     shares_of,
 )
 from stepscope.advice.rule import Rule
-from stepscope.advice.signals.device import device_signals
-from stepscope.advice.signals.replaying.change import NotAwaited
-from stepscope.advice.signals.running.by_hand import collected_by_hand
-from stepscope.advice.signals.running.function_runs import function_runs
 from stepscope.advice.verdict import judge
+from stepscope.derive.facts.evidence import Saving
+from stepscope.derive.facts.hosts.function_runs import function_runs
+from stepscope.derive.facts.program_traits import collected_by_hand
+from stepscope.derive.facts.replaying.edits import NotAwaited
 from stepscope.derive.host.function_frames import FEW_LOOKS
+from stepscope.derive.judging.recorded_devices import device_signals
 from stepscope.derive.step_time.owners import IDLE_OWNERS
 from stepscope.units import PS_PER_MS, PS_PER_S
 
 if TYPE_CHECKING:
-    from stepscope.advice.finding import Part
-    from stepscope.advice.signals.replaying.change import Change
-    from stepscope.advice.signals.shares import StepShares
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals import Signals
     from stepscope.advice.verdict import Verdict
+    from stepscope.derive.facts.evidence import Part
+    from stepscope.derive.facts.replaying.edits import Change
+    from stepscope.derive.facts.step_shares import StepShares
     from stepscope.thresholds import Thresholds
     from stepscope.unavailable import Unavailable
 

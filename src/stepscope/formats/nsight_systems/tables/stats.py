@@ -11,7 +11,8 @@ from stepscope.formats.nsight_systems.decoded.events import Origin
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.trace.reading.texts import Shortening
-from stepscope.trace.stats import DOUBLE, INT, REF, STATS
+from stepscope.trace.stats import DOUBLE, INT, REF
+from stepscope.trace.tables import STATS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
