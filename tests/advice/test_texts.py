@@ -170,7 +170,7 @@ import json, re, sys
 import msgspec
 from stepscope.advice import catalogue
 
-STABLE = {"id", "tools", "explains", "groups", "facts", "seen_on", "worker_codes"}
+STABLE = {"id", "module", "tools", "explains", "groups", "facts", "seen_on", "worker_codes"}
 STABLE |= {"cause", "framework", "recorder"}
 
 def rewritten(value, key=""):
