@@ -15,7 +15,7 @@ from stepscope.derive.judging.recorded_devices import HOST_MEMORY
 from stepscope.derive.run_derivation import first_reason, known_hosts, of_run
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
-from stepscope.xspace.kept import KEPT_KINDS, KeptCounter
+from stepscope.xspace.vocabulary import KEPT_KINDS, KeptCounter
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
