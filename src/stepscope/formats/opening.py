@@ -17,12 +17,13 @@ from stepscope.errors import BadInput
 from stepscope.formats import sniff
 from stepscope.formats.file_systems import is_url
 from stepscope.formats.registry import READERS
-from stepscope.formats.worker_traces import named_after_files, with_worker_runs
 from stepscope.formats.workers import (
     against_one_run,
     distinct_hosts,
     joined_names,
     name_of_all,
+    named_after_files,
+    with_worker_runs,
 )
 from stepscope.rundir import (
     HostFiles,

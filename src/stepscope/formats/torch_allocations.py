@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from stepscope.formats.assemble import as_declared
 from stepscope.trace.tables import ALLOCATIONS
 
 if TYPE_CHECKING:
@@ -59,12 +60,7 @@ def allocation_rows(
         # The one who frees a block is not the one who asked for it.
         op=pl.when(size > 0).then("asked_by"),
     )
-    return frame.select(
-        pl.col(column).cast(dtype)
-        if column in frame.columns
-        else pl.lit(None, dtype).alias(column)
-        for column, dtype in ALLOCATIONS.dtypes().items()
-    )
+    return as_declared(frame, ALLOCATIONS.dtypes())
 
 
 def _allocator() -> pl.Expr:

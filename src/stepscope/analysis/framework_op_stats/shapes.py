@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.results.tool_tables import tables_of
+from stepscope.analysis.results.tables import tables_of
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.columns.dense_codes import combined
 from stepscope.derive.columns.stat_values import StatRows, find_handle, rows_of_owners

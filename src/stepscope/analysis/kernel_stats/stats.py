@@ -18,14 +18,15 @@ from stepscope.analysis.kernel_stats.measured import (
 )
 from stepscope.analysis.ops.rows import without_steps
 from stepscope.analysis.ops.selection import select_ops
-from stepscope.analysis.results.nulls import (
+from stepscope.analysis.results.tables import (
     declared_reasons,
     missing_columns,
     other_slices,
+    room_reasons,
     share,
     sum_of_known,
+    tables_of,
 )
-from stepscope.analysis.results.tool_tables import tables_of
 from stepscope.derive.device.kernels import KERNEL_KEY, kernels, launch_dimensions
 from stepscope.derive.measured import measured_kernels
 from stepscope.derive.model.kernel_places import kernel_places
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
     from stepscope.derive.device.kernels import Kernels
     from stepscope.derive.profile_data import ProfileData
     from stepscope.trace.schema import TableSchema
+
+_WHY: Final = room_reasons("kernel_stats")
 
 _TABLES: Final = tables_of("kernel_stats")
 KERNEL_ROWS: Final = _TABLES["rows"]
@@ -143,7 +146,7 @@ def analyse(
             found[host] = of_host
     everything = _everything(profile, found)
     if everything is None or not len(everything):
-        return next(iter(absent.values()), _NO_KERNELS)
+        return next(iter(absent.values()), _WHY["no_kernels"])
     step_count = _step_count(profile, found)
     whole = int(everything["total_ps"].sum())
     merged = _merged(everything)
@@ -172,13 +175,6 @@ def analyse(
         missing=tuple(missing),
         inputs={host: _inputs(of_host) for host, of_host in found.items()},
     )
-
-
-_NO_KERNELS: Final = Unavailable(
-    code="NO_DEVICE_EVENTS",
-    reason="a device is listed, but none of its kernels was recorded.",
-    remedy=Remedy.ALLOW_DEVICE_TRACER,
-)
 
 
 def _everything(profile: ProfileData, found: dict[str, Kernels]) -> pl.DataFrame | None:

@@ -11,7 +11,7 @@ import polars as pl
 from stepscope.analysis.model_views.settings import SELECTABLE
 from stepscope.analysis.model_views.tree import METRICS, summed
 from stepscope.analysis.results.patterns import whole
-from stepscope.analysis.results.tool_tables import tables_of
+from stepscope.analysis.results.tables import tables_of
 from stepscope.frozen import Frozen
 from stepscope.units import PS_PER_US
 

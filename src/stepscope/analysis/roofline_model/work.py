@@ -6,8 +6,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from stepscope.analysis.ops.rates import COSTS, device_costs, host_costs
-from stepscope.analysis.ops.rows import device_side, host_side
+from stepscope.analysis.ops.rows import (
+    COSTS,
+    device_costs,
+    device_side,
+    host_costs,
+    host_side,
+)
 from stepscope.analysis.roofline_model.roofs import MEASURED, SHAPES, unit_peaks
 from stepscope.derive.device.kernels import kernels
 from stepscope.derive.device.peaks import device_peaks

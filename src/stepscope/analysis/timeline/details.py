@@ -8,20 +8,19 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.timeline.activity import (
+from stepscope.analysis.results.tables import room_reasons
+from stepscope.analysis.timeline.relatives import (
     KERNELS,
     Activity,
-    activity_of,
-    gaps,
-    row_of_activity,
-)
-from stepscope.analysis.timeline.relatives import (
     Family,
     Links,
     Origin,
     SameName,
+    activity_of,
     family,
+    gaps,
     origin_of,
+    row_of_activity,
     same_name,
 )
 from stepscope.analysis.timeline.spans import Place, host_timeline
@@ -45,6 +44,8 @@ if TYPE_CHECKING:
     from stepscope.analysis.timeline.spans import HostTimeline
     from stepscope.derive.profile_data import ProfileData
     from stepscope.derive.steps.chosen import Steps
+
+_WHY: Final = room_reasons("timeline")
 
 #: A value that a producer attached to an event.
 Argument = int | float | str
@@ -208,7 +209,7 @@ def _looked_up(
         values, of = _arguments_of_derived(profile, host, shown, track=track, item=item)
         row = int(line.spans.step[item - shown.lanes[track].first_item])
         return {
-            "self_ps": _DERIVED_SPAN,
+            "self_ps": _WHY["derived_span"],
             "parent": None,
             "children": (),
             "children_count": 0,
@@ -284,13 +285,6 @@ def _on_device(shown: HostTimeline, event: int) -> bool:
     track = int(shown.track_of_events(np.array([event]))[0])
     section: int = shown.timeline.tracks["section"][track]
     return bool(shown.timeline.sections["kind"][section] == "device")
-
-
-_DERIVED_SPAN: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="A derived span repeats the time of others, so none of it is its own.",
-    remedy="Look at the events below it on the tracks that were recorded.",
-)
 
 
 def _partners(

@@ -427,7 +427,9 @@ def host_states(
         if program[track]:
             plain = host_classes.code[rows] == HostCode.NOTHING
             ran = functions.get(track, _NOTHING_TOLD)
-            named = rows_of.spans(rows, telling[mine] & plain) | _of_the_step(ran, sets)
+            named = rows_of.spans(rows, telling[mine] & plain) | (
+                ran.named - sets.get(HostCode.PIPELINE, Spans.empty())
+            )
             told[track] = msgspec.structs.replace(ran, named=named)
         if chore.any():
             chores.append(rows_of.spans(rows, chore[mine]))
@@ -448,10 +450,6 @@ def host_states(
         awaiting=awaiting,
         off_core=off_core(tracks, events, event_types, rows_of=rows_of),
     )
-
-
-def _of_the_step(functions: _Told, sets: Mapping[int, Spans]) -> Spans:
-    return functions.named - sets.get(HostCode.PIPELINE, Spans.empty())
 
 
 def _recording(

@@ -124,7 +124,12 @@ def account(
     between = Spans.empty() if isinstance(between_steps, Unavailable) else between_steps
     if isinstance(device_sets, Unavailable):
         missing = dict.fromkeys(_OF_DEVICES, device_sets) | _unknown(host_classes)
-        one = _of_host(hull, states, between)
+        left = Spans.of([hull])
+        idle: dict[str, list[Spans]] = {name: [] for name in IDLE_OWNERS}
+        if states is not None:
+            left = _claimed(left, states.claims_without_device(left), idle)
+        idle["unexplained"].append(left)
+        one = _device_account(None, idle, between, {}, Spans.empty())
         return _account(windows.rows, (one,), None, missing)
     missing = {
         owner: why for one in device_sets.devices for owner, why in one.unknown.items()
@@ -215,17 +220,6 @@ def _unknown(host: HostClasses | Unavailable) -> dict[str, Unavailable]:
     if isinstance(host.sync, Unavailable):
         found["sync"] = host.sync
     return found
-
-
-def _of_host(
-    hull: tuple[int, int], states: HostStates | None, between: Spans
-) -> DeviceAccount:
-    left = Spans.of([hull])
-    idle: dict[str, list[Spans]] = {name: [] for name in IDLE_OWNERS}
-    if states is not None:
-        left = _claimed(left, states.claims_without_device(left), idle)
-    idle["unexplained"].append(left)
-    return _device_account(None, idle, between, {}, Spans.empty())
 
 
 def _of_device(

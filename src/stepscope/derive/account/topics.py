@@ -128,7 +128,9 @@ def idle_topics(
     if not isinstance(function_frames, Unavailable) and not isinstance(
         function_purposes, Unavailable
     ):
-        waiting = _waits(function_frames, function_purposes)
+        waiting = function_frames.spans(
+            function_purposes.purpose == FunctionPurpose.SYNC
+        )
     host = _Host.of(
         host_states,
         events,
@@ -307,10 +309,6 @@ def _union(idle: Mapping[str, Spans], owners: Iterable[str]) -> Spans:
 def _are(event_types: pl.DataFrame, *names: str) -> NDArray[np.bool_]:
     found: NDArray[np.bool_] = event_types["name"].is_in(names).to_numpy()
     return found
-
-
-def _waits(frames: FunctionFrames, purposes: FunctionPurposes) -> Spans:
-    return frames.spans(purposes.purpose == FunctionPurpose.SYNC)
 
 
 class _ReadBacks(Frozen, frozen=True):

@@ -153,21 +153,18 @@ def request_waits(
                 "thread_queue": served.clipped(number, handed, handed, start),
             }
         _charge(times, sets, served, number, skipped=missing.keys())
-    return RequestWaits(_frame(times, missing), missing)
-
-
-def _frame(
-    times: Mapping[str, NDArray[np.int64]], missing: Collection[str]
-) -> pl.DataFrame:
-    return pl.DataFrame(
-        [
-            pl.Series(
-                f"{name}_ps",
-                [None] * len(spent) if name in missing else spent,
-                dtype=pl.Int64,
-            )
-            for name, spent in times.items()
-        ]
+    return RequestWaits(
+        pl.DataFrame(
+            [
+                pl.Series(
+                    f"{name}_ps",
+                    [None] * len(spent) if name in missing else spent,
+                    dtype=pl.Int64,
+                )
+                for name, spent in times.items()
+            ]
+        ),
+        missing,
     )
 
 

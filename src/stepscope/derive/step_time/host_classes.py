@@ -200,7 +200,8 @@ def host_classes(
     busy = [track for track, found in sets.items() if _WORKING & found.keys()]
     if not busy and isinstance(steps, Unavailable):
         # In a program without ops, the Python functions do the work.
-        busy = _framed_tracks(host)
+        framed = host.kinds.has(EventFlag.PYTHON_FRAME)[handles(host.events, "type")]
+        busy = np.unique(handles(host.events, "track")[framed]).tolist()
     threads = step_threads(
         windows.rows,
         tracks=tracks.height,
@@ -299,9 +300,3 @@ def _of_steps(tasks: PoolTasks) -> Spans:
     mine = np.isin(tasks.code, _HANDING_OVER)
     handed = tasks.handed_ps[mine]
     return Spans.from_events(handed, tasks.end_ps[mine] - handed)
-
-
-def _framed_tracks(host: HostEvents) -> list[int]:
-    framed = host.kinds.has(EventFlag.PYTHON_FRAME)[handles(host.events, "type")]
-    found: list[int] = np.unique(handles(host.events, "track")[framed]).tolist()
-    return found

@@ -218,7 +218,20 @@ class HostEvents(Frozen, frozen=True):
         code = self._codes_by_name(launching)
         enclosing = self._mark_launches(code, nesting, launching)
         self._block_calls_of_graphs(code, nesting, launching)
-        self._unblock_plain_ops(code, nesting)
+        # Take plain ops out of the calls that wait for other threads. Only a call of
+        # a function waits for other threads: a plain op runs on the calling thread,
+        # so the call is part of the op.
+        plain_ops = np.flatnonzero(code == HostCode.BLOCKED)
+        types = handles(self.events, "type")
+        is_op = self.kinds.host_class == HostClass.OP
+        is_function = self.kinds.has(EventFlag.FUNCTION_CALL)
+        around = nesting.parent[plain_ops]
+        while len(plain_ops):
+            inside = around >= 0
+            plain_ops, around = plain_ops[inside], around[inside]
+            code[plain_ops[is_op[types[around]]]] = HostCode.NOTHING
+            undecided = ~(is_op | is_function)[types[around]]
+            plain_ops, around = plain_ops[undecided], nesting.parent[around[undecided]]
         self._mark_collectives(code, enclosing)
         # Mark instructions of compiled programs that ran on the host.
         rows = self.values[StatKey.HLO_OP].owner
@@ -371,10 +384,7 @@ class HostEvents(Frozen, frozen=True):
         around = nesting.parent[rows]
         rows, around = rows[around >= 0], around[around >= 0]
         rows = rows[self.kinds.has(EventFlag.FUNCTION_CALL)[types[around]]]
-        code[rows[self._works_elsewhere(rows)]] = HostCode.BLOCKED
-
-    def _works_elsewhere(self, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
-        """Return during which events other threads begin ops, or to run a graph."""
+        # During which events other threads begin ops, or to run a graph.
         start, thread = ints(self.events, "start_ps"), handles(self.events, "track")
         ends = start[rows] + ints(self.events, "dur_ps")[rows]
         runs = np.isin(self.kinds.host_class, (HostClass.OP, HostClass.EXECUTOR))
@@ -387,25 +397,7 @@ class HostEvents(Frozen, frozen=True):
                 np.searchsorted(begun, at[mine]) for at in (start[rows], ends)
             )
             elsewhere[mine] = last > first
-        return elsewhere
-
-    def _unblock_plain_ops(self, code: NDArray[np.uint8], nesting: Nesting) -> None:
-        """Take plain ops out of the calls that wait for other threads.
-
-        Only a call of a function waits for other threads: a plain op runs on the
-        calling thread, so the call is part of the op.
-        """
-        rows = np.flatnonzero(code == HostCode.BLOCKED)
-        types = handles(self.events, "type")
-        is_op = self.kinds.host_class == HostClass.OP
-        is_function = self.kinds.has(EventFlag.FUNCTION_CALL)
-        around = nesting.parent[rows]
-        while len(rows):
-            inside = around >= 0
-            rows, around = rows[inside], around[inside]
-            code[rows[is_op[types[around]]]] = HostCode.NOTHING
-            undecided = ~(is_op | is_function)[types[around]]
-            rows, around = rows[undecided], nesting.parent[around[undecided]]
+        code[rows[elsewhere]] = HostCode.BLOCKED
 
     def _mark_new_functions(self, code: NDArray[np.uint8], nesting: Nesting) -> None:
         """Mark the making of functions that the calls around them traced.

@@ -20,7 +20,7 @@ import numpy as np
 from stepscope._core import launches as kernels
 from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.columns.dense_codes import hulls_by, totals_by
-from stepscope.derive.steps.segments import LEAST_STEPS
+from stepscope.derive.steps.periods import LEAST_STEPS
 from stepscope.frozen import Frozen
 from stepscope.trace.device_activity import ACTIVITY_KINDS
 

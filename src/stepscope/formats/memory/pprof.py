@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from stepscope.errors import BadInput
-from stepscope.formats.memory.program_lines import Frame, Stacks
-from stepscope.formats.memory.tables import memory_trace, only_file
+from stepscope.formats.assemble import only_file
+from stepscope.formats.memory.tables import Frame, Stacks, memory_trace
 from stepscope.trace.quality import QualityNote
 from stepscope.trace.reading.texts import shortened
 from stepscope.xspace.reading.source import open_bytes

@@ -44,8 +44,7 @@ from stepscope.capture.ground import annotate
 from stepscope.capture.ground.encoding import OWN_THREADS
 from stepscope.capture.temporary import folder_prefix
 from stepscope.unavailable import Unavailable
-from stepscope.xspace.forwarded import forwarded_name
-from stepscope.xspace.vocabulary import EnvironmentStat
+from stepscope.xspace.vocabulary import EnvironmentStat, forwarded_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -16,7 +16,7 @@ import numpy as np
 from msgspec import Raw
 
 from stepscope.errors import BadInput, Malformed
-from stepscope.formats.kineto.json.lenient import (
+from stepscope.formats.kineto.json.messages import (
     LENIENT_ERRORS,
     encoded,
     json_value,

@@ -7,15 +7,22 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope.formats.idle_devices import IN_DOUBT
+from stepscope.formats.assemble import (
+    IN_DOUBT,
+    damaged_file,
+    doubt_note,
+    overhead_note,
+    work_notes,
+)
 from stepscope.formats.kineto.columns.categories import EventClass
-from stepscope.formats.kineto.tables.environment import pairing
-from stepscope.formats.kineto.tables.foreign import foreign_notes, foreign_work
-from stepscope.formats.kineto.tables.unused import unused_devices
+from stepscope.formats.kineto.tables.missing_devices import (
+    foreign_notes,
+    foreign_work,
+    pairing,
+    unused_devices,
+)
 from stepscope.patterns import Pattern
-from stepscope.trace.quality import DEVICE_IN_DOUBT, QualityNote, notes_frame
-from stepscope.trace.reading.shared_notes import damaged_file, launch_and_copy_notes
-from stepscope.units import duration_text
+from stepscope.trace.quality import QualityNote, notes_frame
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -166,16 +173,9 @@ def _overhead(recording: Recording) -> Iterator[QualityNote]:
     line = recording.timeline
     rows = np.flatnonzero(line.kind == EventClass.OVERHEAD)
     if len(rows):
-        spent = int(line.dur_ps[rows].sum())
-        yield QualityNote(
-            kind="profiler_overhead",
-            severity="info",
-            count=len(rows),
-            scope="file",
-            message=f"The profiler itself worked for {duration_text(spent)} while "
-            f"recording ({len(rows):,} times); the program waited for some of it.",
-            remedy="Record fewer steps, or without stacks and shapes.",
-        )
+        spent_ps = int(line.dur_ps[rows].sum())
+        remedy = "Record fewer steps, or without stacks and shapes."
+        yield overhead_note(len(rows), spent_ps, remedy)
 
 
 def _in_doubt(recording: Recording, activity: Activity) -> Iterator[QualityNote]:
@@ -183,14 +183,7 @@ def _in_doubt(recording: Recording, activity: Activity) -> Iterator[QualityNote]
     if activity.frame.height or not listed or foreign_work(recording) is not None:
         return
     if unused_devices(recording) == IN_DOUBT:
-        yield QualityNote(
-            kind=DEVICE_IN_DOUBT,
-            severity="warning",
-            count=listed,
-            scope="file",
-            message=IN_DOUBT.reason,
-            remedy=IN_DOUBT.remedy,
-        )
+        yield doubt_note(IN_DOUBT, listed)
 
 
 def _devices(recording: Recording) -> Iterator[QualityNote]:
@@ -232,7 +225,7 @@ def _devices(recording: Recording) -> Iterator[QualityNote]:
 
 def _activity(activity: Activity) -> Iterator[QualityNote]:
     total = activity.frame.height
-    yield from launch_and_copy_notes(activity.refused, activity.undirected)
+    yield from work_notes(activity.refused, activity.undirected)
     if activity.unmatched:
         yield QualityNote(
             kind="activity_without_launch",

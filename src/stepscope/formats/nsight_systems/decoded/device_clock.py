@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from stepscope._core import launches as kernels
-from stepscope.formats.nsight_systems.decoded.shapes import distinct_rows
+from stepscope.formats.nsight_systems.decoded.device_work import distinct_rows
 from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stepscope.formats.nsight_systems.decoded.names import Names
+    from stepscope.formats.nsight_systems.decoded.events import Names
 
 #: Clocks that were aligned differ by some microseconds.
 APART_NS: Final = 1_000_000

@@ -9,16 +9,16 @@ import polars as pl
 
 from stepscope.formats.nsight_systems.decoded.events import (
     Said,
+    call_name,
     process_of,
     thread_of,
     timed,
 )
-from stepscope.formats.nsight_systems.decoded.names import call_name
 from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
     from stepscope.formats.nsight_systems.database.rows import Export
-    from stepscope.formats.nsight_systems.decoded.names import Names
+    from stepscope.formats.nsight_systems.decoded.events import Names
 
 #: `eventClass` of the second record of a call, which carries its stack.
 _CALL_CHAIN: Final = 67

@@ -14,8 +14,8 @@ from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_NS
 
 if TYPE_CHECKING:
+    from stepscope.formats.assemble import DeviceTables
     from stepscope.formats.nsight_systems.decoded.recording import Recording
-    from stepscope.formats.nsight_systems.tables.device_activity import Activity
 
 FORMAT: Final = "Nsight Systems SQLite"
 _NO_DEVICE: Final = Unavailable(
@@ -58,7 +58,7 @@ def environment(recording: Recording) -> pl.DataFrame:
     return environment_frame(given)
 
 
-def devices(recording: Recording, activity: Activity) -> pl.DataFrame | Unavailable:
+def devices(recording: Recording, activity: DeviceTables) -> pl.DataFrame | Unavailable:
     """Return every GPU that was listed or used, by ordinal."""
     counts = dict(activity.frame["device"].value_counts().iter_rows())
     used = {it.device for it in recording.tracks if it.device is not None}

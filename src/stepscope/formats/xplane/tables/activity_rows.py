@@ -15,9 +15,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stepscope.formats.xplane.decoded.columns import Values
+    from stepscope.formats.xplane.decoded.columns import Texts, Values
     from stepscope.formats.xplane.decoded.recording import Recording
-    from stepscope.formats.xplane.decoded.texts import Texts
 
 #: The details of a copy or memset, whichever stat holds them.
 COPY: Final = "copy"

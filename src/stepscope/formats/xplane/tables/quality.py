@@ -8,8 +8,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope.formats.idle_devices import IN_DOUBT
-from stepscope.formats.xplane.decoded.plane_stats import integer, text
+from stepscope.formats.assemble import (
+    IN_DOUBT,
+    damaged_file,
+    doubt_note,
+    work_notes,
+)
+from stepscope.formats.xplane.decoded.tracks import integer, text
 from stepscope.formats.xplane.tables.environment import (
     compared_clock,
     start_unix_ns,
@@ -19,16 +24,7 @@ from stepscope.formats.xplane.tables.missing_devices import why_unused
 from stepscope.patterns import Pattern
 from stepscope.remedies import Remedy
 from stepscope.rundir import is_spool
-from stepscope.trace.quality import (
-    DEVICE_IN_DOUBT,
-    ENDED_EARLY,
-    QualityNote,
-    notes_frame,
-)
-from stepscope.trace.reading.shared_notes import (
-    damaged_file,
-    launch_and_copy_notes,
-)
+from stepscope.trace.quality import ENDED_EARLY, QualityNote, notes_frame
 from stepscope.unavailable import Unavailable
 from stepscope.units import bytes_text, duration_text
 from stepscope.xspace.vocabulary import END_PLANE, END_STAT
@@ -318,18 +314,12 @@ def _devices(recording: Recording, activity: Activity) -> Iterator[QualityNote]:
 
 def _in_doubt(recording: Recording, activity: Activity) -> Iterator[QualityNote]:
     if why_unused(recording, activity) == IN_DOUBT:
-        yield QualityNote(
-            kind=DEVICE_IN_DOUBT,
-            severity="warning",
-            count=len({role.device for role in recording.roles if role.core}),
-            scope="file",
-            message=IN_DOUBT.reason,
-            remedy=IN_DOUBT.remedy,
-        )
+        listed = {role.device for role in recording.roles if role.core}
+        yield doubt_note(IN_DOUBT, len(listed))
 
 
 def _activity(recording: Recording, activity: Activity) -> Iterator[QualityNote]:
-    yield from launch_and_copy_notes(activity.refused, activity.undirected)
+    yield from work_notes(activity.refused, activity.undirected)
     overlapping, span = _overlaps(recording, activity)
     if overlapping:
         yield QualityNote(
