@@ -69,7 +69,6 @@ nothing = compose.Judgement(
 )
 without_rules = {
     "OF_RULES": (),
-    "readers_of": lambda signals: (),
     "_judged": lambda profile, signals: nothing,
 }
 for name, instead in without_rules.items():

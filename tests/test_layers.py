@@ -51,6 +51,11 @@ MAY_IMPORT = {
     # Its doors: from a profile to what the renderers are given.
     "report.envelope": BASE | {"trace", "derive"},
     "report.compose": BASE | {"trace", "derive", "analysis", "advice", "report"},
+    # What a finding consists of is declared where it is derived.
+    **dict.fromkeys(
+        ("report.outline.gaps", "report.words.findings", "report.words.names"),
+        BASE | {"derive", "analysis", "advice", "compare"},
+    ),
     # Where the two halves meet: files are opened, and become a profile with its tools.
     "session": BASE | {"formats", "analysis"},
     "serve": BASE
@@ -71,9 +76,11 @@ MAY_IMPORT = {
 #: each for itself: its ground lies below its rooms, its face above them.
 ROOMS = {
     "advice": {
-        "judging": "catalogue finding item signals verdict",
-        "rules": "catalogue finding item judging rule signals verdict words",
-        "signals": "finding",
+        "judging": "catalogue finding item signals verdict worker_comparison",
+        "rules": (
+            "catalogue finding item judging rule signals verdict words "
+            "worker_comparison"
+        ),
     },
     "analysis": {
         "compat_tensorflow": (
@@ -130,11 +137,19 @@ ROOMS = {
         "columns": "",
         "costs": "",
         "device": "columns host intervals names",
+        "facts": (
+            "account collectives columns costs device frameworks host inference "
+            "input_pipeline intervals judging measured memory names ops replay "
+            "run_derivation step_time step_windows steps"
+        ),
         "host": "columns intervals names",
         "inference": "columns device host intervals names step_time steps",
         "input_pipeline": ("account columns device host intervals names step_windows"),
         "intervals": "columns",
-        "judging": ("account columns device profile_data step_time step_windows steps"),
+        "judging": (
+            "account columns device profile_data run_derivation step_time step_windows "
+            "steps"
+        ),
         "memory": "columns step_windows steps",
         "model": "columns device host intervals names ops step_windows steps",
         "names": "",
@@ -184,8 +199,8 @@ ROOMS = {
         "writing": "fields",
     },
 }
-#: Rooms whose folders are parts of one: the stages of the checklist, and their signals.
-DIVIDED_ROOMS = ("advice.rules", "advice.signals")
+#: Rooms whose folders are parts of one: the stages of the checklist, and their facts.
+DIVIDED_ROOMS = ("advice.rules", "derive.facts")
 MODULES_OF_A_FOLDER = 15
 #: Hold nothing to take in: the door of a folder, and what stands in for Cython.
 NOT_COUNTED = ("__init__", "_shim")

@@ -18,7 +18,7 @@ from stepscope import remedies
 from stepscope.analysis.results.remedied import remedied
 from stepscope.analysis.tools import TOOLS
 from stepscope.cli.main import main
-from stepscope.derive.frameworks import seen
+from stepscope.derive.frameworks import frameworks_used
 from stepscope.derive.host.tracers import tracers
 from stepscope.remedies import Remedy, Tracers, fit_remedy
 from stepscope.session import open_profile
@@ -424,7 +424,7 @@ def test_no_tool_asks_for_what_another_framework_has(
 ) -> None:
     """Tools asked programs of PyTorch for tf.data and for JAX's memory profile."""
     profile = open_profile(repository / "tests" / "data" / name)
-    (framework,) = seen(profile)
+    (framework,) = profile.of_run(frameworks_used)
     others = [word for it, words in OF.items() if it != framework for word in words]
     found = [
         answer if isinstance(answer, Unavailable) else getattr(answer, "missing", ())

@@ -16,7 +16,11 @@ from tests.support.traces.training import (
 )
 
 from stepscope.advice.rules.launches.kernel_fill import evaluate
-from stepscope.advice.signals.launches.fill import DeviceFill, Unfilled, fill_signals
+from stepscope.derive.facts.devices.device_fill import (
+    DeviceFill,
+    Unfilled,
+    fill_signals,
+)
 from stepscope.thresholds import THRESHOLDS
 
 RULE = "kernel.fill"

@@ -49,7 +49,7 @@ def test_a_deleted_table_turns_no_fail_into_a_pass(
 def opened(name: str) -> tuple[ProfileData, frozenset[str]]:
     """A recording of the repository, and the rules that fail on it."""
     profile = open_profile(DATA / name)
-    signals = signals_of(profile, THRESHOLDS)
+    signals = signals_of(profile)
     found = (rule.evaluate(signals, THRESHOLDS) for rule in RULES)
     return profile, frozenset(one.id for one in found if one.status == "fail")
 
@@ -63,7 +63,7 @@ def test_no_rule_that_fails_passes_for_want_of_a_table(name: str, table: str) ->
     """Without the devices' names a share of 16 bit passed that most kernels lacked."""
     profile, failing = opened(name)
     assert failing
-    signals = signals_of(profile.without(table, GONE), THRESHOLDS)
+    signals = signals_of(profile.without(table, GONE))
     for rule in RULES:
         if rule.item.id in failing:
             found = rule.evaluate(signals, THRESHOLDS)

@@ -9,7 +9,7 @@ from tests.support.traces.training import BF16, KERNELS, Recorder, findings, on_
 
 from stepscope.advice.rules.placement.place_host import evaluate as judge_host
 from stepscope.advice.rules.placement.place_override import evaluate as judge_override
-from stepscope.advice.signals.placement.host_placed import HostPlaced, placement_signals
+from stepscope.derive.facts.devices.op_sides import HostPlaced, placement_signals
 from stepscope.thresholds import THRESHOLDS
 
 STEPS = 12

@@ -21,13 +21,12 @@ from stepscope.report.outline.explanation import explanation_outline
 from stepscope.report.outline.whole import SECTIONS
 from stepscope.report.page import plain_text
 from stepscope.session import open_profile
-from stepscope.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from stepscope.advice.finding import Finding
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals import Signals
     from stepscope.derive.profile_data import ProfileData
 
 pytestmark = pytest.mark.usefixtures("opened_once")
@@ -242,7 +241,7 @@ class Judged(NamedTuple):
 @pytest.fixture(scope="module", params=[LAUNCH_BOUND, "tf_cpu/no_step_markers"])
 def judged(request: pytest.FixtureRequest, data: Path) -> Judged:
     profile = open_profile(data / request.param)
-    signals = signals_of(profile, THRESHOLDS)
+    signals = signals_of(profile)
     found = tuple(remedied(profile, one) for one in evaluate(signals))
     return Judged(profile, signals, found)
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from stepscope.advice.finding import Action, Fact, Finding
+from stepscope.advice.finding import Action, Finding
+from stepscope.derive.facts.evidence import Fact
 from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_US

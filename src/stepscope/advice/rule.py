@@ -11,8 +11,9 @@ if TYPE_CHECKING:
 
     from stepscope.advice.finding import Finding
     from stepscope.advice.item import Item
-    from stepscope.advice.signals.replaying.change import Change
-    from stepscope.advice.signals.signal import Signal, Signals
+    from stepscope.advice.signals import Signals
+    from stepscope.derive.facts.replaying.edits import Change
+    from stepscope.derive.run_derivation import RunDerivation
     from stepscope.thresholds import Thresholds
 
 
@@ -29,5 +30,5 @@ class Rule(Frozen, frozen=True, eq=True):
 
     item: Item
     evaluate: Callable[[Signals, Thresholds], Finding]
-    reads: tuple[Signal[Any], ...]
+    reads: tuple[RunDerivation[Any], ...]
     changes: Callable[[Signals, Thresholds], tuple[Change, ...]] | None = None

@@ -12,13 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from stepscope.advice.finding import (
-    CauseShare,
-    Pattern,
-    Saving,
-    Severity,
-    Status,
-)
+from stepscope.advice.finding import Pattern, Severity, Status
+from stepscope.derive.facts.evidence import CauseShare, Saving
 from stepscope.derive.judging.effect_status import (
     is_hit,
     mean_interval_ms,

@@ -8,15 +8,15 @@ import msgspec
 
 from stepscope.advice.checklist import checklist
 from stepscope.advice.engine import DERIVATIONS as OF_RULES
-from stepscope.advice.engine import evaluate, readers_of, signals_of
+from stepscope.advice.engine import evaluate, signals_of
 from stepscope.advice.headline import lead
 from stepscope.advice.replayed import together
-from stepscope.advice.signals.device import device_signals
 from stepscope.analysis.model_views.annotation_rows import top_annotations
 from stepscope.analysis.ops.hardware import hardware
 from stepscope.analysis.results.remedied import recorder_of, remedied
 from stepscope.analysis.tools import answers
-from stepscope.derive.frameworks import seen
+from stepscope.derive.frameworks import frameworks_used
+from stepscope.derive.judging.recorded_devices import device_signals
 from stepscope.derive.model.annotation_calls import annotation_calls
 from stepscope.frozen import Frozen
 from stepscope.remedies import NSIGHT
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from stepscope.advice.finding import Finding, Recorder
     from stepscope.advice.headline import Lead
     from stepscope.advice.replayed import Together
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals import Signals
     from stepscope.analysis.memory_profile import MemoryProfileResult
     from stepscope.derive.profile_data import ProfileData
 
@@ -75,17 +75,14 @@ class Judgement(Frozen, frozen=True, eq=True):
 def compose(profile: ProfileData, shown: Stages) -> Document:
     """Run each tool of a report once, and every rule."""
     shown.stage("Working out")
-    signals = signals_of(profile, THRESHOLDS)
     found = answers(
         profile,
         REPORTED,
         beside=(*OF_RULES, annotation_calls),
-        # Without threads nothing is gained by working out what no rule may ask for.
-        readers=readers_of(signals) if profile.is_worth_threads else (),
         begun=lambda tool: shown.stage(tool.title),
     )
     shown.stage("Findings")
-    judged = _judged(profile, signals)
+    judged = _judged(profile, signals_of(profile))
     return Document(
         profile=describe(profile),
         **{field: found[name] for name, field in REPORTED.items()},
@@ -98,7 +95,7 @@ def compose(profile: ProfileData, shown: Stages) -> Document:
         silent_device=judged.silent_device,
         device_in_doubt=judged.device_in_doubt,
         not_understood=_not_understood(profile),
-        frameworks=seen(profile),
+        frameworks=profile.of_run(frameworks_used),
         recorder=recorder_of(profile),
         annotations=top_annotations(profile, _ANNOTATIONS),
     )
@@ -128,7 +125,7 @@ def explain(profile: ProfileData, rule: str) -> Explanation:
     from stepscope.advice.explanation import explanation  # noqa: PLC0415
 
     profile.prepare(OF_RULES)
-    signals = signals_of(profile, THRESHOLDS)
+    signals = signals_of(profile)
     found = _found(profile, signals)
     return explanation(profile, rule, found, signals)
 
@@ -136,7 +133,7 @@ def explain(profile: ProfileData, rule: str) -> Explanation:
 def judge(profile: ProfileData) -> Judgement:
     """Run every rule, and choose what is said first."""
     profile.prepare(OF_RULES)
-    return _judged(profile, signals_of(profile, THRESHOLDS))
+    return _judged(profile, signals_of(profile))
 
 
 def _judged(profile: ProfileData, signals: Signals) -> Judgement:

@@ -7,8 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from stepscope.advice.finding import Action, Fact, Finding, Part, Pattern, Saving
+from stepscope.advice.finding import Action, Finding, Pattern
 from stepscope.advice.headline import Lead
+from stepscope.derive.facts.evidence import Fact, Part, Saving
 from stepscope.report.words.findings import (
     fitting_actions,
     gain,

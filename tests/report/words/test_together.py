@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from stepscope.advice.finding import Saving
 from stepscope.advice.replayed import Together
+from stepscope.derive.facts.evidence import Saving
 from stepscope.report.words.checks import together_words
 
 FOUND = Together(

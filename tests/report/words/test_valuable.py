@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from tests.support.traces.training import apart, findings
 
-from stepscope.advice.finding import Saving
+from stepscope.derive.facts.evidence import Saving
 from stepscope.report.words.checks import most_valuable
 
 

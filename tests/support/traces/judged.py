@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from stepscope.advice.finding import Finding
     from stepscope.advice.rule import Rule
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals import Signals
     from stepscope.thresholds import Thresholds
 
 BY_ID: Final = {rule.item.id: rule for rule in RULES}

@@ -10,10 +10,10 @@ import msgspec
 import numpy as np
 
 from stepscope.advice.catalogue import shared_texts
-from stepscope.advice.signals.running.processors import processor_signals
-from stepscope.advice.signals.several.worker_ops import worker_ops
-from stepscope.advice.signals.several.workers import HOST_WORK
-from stepscope.advice.signals.shares import account_signals
+from stepscope.advice.worker_comparison import HOST_WORK
+from stepscope.derive.facts.hosts.worker_processes import worker_ops
+from stepscope.derive.facts.processors import processor_signals
+from stepscope.derive.facts.step_shares import account_signals
 from stepscope.derive.step_time.owners import OWNERS
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
@@ -22,15 +22,16 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from stepscope.advice.finding import Finding
-    from stepscope.advice.signals.several.workers import WorkerSignals
-    from stepscope.advice.signals.shares import AccountSignals, StepShares
-    from stepscope.advice.signals.signal import Signal, Signals
+    from stepscope.advice.signals import Signals
+    from stepscope.advice.worker_comparison import WorkerSignals
+    from stepscope.derive.facts.step_shares import AccountSignals, StepShares
+    from stepscope.derive.run_derivation import RunDerivation
     from stepscope.thresholds import Thresholds
 
 _TEXTS: Final = shared_texts("excess")
 
 #: The signals that `without_a_core` asks for.
-CORE_READS: Final[tuple[Signal[Any], ...]] = (
+CORE_READS: Final[tuple[RunDerivation[Any], ...]] = (
     *(account_signals, processor_signals, worker_ops),
 )
 #: Who runs so small a part of ops that the others do not run has no more to do.

@@ -7,24 +7,27 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from stepscope.advice.catalogue import shared_texts
-from stepscope.advice.signals.device import device_signals
-from stepscope.advice.signals.record import record_grade
-from stepscope.advice.signals.replaying.change import Carried
-from stepscope.advice.signals.several.communication import communication_signals
-from stepscope.advice.signals.several.exchanges import exchange_signals
+from stepscope.derive.facts.devices.exchanges import (
+    communication_signals,
+    exchange_signals,
+)
+from stepscope.derive.facts.recording import record_grade
+from stepscope.derive.facts.replaying.edits import Carried
+from stepscope.derive.judging.recorded_devices import device_signals
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
     from stepscope.advice.item import Item
-    from stepscope.advice.signals.replaying.change import Change
-    from stepscope.advice.signals.several.exchanges import ExchangeSignals
-    from stepscope.advice.signals.signal import Signal, Signals
+    from stepscope.advice.signals import Signals
+    from stepscope.derive.facts.devices.exchanges import ExchangeSignals
+    from stepscope.derive.facts.replaying.edits import Change
+    from stepscope.derive.run_derivation import RunDerivation
 
 _TEXTS: Final = shared_texts("exchanged")
 
 #: The signals that a rule about all-reduces asks for.
-EXCHANGE_READS: Final[tuple[Signal[Any], ...]] = (
+EXCHANGE_READS: Final[tuple[RunDerivation[Any], ...]] = (
     communication_signals,
     device_signals,
     exchange_signals,

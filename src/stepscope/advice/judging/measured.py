@@ -9,14 +9,15 @@ import msgspec
 import polars as pl
 
 from stepscope.advice.catalogue import shared_texts
-from stepscope.advice.finding import Fact, Finding
+from stepscope.advice.finding import Finding
 from stepscope.advice.judging.worked import (
     WORKED_READS,
     Worked,
     judge_kernels,
     kernels_of,
 )
-from stepscope.advice.signals.computing.measured import measured_work
+from stepscope.derive.facts.devices.kernel_limits import measured_work
+from stepscope.derive.facts.evidence import Fact
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 
@@ -24,13 +25,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from stepscope.advice.item import Item
-    from stepscope.advice.signals.signal import Signal, Signals
+    from stepscope.advice.signals import Signals
+    from stepscope.derive.run_derivation import RunDerivation
     from stepscope.thresholds import Threshold, Thresholds
 
 _TEXTS: Final = shared_texts("measured")
 
 #: The signals that these functions ask for.
-MEASURED_READS: Final[tuple[Signal[Any], ...]] = (*WORKED_READS, measured_work)
+MEASURED_READS: Final[tuple[RunDerivation[Any], ...]] = (*WORKED_READS, measured_work)
 
 
 class Fault(Frozen, frozen=True, eq=True):

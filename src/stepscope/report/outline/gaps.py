@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stepscope.advice.finding import Part
 from stepscope.advice.words import OWNER_WORDS
+from stepscope.derive.facts.evidence import Part
 from stepscope.report.outline import parts
 from stepscope.report.page import cut_middle
 from stepscope.report.words.names import (

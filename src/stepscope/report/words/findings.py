@@ -23,15 +23,9 @@ from stepscope.units import PS_PER_MS, duration_text
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from stepscope.advice.finding import (
-        Action,
-        Evidence,
-        Finding,
-        Part,
-        Pattern,
-        Saving,
-    )
+    from stepscope.advice.finding import Action, Finding, Pattern
     from stepscope.advice.item import Words
+    from stepscope.derive.facts.evidence import Evidence, Part, Saving
     from stepscope.thresholds import Threshold
 
 _SEVERITIES: Final = {"critical": 0, "warn": 1, "info": 2}

@@ -10,7 +10,7 @@ from stepscope.units import PS_PER_MS, PS_PER_US, duration_text
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stepscope.advice.finding import Part
+    from stepscope.derive.facts.evidence import Part
 
 #: The ten categories in display order (docs/glossary.md#the-ten-categories).
 CATEGORY_NAMES: Final = {

@@ -5,24 +5,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.finding import Fact, Finding
+from stepscope.advice.finding import Finding
 from stepscope.advice.judging.owned import OWNED_READS, Owned, judge_shares, shares_of
 from stepscope.advice.rule import Rule
 from stepscope.advice.rules.kernels import fuse_runs
 from stepscope.advice.rules.launches import launch_delay, launch_small
-from stepscope.advice.signals.launches.compilations import FIRST_STEPS
-from stepscope.advice.signals.launches.fill import compiled_percent
-from stepscope.advice.signals.launches.set_up import set_up_signals
-from stepscope.advice.signals.record import record_grade
-from stepscope.advice.signals.replay import replay_signals
-from stepscope.advice.signals.running.memory import memory_signals
+from stepscope.derive.facts.devices.device_fill import compiled_percent
+from stepscope.derive.facts.devices.set_up import set_up_signals
+from stepscope.derive.facts.hosts.compilations import FIRST_STEPS
+from stepscope.derive.facts.memory_use import memory_signals
+from stepscope.derive.facts.recording import record_grade
+from stepscope.derive.facts.replaying.replays import replay_signals
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
-    from stepscope.advice.signals.shares import StepShares
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals import Signals
     from stepscope.advice.verdict import Verdict
+    from stepscope.derive.facts.evidence import Fact
+    from stepscope.derive.facts.step_shares import StepShares
     from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("xla.off")

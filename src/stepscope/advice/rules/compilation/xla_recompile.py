@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.finding import Action, Fact, Finding, Part
+from stepscope.advice.finding import Action, Finding
 from stepscope.advice.judging.host_functions import (
     FUNCTION_READS,
     fault_of,
@@ -22,14 +22,15 @@ from stepscope.advice.judging.owned import (
     shares_of,
 )
 from stepscope.advice.rule import Rule
-from stepscope.advice.signals.launches.compilations import FIRST_STEPS, compile_signals
 from stepscope.advice.verdict import promise_of
+from stepscope.derive.facts.evidence import Fact, Part
+from stepscope.derive.facts.hosts.compilations import FIRST_STEPS, compile_signals
 from stepscope.patterns import Pattern
 
 if TYPE_CHECKING:
-    from stepscope.advice.signals.launches.compilations import CompiledFunction
-    from stepscope.advice.signals.shares import StepShares
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals import Signals
+    from stepscope.derive.facts.hosts.compilations import CompiledFunction
+    from stepscope.derive.facts.step_shares import StepShares
     from stepscope.thresholds import Thresholds
     from stepscope.unavailable import Unavailable
 

@@ -16,7 +16,7 @@ from stepscope.advice.judging.excess import CORE_READS, without_a_core
 from stepscope.advice.rule import Rule
 
 if TYPE_CHECKING:
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals import Signals
     from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("allreduce.arrival")

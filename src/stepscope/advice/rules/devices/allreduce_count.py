@@ -16,14 +16,14 @@ from stepscope.advice.judging.exchanged import (
     without_sizes,
 )
 from stepscope.advice.rule import Rule
-from stepscope.advice.signals.record import record_grade
 from stepscope.advice.verdict import judge
+from stepscope.derive.facts.recording import record_grade
 from stepscope.derive.judging.effect_status import StepSeries
 from stepscope.units import MIB
 
 if TYPE_CHECKING:
-    from stepscope.advice.signals.replaying.change import Change
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals import Signals
+    from stepscope.derive.facts.replaying.edits import Change
     from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("allreduce.count")

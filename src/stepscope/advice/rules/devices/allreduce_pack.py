@@ -8,7 +8,7 @@ import msgspec
 import polars as pl
 
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.finding import Fact, Finding, Part, Saving
+from stepscope.advice.finding import Finding
 from stepscope.advice.judging.exchanged import (
     EXCHANGE_READS,
     exchanges_of,
@@ -16,20 +16,20 @@ from stepscope.advice.judging.exchanged import (
 )
 from stepscope.advice.judging.worked import WORKED_READS, kernels_of
 from stepscope.advice.rule import Rule
-from stepscope.advice.signals.computing.kernel_work import kernel_work
-from stepscope.advice.signals.ranges import SHOWN
-from stepscope.advice.signals.record import record_grade
-from stepscope.advice.signals.replaying.change import Faster
 from stepscope.advice.verdict import judge
+from stepscope.derive.facts.devices.kernel_work import kernel_work
+from stepscope.derive.facts.evidence import SHOWN, Fact, Part, Saving
+from stepscope.derive.facts.recording import record_grade
+from stepscope.derive.facts.replaying.edits import Faster
 from stepscope.derive.judging.effect_status import StepSeries
 from stepscope.unavailable import Unavailable
 from stepscope.units import MIB
 
 if TYPE_CHECKING:
-    from stepscope.advice.signals.computing.kernel_work import KernelWork
-    from stepscope.advice.signals.replaying.change import Change
-    from stepscope.advice.signals.several.exchanges import ExchangeSignals
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals import Signals
+    from stepscope.derive.facts.devices.exchanges import ExchangeSignals
+    from stepscope.derive.facts.devices.kernel_work import KernelWork
+    from stepscope.derive.facts.replaying.edits import Change
     from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("allreduce.pack")

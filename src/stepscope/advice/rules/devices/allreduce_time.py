@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.finding import Fact, Finding, Saving
+from stepscope.advice.finding import Finding
 from stepscope.advice.judging.exchanged import (
     EXCHANGE_READS,
     at_rate,
@@ -15,14 +15,15 @@ from stepscope.advice.judging.exchanged import (
     without_sizes,
 )
 from stepscope.advice.rule import Rule
-from stepscope.advice.signals.record import record_grade
+from stepscope.derive.facts.evidence import Fact, Saving
+from stepscope.derive.facts.recording import record_grade
 from stepscope.units import PS_PER_MS, PS_PER_US
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Severity
-    from stepscope.advice.signals.replaying.change import Change
-    from stepscope.advice.signals.several.exchanges import ExchangeSignals
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals import Signals
+    from stepscope.derive.facts.devices.exchanges import ExchangeSignals
+    from stepscope.derive.facts.replaying.edits import Change
     from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("allreduce.time")

@@ -19,14 +19,14 @@ from stepscope.advice.judging.excess import (
     without_a_core,
 )
 from stepscope.advice.rule import Rule
-from stepscope.advice.signals.replaying.change import Levelled
-from stepscope.advice.signals.shares import account_signals
+from stepscope.derive.facts.replaying.edits import Levelled
+from stepscope.derive.facts.step_shares import account_signals
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
-    from stepscope.advice.signals.replaying.change import Change
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals import Signals
+    from stepscope.derive.facts.replaying.edits import Change
     from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("multi.balance")

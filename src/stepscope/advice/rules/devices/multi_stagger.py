@@ -15,8 +15,8 @@ from stepscope.advice.judging.compared import (
 from stepscope.advice.rule import Rule
 
 if TYPE_CHECKING:
-    from stepscope.advice.signals.several.workers import StepWorkers
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals import Signals
+    from stepscope.advice.worker_comparison import StepWorkers
     from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("multi.stagger")

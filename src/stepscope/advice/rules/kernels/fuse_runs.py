@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.finding import Finding
+from stepscope.advice.judging.fitting_actions import fitting
 from stepscope.advice.judging.worked import (
     WORKED_READS,
     Worked,
@@ -13,15 +14,15 @@ from stepscope.advice.judging.worked import (
     kernels_of,
 )
 from stepscope.advice.rule import Rule
-from stepscope.advice.signals.computing.fusable import SHORTEST
-from stepscope.advice.signals.computing.kernel_work import kernel_work
-from stepscope.advice.signals.replaying.change import Joined
-from stepscope.advice.signals.running.traits import fitting, program_traits
+from stepscope.derive.facts.devices.kernel_kinds import SHORTEST
+from stepscope.derive.facts.devices.kernel_work import kernel_work
+from stepscope.derive.facts.program_traits import program_traits
+from stepscope.derive.facts.replaying.edits import Joined
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from stepscope.advice.signals.replaying.change import Change
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals import Signals
+    from stepscope.derive.facts.replaying.edits import Change
     from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("fuse.runs")

@@ -12,7 +12,7 @@ from stepscope.advice.rule import Rule
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals import Signals
     from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("kernel.bound")

@@ -9,13 +9,13 @@ import polars as pl
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.judging.measured import MEASURED_READS, Fault, judge_measured
 from stepscope.advice.rule import Rule
-from stepscope.advice.signals.computing.kernel_work import kernel_work
-from stepscope.advice.signals.launches.fill import fill_signals
+from stepscope.derive.facts.devices.device_fill import fill_signals
+from stepscope.derive.facts.devices.kernel_work import kernel_work
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals import Signals
     from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("kernel.occupancy")

@@ -8,7 +8,7 @@ import polars as pl
 
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.finding import Finding
-from stepscope.advice.judging.narrow import for_kernels
+from stepscope.advice.judging.fitting_actions import for_kernels
 from stepscope.advice.judging.worked import (
     WORKED_READS,
     Worked,
@@ -20,8 +20,8 @@ from stepscope.advice.judging.worked import (
 from stepscope.advice.rule import Rule
 
 if TYPE_CHECKING:
-    from stepscope.advice.signals.computing.kernel_work import KernelWork
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals import Signals
+    from stepscope.derive.facts.devices.kernel_work import KernelWork
     from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("tc.unused")

@@ -8,15 +8,15 @@ from stepscope.advice.catalogue import rule_item
 from stepscope.advice.finding import Finding
 from stepscope.advice.judging.owned import OWNED_READS, Owned, shares_of
 from stepscope.advice.rule import Rule
-from stepscope.advice.signals.launch import launch_signals
-from stepscope.advice.signals.launches.set_up import set_up_signals
-from stepscope.advice.signals.record import record_grade
+from stepscope.derive.facts.devices.launching import launch_signals
+from stepscope.derive.facts.devices.set_up import set_up_signals
+from stepscope.derive.facts.recording import record_grade
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
-    from stepscope.advice.signals.shares import StepShares
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals import Signals
+    from stepscope.derive.facts.step_shares import StepShares
     from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("gpu.worth")

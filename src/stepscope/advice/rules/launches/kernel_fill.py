@@ -5,22 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.finding import Fact, Finding, Part, Saving, Severity
 from stepscope.advice.rule import Rule
-from stepscope.advice.signals.device import device_signals
-from stepscope.advice.signals.launches.fill import COMPUTE, fill_signals
-from stepscope.advice.signals.record import record_grade
-from stepscope.advice.signals.replaying.change import Faster
-from stepscope.advice.signals.shares import account_signals
-from stepscope.derive.judging.recorded_devices import HOST_ONLY
+from stepscope.derive.facts.devices.device_fill import COMPUTE, fill_signals
+from stepscope.derive.facts.evidence import Fact, Part, Saving
+from stepscope.derive.facts.recording import record_grade
+from stepscope.derive.facts.replaying.edits import Faster
+from stepscope.derive.facts.step_shares import account_signals
+from stepscope.derive.judging.recorded_devices import HOST_ONLY, device_signals
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
-    from stepscope.advice.signals.launches.fill import DeviceFill
-    from stepscope.advice.signals.replaying.change import Change
-    from stepscope.advice.signals.shares import StepShares
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.finding import Finding, Severity
+    from stepscope.advice.signals import Signals
+    from stepscope.derive.facts.devices.device_fill import DeviceFill
+    from stepscope.derive.facts.replaying.edits import Change
+    from stepscope.derive.facts.step_shares import StepShares
     from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("kernel.fill")

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.finding import Action, Fact, Finding
+from stepscope.advice.finding import Action, Finding
+from stepscope.advice.judging.fitting_actions import traits_of
 from stepscope.advice.judging.owned import (
     OWNED_READS,
     Owned,
@@ -16,20 +17,19 @@ from stepscope.advice.judging.owned import (
     shares_of,
 )
 from stepscope.advice.rule import Rule
-from stepscope.advice.signals.launch import launch_signals
-from stepscope.advice.signals.launches.queued import queue_signals
-from stepscope.advice.signals.launches.set_up import set_up_signals
-from stepscope.advice.signals.running.annotations import annotation_names
-from stepscope.advice.signals.running.traits import program_traits, traits_of
+from stepscope.derive.facts.devices.launching import launch_signals, queue_signals
+from stepscope.derive.facts.devices.set_up import set_up_signals
+from stepscope.derive.facts.program_traits import annotation_names, program_traits
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
-    from stepscope.advice.signals.launch import LaunchSignals
-    from stepscope.advice.signals.launches.set_up import SetUp
-    from stepscope.advice.signals.running.traits import ProgramTraits
-    from stepscope.advice.signals.shares import StepShares
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals import Signals
+    from stepscope.derive.facts.devices.launching import LaunchSignals
+    from stepscope.derive.facts.devices.set_up import SetUp
+    from stepscope.derive.facts.evidence import Fact
+    from stepscope.derive.facts.program_traits import ProgramTraits
+    from stepscope.derive.facts.step_shares import StepShares
     from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("launch.delay")

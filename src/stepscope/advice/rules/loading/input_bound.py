@@ -16,27 +16,32 @@ from stepscope.advice.judging.worker_processes import (
     worker_processes,
 )
 from stepscope.advice.rule import Rule
-from stepscope.advice.signals.device import device_signals
-from stepscope.advice.signals.input import input_decision, input_signals
-from stepscope.advice.signals.loading.loader_calls import loader_calls
-from stepscope.advice.signals.loading.made_elsewhere import made_elsewhere
-from stepscope.advice.signals.loading.own_threads import made_in_own_threads
-from stepscope.advice.signals.loading.pipeline import pipeline_signals
-from stepscope.advice.signals.loading.practices import missing_practices
-from stepscope.advice.signals.loading.python_elements import python_elements
-from stepscope.advice.signals.shares import account_signals
 from stepscope.advice.verdict import judge
+from stepscope.derive.facts.hosts.batch_fetches import input_decision, input_signals
+from stepscope.derive.facts.hosts.batch_makers import (
+    loader_calls,
+    made_elsewhere,
+    made_in_own_threads,
+    python_elements,
+)
+from stepscope.derive.facts.hosts.pipeline_stages import (
+    missing_practices,
+    pipeline_signals,
+)
+from stepscope.derive.facts.step_shares import account_signals
+from stepscope.derive.judging.recorded_devices import device_signals
 from stepscope.patterns import Pattern
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
-    from stepscope.advice.finding import Action, Fact, Finding, Part
+    from stepscope.advice.finding import Action, Finding
     from stepscope.advice.judging.worker_processes import WorkerProcesses
-    from stepscope.advice.signals.input import InputSignals
-    from stepscope.advice.signals.shares import StepShares
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals import Signals
     from stepscope.advice.verdict import Verdict
+    from stepscope.derive.facts.evidence import Fact, Part
+    from stepscope.derive.facts.hosts.batch_fetches import InputSignals
+    from stepscope.derive.facts.step_shares import StepShares
     from stepscope.derive.judging.input_verdict import InputVerdict
     from stepscope.thresholds import Thresholds
 

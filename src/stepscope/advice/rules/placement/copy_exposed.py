@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.finding import Evidence, Fact, Finding, Part, Saving
+from stepscope.advice.finding import Finding
 from stepscope.advice.judging.owned import (
     OWNED_READS,
     Owned,
@@ -16,16 +16,17 @@ from stepscope.advice.judging.owned import (
     shares_of,
 )
 from stepscope.advice.rule import Rule
-from stepscope.advice.signals.placement.copies import copy_signals
-from stepscope.advice.signals.replaying.change import Beside
+from stepscope.derive.facts.devices.device_copies import copy_signals
+from stepscope.derive.facts.evidence import Evidence, Fact, Part, Saving
+from stepscope.derive.facts.replaying.edits import Beside
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
-    from stepscope.advice.signals.placement.copies import CopyGroup, DeviceCopies
-    from stepscope.advice.signals.replaying.change import Change
-    from stepscope.advice.signals.shares import StepShares
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals import Signals
+    from stepscope.derive.facts.devices.device_copies import CopyGroup, DeviceCopies
+    from stepscope.derive.facts.replaying.edits import Change
+    from stepscope.derive.facts.step_shares import StepShares
     from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("copy.exposed")

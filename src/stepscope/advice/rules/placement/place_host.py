@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.finding import Finding, Part, Saving
+from stepscope.advice.finding import Finding
 from stepscope.advice.judging.owned import OWNED_READS, Owned, shares_of
 from stepscope.advice.rule import Rule
-from stepscope.advice.signals.placement.host_placed import placement_signals
-from stepscope.advice.signals.record import record_grade
 from stepscope.advice.verdict import judge
+from stepscope.derive.facts.devices.op_sides import placement_signals
+from stepscope.derive.facts.evidence import Part, Saving
+from stepscope.derive.facts.recording import record_grade
 from stepscope.derive.judging.effect_status import StepSeries
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS, PS_PER_US
@@ -19,9 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from stepscope.advice.item import Item
-    from stepscope.advice.signals.placement.host_placed import HostPlaced
-    from stepscope.advice.signals.shares import StepShares
-    from stepscope.advice.signals.signal import Signal, Signals
+    from stepscope.advice.signals import Signals
+    from stepscope.derive.facts.devices.op_sides import HostPlaced
+    from stepscope.derive.facts.step_shares import StepShares
+    from stepscope.derive.run_derivation import RunDerivation
     from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("place.host")
@@ -34,7 +36,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
 
 
 #: The signals that rules about ops on the host ask for.
-PLACED_READS: Final[tuple[Signal[Any], ...]] = (*OWNED_READS, placement_signals)
+PLACED_READS: Final[tuple[RunDerivation[Any], ...]] = (*OWNED_READS, placement_signals)
 _OWNED: Final = Owned(
     parts={"host_ops": ("host_compute",)}, device=True, seen=("host_compute",)
 )

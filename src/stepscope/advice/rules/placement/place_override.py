@@ -10,7 +10,7 @@ from stepscope.advice.rules.placement.place_host import PLACED_READS, judge_plac
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals import Signals
     from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("place.override")

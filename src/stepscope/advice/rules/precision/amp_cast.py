@@ -19,8 +19,8 @@ from stepscope.advice.rule import Rule
 from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
-    from stepscope.advice.signals.computing.kernel_work import KernelWork
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals import Signals
+    from stepscope.derive.facts.devices.kernel_work import KernelWork
     from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("amp.cast")

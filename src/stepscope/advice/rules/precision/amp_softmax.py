@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.finding import Finding, Part
+from stepscope.advice.finding import Finding
 from stepscope.advice.judging.worked import WORKED_READS, kernels_of
 from stepscope.advice.rule import Rule
-from stepscope.advice.signals.ranges import SHOWN
-from stepscope.advice.signals.record import record_grade
+from stepscope.derive.facts.evidence import SHOWN, Part
+from stepscope.derive.facts.recording import record_grade
 
 if TYPE_CHECKING:
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals import Signals
     from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("amp.softmax")

@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.finding import Evidence, Fact, Finding
+from stepscope.advice.judging.fitting_actions import fitting
 from stepscope.advice.rule import Rule
-from stepscope.advice.signals.record import record_grade
-from stepscope.advice.signals.running.memory import memory_signals
-from stepscope.advice.signals.running.traits import fitting, program_traits
+from stepscope.derive.facts.evidence import Evidence, Fact
+from stepscope.derive.facts.memory_use import memory_signals
+from stepscope.derive.facts.program_traits import program_traits
+from stepscope.derive.facts.recording import record_grade
 
 if TYPE_CHECKING:
-    from stepscope.advice.signals.running.memory import MemoryUse
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.finding import Finding
+    from stepscope.advice.signals import Signals
+    from stepscope.derive.facts.memory_use import MemoryUse
     from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("mem.peak")

@@ -10,10 +10,10 @@ from stepscope.advice.catalogue import rule_item
 from stepscope.advice.finding import Finding
 from stepscope.advice.judging.owned import OWNED_READS, Owned, shares_of
 from stepscope.advice.rule import Rule
-from stepscope.advice.signals.record import record_grade
-from stepscope.advice.signals.running.rare_functions import rare_functions
-from stepscope.advice.signals.shares import account_signals
-from stepscope.advice.signals.slow_steps import (
+from stepscope.advice.verdict import judge
+from stepscope.derive.facts.hosts.function_ways import rare_functions
+from stepscope.derive.facts.recording import record_grade
+from stepscope.derive.facts.slow_steps import (
     evidence,
     excess,
     held_time,
@@ -23,12 +23,12 @@ from stepscope.advice.signals.slow_steps import (
     rare_function,
     slow_steps,
 )
-from stepscope.advice.verdict import judge
+from stepscope.derive.facts.step_shares import account_signals
 from stepscope.unavailable import Unavailable, present
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals import Signals
     from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("step.periodic")

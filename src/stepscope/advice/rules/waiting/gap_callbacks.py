@@ -10,15 +10,15 @@ from stepscope.advice.catalogue import rule_item
 from stepscope.advice.finding import Finding
 from stepscope.advice.judging.owned import OWNED_READS, Owned, owned_finding, shares_of
 from stepscope.advice.rule import Rule
-from stepscope.advice.signals.running.function_runs import function_runs
 from stepscope.advice.verdict import judge
+from stepscope.derive.facts.hosts.function_runs import function_runs
 from stepscope.derive.host.function_frames import FEW_LOOKS
 from stepscope.units import PS_PER_MS, PS_PER_S
 
 if TYPE_CHECKING:
-    from stepscope.advice.signals.shares import StepShares
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals import Signals
     from stepscope.advice.verdict import Verdict
+    from stepscope.derive.facts.step_shares import StepShares
     from stepscope.thresholds import Thresholds
     from stepscope.unavailable import Unavailable
 

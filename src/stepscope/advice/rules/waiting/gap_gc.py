@@ -14,14 +14,14 @@ from stepscope.advice.judging.owned import (
     shares_of,
 )
 from stepscope.advice.rule import Rule
-from stepscope.advice.signals.running.by_hand import collected_by_hand
-from stepscope.advice.signals.running.function_runs import function_runs
+from stepscope.derive.facts.hosts.function_runs import function_runs
+from stepscope.derive.facts.program_traits import collected_by_hand
 
 if TYPE_CHECKING:
-    from stepscope.advice.finding import Part
-    from stepscope.advice.signals.shares import StepShares
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals import Signals
     from stepscope.advice.verdict import Verdict
+    from stepscope.derive.facts.evidence import Part
+    from stepscope.derive.facts.step_shares import StepShares
     from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("gap.gc")

@@ -13,7 +13,7 @@ from stepscope.advice.rule import Rule
 from stepscope.advice.verdict import judge
 
 if TYPE_CHECKING:
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals import Signals
     from stepscope.advice.verdict import Verdict
     from stepscope.thresholds import Thresholds
     from stepscope.unavailable import Unavailable

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.finding import Finding, Saving
+from stepscope.advice.finding import Finding
 from stepscope.advice.judging.owned import (
     OWNED_READS,
     Owned,
@@ -16,10 +16,11 @@ from stepscope.advice.judging.owned import (
     shares_of,
 )
 from stepscope.advice.rule import Rule
+from stepscope.derive.facts.evidence import Saving
 from stepscope.derive.step_time.owners import IDLE_OWNERS
 
 if TYPE_CHECKING:
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals import Signals
     from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("gaps.between")
