@@ -257,7 +257,6 @@ def shape_rows(
     """Return one row per op and shape, by time on devices, then on hosts.
 
     Args:
-        works: One per host.
         shapes: Their shapes, as `call_shapes` returns.
     """
     frames = [

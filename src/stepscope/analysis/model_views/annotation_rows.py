@@ -174,8 +174,6 @@ def annotation_rows(
     named ranges.
 
     Args:
-        hosts: The hosts.
-        settings: What to list.
         busy: Whether to work out `device_busy_us`, for which all work is sorted; the
             column is null otherwise.
     """
@@ -227,7 +225,6 @@ def annotation_missing(
 
     Args:
         hosts: The hosts with annotations, at least one.
-        frame: Their rows.
         no_steps: Why the hosts have no steps, where they have none.
     """
     unknown = {one.host: one.work for one in hosts if isinstance(one.work, Unavailable)}
@@ -315,7 +312,6 @@ def _busy(
     """Return by node the union of the work that was launched in it and beneath.
 
     Args:
-        one: The calls of a host.
         at: Node of each call, -1 for calls that do not count.
         parent: By node, -1 for a root.
     """

@@ -185,7 +185,6 @@ def summaries(
 
     Args:
         rows: Rows that `worker_rows` returns.
-        hosts: The hosts to show.
         compared: Slot → its workers side by side.
     """
     found = []

@@ -105,7 +105,6 @@ def worker_collectives(
     """Match the collectives of all devices of all hosts.
 
     Args:
-        hosts: The hosts that are looked at.
         slots: Rows that `joined_steps` returns.
     """
     frames = [pl.DataFrame(schema=_COMPARED)]
@@ -250,9 +249,7 @@ def worker_rows(
     """Return everything that is known of each worker in each step.
 
     Args:
-        hosts: The hosts that are looked at.
         slots: Rows that `joined_steps` returns.
-        collectives: Collectives of the hosts.
 
     Returns:
         The columns of `HostSteps.rows` and `WORKER_COLUMNS`, by slot, host and device.
