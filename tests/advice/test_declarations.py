@@ -40,7 +40,7 @@ from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import present
 
 if TYPE_CHECKING:
-    from stepscope.advice.rule import Rule
+    from stepscope.advice.item import Rule
     from stepscope.derive.run_derivation import RunDerivation
     from stepscope.trace.model import TraceData
 

@@ -9,9 +9,8 @@ import pytest
 
 from stepscope.advice.engine import explained
 from stepscope.advice.finding import Finding
-from stepscope.advice.item import Item, Words
+from stepscope.advice.item import Item, Rule, Words
 from stepscope.advice.judging.shared_time import shared_time
-from stepscope.advice.rule import Rule
 from stepscope.derive.facts.evidence import CauseShare, Saving
 from stepscope.derive.facts.step_shares import AccountSignals
 from stepscope.thresholds import THRESHOLDS

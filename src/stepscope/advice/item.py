@@ -1,4 +1,4 @@
-"""An item of the checklist: what a rule is called, what it says, and what to change.
+"""A rule, and its item of the checklist: its name, what it says, and what to change.
 
 A rule makes its findings through its item, so that each carries the same name, title,
 stage, doubts and actions.
@@ -12,14 +12,20 @@ import msgspec
 
 from stepscope.advice.finding import Action, Finding
 from stepscope.derive.facts.evidence import Fact
+from stepscope.frozen import Frozen
 from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from stepscope.advice.finding import Status
+    from stepscope.advice.signals import Signals
     from stepscope.advice.verdict import Verdict
-    from stepscope.thresholds import Threshold
+    from stepscope.derive.facts.replaying.edits import Change
+    from stepscope.derive.run_derivation import RunDerivation
+    from stepscope.thresholds import Threshold, Thresholds
 
 _US_PER_MS: Final = 1000
 
@@ -324,3 +330,20 @@ class Item(Texts, frozen=True, kw_only=True, forbid_unknown_fields=True):
             "saving_ms": verdict.pattern.promise(effect) if saves else None,
         }
         return self.finding(verdict.status, **(own | fields))
+
+
+class Rule(Frozen, frozen=True, eq=True):
+    """One rule.
+
+    Attributes:
+        item: Its name, what it says, and what to change.
+        evaluate: Computes the finding from signals and thresholds alone.
+        reads: The signals that the rule asks for.
+        changes: Says what a failing finding would change about a step, for a replay;
+            None where that follows from its owners, or nothing can be said.
+    """
+
+    item: Item
+    evaluate: Callable[[Signals, Thresholds], Finding]
+    reads: tuple[RunDerivation[Any], ...]
+    changes: Callable[[Signals, Thresholds], tuple[Change, ...]] | None = None

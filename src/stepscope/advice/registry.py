@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import Final
 
 from stepscope.advice.catalogue import catalogue
-from stepscope.advice.rule import Rule
+from stepscope.advice.item import Rule
 
 
 def _rules() -> tuple[Rule, ...]:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.finding import Finding
+from stepscope.advice.item import Rule
 from stepscope.advice.judging.owned import OWNED_READS, Owned, judge_shares, shares_of
-from stepscope.advice.rule import Rule
 from stepscope.advice.rules.kernels.needless_kernels import (
     FUSABLE_RUNS,
     fusable_runs_changes,

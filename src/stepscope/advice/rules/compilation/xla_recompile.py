@@ -8,6 +8,7 @@ import msgspec
 
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.finding import Finding
+from stepscope.advice.item import Rule
 from stepscope.advice.judging.host_functions import (
     FUNCTION_READS,
     fault_of,
@@ -21,7 +22,6 @@ from stepscope.advice.judging.owned import (
     owned_finding,
     shares_of,
 )
-from stepscope.advice.rule import Rule
 from stepscope.advice.verdict import promise_of
 from stepscope.derive.facts.evidence import Fact, Part
 from stepscope.derive.facts.hosts.compilations import FIRST_STEPS, compile_signals

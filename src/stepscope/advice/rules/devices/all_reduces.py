@@ -10,8 +10,8 @@ import polars as pl
 
 from stepscope.advice.catalogue import rule_item, shared_texts
 from stepscope.advice.finding import Finding
+from stepscope.advice.item import Rule
 from stepscope.advice.judging.worked import WORKED_READS, kernels_of
-from stepscope.advice.rule import Rule
 from stepscope.advice.verdict import judge
 from stepscope.derive.facts.devices.exchanges import (
     communication_signals,

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.finding import Finding
+from stepscope.advice.item import Rule
 from stepscope.advice.judging.owned import OWNED_READS, Owned, shares_of
-from stepscope.advice.rule import Rule
 from stepscope.derive.facts.devices.device_fill import fill_signals
 from stepscope.derive.facts.evidence import CauseShare, Fact
 from stepscope.derive.facts.memory_use import memory_signals

@@ -11,6 +11,7 @@ import numpy as np
 
 from stepscope.advice.catalogue import rule_item, shared_texts
 from stepscope.advice.finding import Finding
+from stepscope.advice.item import Rule
 from stepscope.advice.judging.compared import (
     COMPARED_READS,
     ONE_EACH,
@@ -19,7 +20,6 @@ from stepscope.advice.judging.compared import (
     most_often,
     workers_of,
 )
-from stepscope.advice.rule import Rule
 from stepscope.advice.worker_comparison import HOST_WORK
 from stepscope.derive.facts.hosts.worker_processes import worker_ops
 from stepscope.derive.facts.processors import processor_signals

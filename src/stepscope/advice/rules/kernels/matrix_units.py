@@ -8,6 +8,7 @@ import polars as pl
 
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.finding import Finding
+from stepscope.advice.item import Rule
 from stepscope.advice.judging.fitting_actions import for_kernels
 from stepscope.advice.judging.worked import (
     WORKED_READS,
@@ -17,7 +18,6 @@ from stepscope.advice.judging.worked import (
     kernels_of,
     undecided,
 )
-from stepscope.advice.rule import Rule
 
 if TYPE_CHECKING:
     from stepscope.advice.signals import Signals

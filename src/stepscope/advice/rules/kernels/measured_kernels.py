@@ -10,13 +10,13 @@ import polars as pl
 
 from stepscope.advice.catalogue import rule_item, shared_texts
 from stepscope.advice.finding import Finding
+from stepscope.advice.item import Rule
 from stepscope.advice.judging.worked import (
     WORKED_READS,
     Worked,
     judge_kernels,
     kernels_of,
 )
-from stepscope.advice.rule import Rule
 from stepscope.derive.facts.devices.device_fill import fill_signals
 from stepscope.derive.facts.devices.kernel_limits import measured_work
 from stepscope.derive.facts.devices.kernel_work import kernel_work

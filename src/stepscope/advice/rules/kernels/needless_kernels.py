@@ -8,6 +8,7 @@ import polars as pl
 
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.finding import Finding
+from stepscope.advice.item import Rule
 from stepscope.advice.judging.fitting_actions import fitting
 from stepscope.advice.judging.worked import (
     WORKED_READS,
@@ -16,7 +17,6 @@ from stepscope.advice.judging.worked import (
     judge_kernels,
     kernels_of,
 )
-from stepscope.advice.rule import Rule
 from stepscope.derive.facts.devices.kernel_kinds import SHORTEST
 from stepscope.derive.facts.devices.kernel_work import kernel_work
 from stepscope.derive.facts.program_traits import program_traits

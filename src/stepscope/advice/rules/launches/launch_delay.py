@@ -8,6 +8,7 @@ import msgspec
 
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.finding import Action, Finding
+from stepscope.advice.item import Rule
 from stepscope.advice.judging.fitting_actions import traits_of
 from stepscope.advice.judging.owned import (
     OWNED_READS,
@@ -16,7 +17,6 @@ from stepscope.advice.judging.owned import (
     owned_finding,
     shares_of,
 )
-from stepscope.advice.rule import Rule
 from stepscope.derive.facts.devices.launching import launch_signals, queue_signals
 from stepscope.derive.facts.devices.set_up import set_up_signals
 from stepscope.derive.facts.program_traits import annotation_names, program_traits

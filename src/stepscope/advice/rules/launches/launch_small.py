@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from stepscope.advice.catalogue import rule_item
+from stepscope.advice.item import Rule
 from stepscope.advice.judging.fitting_actions import fitting
 from stepscope.advice.judging.owned import OWNED_READS
-from stepscope.advice.rule import Rule
 from stepscope.advice.verdict import judge
 from stepscope.derive.facts.devices.launching import launch_signals
 from stepscope.derive.facts.devices.small_work import small_kernels, small_ops

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from stepscope.advice.catalogue import rule_item
+from stepscope.advice.item import Rule
 from stepscope.advice.judging.owned import OWNED_READS, Owned, owned_finding
 from stepscope.advice.judging.worker_processes import (
     NO_WORKERS,
@@ -15,7 +16,6 @@ from stepscope.advice.judging.worker_processes import (
     sized,
     worker_processes,
 )
-from stepscope.advice.rule import Rule
 from stepscope.advice.verdict import judge
 from stepscope.derive.facts.hosts.batch_fetches import input_decision, input_signals
 from stepscope.derive.facts.hosts.batch_makers import (

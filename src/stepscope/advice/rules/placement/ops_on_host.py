@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.finding import Finding
+from stepscope.advice.item import Rule
 from stepscope.advice.judging.owned import OWNED_READS, Owned, shares_of
-from stepscope.advice.rule import Rule
 from stepscope.advice.verdict import judge
 from stepscope.derive.facts.devices.op_sides import placement_signals
 from stepscope.derive.facts.evidence import Part, Saving

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from stepscope.advice.catalogue import rule_item
+from stepscope.advice.item import Rule
 from stepscope.advice.judging.fitting_actions import for_kernels, for_units
 from stepscope.advice.judging.worked import at_measured_speed, measured_gain_ms
-from stepscope.advice.rule import Rule
 from stepscope.derive.facts.devices.kernel_precision import precision_signals
 from stepscope.derive.facts.devices.kernel_work import kernel_work
 from stepscope.derive.facts.evidence import Fact, Saving

@@ -8,6 +8,7 @@ import polars as pl
 
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.finding import Finding
+from stepscope.advice.item import Rule
 from stepscope.advice.judging.worked import (
     WORKED_READS,
     Worked,
@@ -16,7 +17,6 @@ from stepscope.advice.judging.worked import (
     kernels_of,
     undecided,
 )
-from stepscope.advice.rule import Rule
 from stepscope.derive.facts.evidence import SHOWN, Part
 from stepscope.derive.facts.recording import record_grade
 from stepscope.frozen import Frozen

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.catalogue import rule_item
+from stepscope.advice.item import Rule
 from stepscope.advice.judging.fitting_actions import fitting
-from stepscope.advice.rule import Rule
 from stepscope.derive.facts.evidence import Evidence, Fact
 from stepscope.derive.facts.memory_use import memory_signals
 from stepscope.derive.facts.program_traits import program_traits

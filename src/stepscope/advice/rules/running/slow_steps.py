@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import numpy as np
 
-from stepscope.advice.catalogue import rule_item
+from stepscope.advice.catalogue import OWNER_WORDS, rule_item
 from stepscope.advice.finding import Finding
+from stepscope.advice.item import Rule
 from stepscope.advice.judging.owned import OWNED_READS, Owned, shares_of
-from stepscope.advice.rule import Rule
 from stepscope.advice.verdict import judge
-from stepscope.advice.words import OWNER_WORDS
 from stepscope.derive.facts.hosts.function_ways import rare_functions
 from stepscope.derive.facts.processors import processor_signals
 from stepscope.derive.facts.recording import record_grade
