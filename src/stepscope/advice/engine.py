@@ -105,7 +105,6 @@ def explained(
 
     Args:
         findings: Id → finding.
-        thresholds: The thresholds.
         rules: The rules whose items say what they explain.
         shared: The time that narrower findings and a broader one are about, as a share
             of the judged steps in percent.

@@ -147,8 +147,6 @@ class Texts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         """Return a number worth showing, in its declared unit.
 
         Args:
-            key: Its key.
-            value: The number.
             note: What it was computed from, where the declared note does not say it.
             words: Words and numbers of the declared note.
         """
@@ -259,7 +257,6 @@ class Item(Texts, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
         Args:
             why: The reason, or the key of a declared one.
-            numbers: Numbers of the declared one.
         """
         return self._without_verdict("cannot_tell", why, numbers)
 
@@ -268,7 +265,6 @@ class Item(Texts, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
         Args:
             why: The reason, or the key of a declared one.
-            numbers: Numbers of the declared one.
         """
         return self._without_verdict("not_applicable", why, numbers)
 
@@ -301,7 +297,6 @@ class Item(Texts, frozen=True, kw_only=True, forbid_unknown_fields=True):
             stepped: Whether there are steps that times can be given for.
             facts: Other numbers worth showing.
             note: What qualifies the verdict, where it is not the verdict's own note.
-            fields: Other fields of the finding.
         """
         effect = verdict.effect_ms
         saves = verdict.status == "fail" and stepped

@@ -184,9 +184,6 @@ def together(
     """Replay the costliest findings together, and the first one by itself.
 
     Args:
-        findings: All findings.
-        signals: What the rules read.
-        thresholds: The numbers that verdicts depend on.
         first: Id of the finding that is shown first; null for the costliest.
     """
     ranked = sorted(by_cost(findings), key=lambda one: one.id != first)[:MOST]

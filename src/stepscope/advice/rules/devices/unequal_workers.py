@@ -62,7 +62,6 @@ def most_of_excess(
     device.
 
     Args:
-        accounted: The account of all workers.
         busiest: Label of the worker.
         excess_ms: What it has to do beyond the median of the others, in a step.
     """
@@ -102,10 +101,6 @@ def without_a_core(
     In another run it may be another one of them that is late.
 
     Args:
-        finding: What was found.
-        signals: The signals of the profile.
-        thresholds: The numbers that verdicts depend on.
-        found: The workers of the run.
         workers: Those that come late, or have more to do.
     """
     excess = [one.excess_ps or 0 for one in found.steps if one.busiest in workers]

@@ -273,7 +273,6 @@ def _caller(shares: StepShares, ways_percent: float) -> tuple[Part, ...]:
     A function that calls most of a step's ops need not call the tiny ones.
 
     Args:
-        shares: The account of the host.
         ways_percent: The time from one tiny op to the next, of all judged steps'.
     """
     own = (

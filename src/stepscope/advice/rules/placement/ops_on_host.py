@@ -50,10 +50,7 @@ def judge_placed(
     """Judge the time that a device waits for the host's ops of some kinds.
 
     Args:
-        item: The item of the checklist.
         kinds: Cause → kind of its ops.
-        signals: The signals.
-        thresholds: The thresholds.
     """
     shares = shares_of(item, _OWNED, signals, thresholds)
     if isinstance(shares, Finding):
