@@ -20,7 +20,6 @@ from stepscope.advice.judging.worked import (
 from stepscope.derive.facts.devices.device_fill import fill_signals
 from stepscope.derive.facts.devices.kernel_limits import measured_work
 from stepscope.derive.facts.devices.kernel_work import kernel_work
-from stepscope.derive.facts.evidence import Fact
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
 
     from stepscope.advice.item import Item
     from stepscope.advice.signals import Signals
+    from stepscope.derive.facts.evidence import Fact
     from stepscope.derive.run_derivation import RunDerivation
     from stepscope.thresholds import Threshold, Thresholds
 
@@ -36,6 +36,7 @@ _TEXTS: Final = shared_texts("measured")
 
 #: The signals that these functions ask for.
 MEASURED_READS: Final[tuple[RunDerivation[Any], ...]] = (*WORKED_READS, measured_work)
+_SECTOR_BYTES: Final = 32
 
 
 class Fault(Frozen, frozen=True, eq=True):
@@ -47,14 +48,14 @@ class Fault(Frozen, frozen=True, eq=True):
             the bound of the gain is that of Amdahl's law, the rest takes what it took.
         because: The rule's stable word for why, by kernel; None where there is one
             cause only.
-        shown: Name of a number → its column and unit, of the largest such kernel.
+        shown: Key of a number → its column, of the largest such kernel.
         added: Further columns for `shown`.
     """
 
     found: pl.Expr
     saved: pl.Expr
     because: pl.Expr | None = None
-    shown: Mapping[str, tuple[str, str]] = MappingProxyType({})
+    shown: Mapping[str, str] = MappingProxyType({})
     added: Mapping[str, pl.Expr] = MappingProxyType({})
 
 
@@ -102,7 +103,7 @@ def judge_measured(
         why_unknown=_TEXTS.reason(
             "unmeasured", share=work.share(chosen), unknown=share
         ),
-        facts=(*_shown(chosen, fault), _TEXTS.fact("unmeasured", share)),
+        facts=(*_shown(item, chosen, fault), _TEXTS.fact("unmeasured", share)),
         inputs=("kernels", "measured_kernels"),
         because=because,
         **fields,
@@ -118,12 +119,12 @@ def judge_measured(
     )
 
 
-def _shown(chosen: pl.DataFrame, fault: Fault) -> list[Fact]:
+def _shown(item: Item, chosen: pl.DataFrame, fault: Fault) -> tuple[Fact, ...]:
     """Return the numbers of the kernel with most time among those with the fault."""
-    return [
-        Fact(name=name, value=chosen[column][0] if chosen.height else None, unit=unit)
-        for name, (column, unit) in fault.shown.items()
-    ]
+    return tuple(
+        item.fact(key, chosen[column][0] if chosen.height else None)
+        for key, column in fault.shown.items()
+    )
 
 
 _MEMORY_BOUND_ITEM: Final = rule_item("kernel.bound")
@@ -139,8 +140,8 @@ def judge_memory_bound(signals: Signals, thresholds: Thresholds) -> Finding:
             pl.lit(_HALF), 1 - pl.col("compute_percent") / pl.col("memory_percent")
         ),
         shown={
-            "memory": ("memory_percent", "percent"),
-            "compute": ("compute_percent", "percent"),
+            "memory": "memory_percent",
+            "compute": "compute_percent",
         },
     )
     return judge_measured(
@@ -158,7 +159,6 @@ MEMORY_BOUND: Final = Rule(_MEMORY_BOUND_ITEM, judge_memory_bound, MEASURED_READ
 
 _COALESCING_ITEM: Final = rule_item("kernel.coalescing")
 
-_COALESCING_SECTOR_BYTES: Final = 32
 #: Sectors that 32 threads need for 4 bytes each, and for the 16 that one thread reads
 #: at most; that many are touched only where threads read far apart.
 _LEAST_SECTORS: Final = 4
@@ -192,9 +192,9 @@ def judge_coalescing(signals: Signals, thresholds: Thresholds) -> Finding:
         found=found,
         saved=wasted,
         shown={
-            "wasted": ("wasted_percent", "percent"),
-            "load_sectors": ("load_sectors_per_request", "count"),
-            "store_sectors": ("store_sectors_per_request", "count"),
+            "wasted": "wasted_percent",
+            "load_sectors": "load_sectors_per_request",
+            "store_sectors": "store_sectors_per_request",
         },
         added={"wasted_percent": 100 * wasted},
     )
@@ -216,7 +216,7 @@ def _wasted(what: str) -> pl.Expr:
     sectors = pl.col(f"{what}_sectors_per_request")
     return (
         pl.when(used.is_not_null())
-        .then((1 - used / _COALESCING_SECTOR_BYTES).clip(0, 1))
+        .then((1 - used / _SECTOR_BYTES).clip(0, 1))
         .when(sectors >= _SCATTERED)
         .then(1 - _MOST_SECTORS / sectors)
         .when(sectors <= _LEAST_SECTORS)
@@ -238,8 +238,8 @@ def judge_conflicts(signals: Signals, thresholds: Thresholds) -> Finding:
         found=conflicts >= thresholds.bank_conflicts.value,
         saved=conflicts / 100,
         shown={
-            "conflicts": ("bank_conflict_percent", "percent"),
-            "stall": ("stall_percent", "percent"),
+            "conflicts": "bank_conflict_percent",
+            "stall": "stall_percent",
         },
     )
     return judge_measured(_CONFLICTS_ITEM, signals, thresholds, fault)
@@ -276,9 +276,9 @@ def judge_occupancy(signals: Signals, thresholds: Thresholds) -> Finding:
         .when(~limited)
         .then(pl.lit("work")),
         shown={
-            "occupancy": ("achieved_occupancy_percent", "percent"),
-            "theoretical_occupancy": ("theoretical_occupancy_percent", "percent"),
-            "stall": ("stall_percent", "percent"),
+            "occupancy": "achieved_occupancy_percent",
+            "theoretical_occupancy": "theoretical_occupancy_percent",
+            "stall": "stall_percent",
         },
     )
     return judge_measured(_OCCUPANCY_ITEM, signals, thresholds, fault)
@@ -306,15 +306,11 @@ OCCUPANCY: Final = Rule(
 
 _SPILLS_ITEM: Final = rule_item("kernel.spills")
 
-_SPILLS_SECTOR_BYTES: Final = 32
-
 
 def judge_spills(signals: Signals, thresholds: Thresholds) -> Finding:
     local = pl.col("local_memory_sectors")
     loads, stores = pl.col("global_load_sectors"), pl.col("global_store_sectors")
-    every = pl.coalesce(
-        pl.col("l1_bytes") / _SPILLS_SECTOR_BYTES, local + loads + stores
-    )
+    every = pl.coalesce(pl.col("l1_bytes") / _SECTOR_BYTES, local + loads + stores)
     share = (
         pl.when(local == 0)
         .then(pl.lit(0.0))
@@ -325,8 +321,8 @@ def judge_spills(signals: Signals, thresholds: Thresholds) -> Finding:
         found=100 * share >= thresholds.spilled_traffic.value,
         saved=share,
         shown={
-            "local": ("local_percent", "percent"),
-            "registers": ("registers", "count"),
+            "local": "local_percent",
+            "registers": "registers",
         },
         added={"local_percent": 100 * share},
     )
