@@ -203,8 +203,7 @@ def test_a_step_that_waits_for_a_pool_names_what_the_pool_does() -> None:
     }
     lines = [*waiting(inner=GET), *looks, *cores(2, busy=20.0, **counted)]
     finding = host_work.evaluate(
-        signals_of_profile(blueprint.profile(blueprint.trace(lines)), THRESHOLDS),
-        THRESHOLDS,
+        signals_of_profile(blueprint.profile(blueprint.trace(lines))), THRESHOLDS
     )
     assert lead_sentence(finding) == (
         "Waiting holds 38.0 % of the step: `take_batch` (train.py:41) waits in "
@@ -217,7 +216,8 @@ def test_a_step_that_waits_for_a_pool_names_what_the_pool_does() -> None:
 def test_usable_cores_are_those_that_the_recording_says(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    profile = blueprint.profile(blueprint.trace([*on_host(), *cores(4)]))
+    trace = blueprint.trace([*on_host(), *cores(4)])
+    profile = blueprint.profile(trace)
     assert profile.of_run(machine_cores) == {"vm": 4}
     table = profile.table("vm", "environment").with_columns(cores=2)
     known = profile.table
@@ -226,4 +226,4 @@ def test_usable_cores_are_those_that_the_recording_says(
         "table",
         lambda _, host, name: table if name == "environment" else known(host, name),
     )
-    assert profile.of_run(machine_cores) == {"vm": 2}
+    assert blueprint.profile(trace).of_run(machine_cores) == {"vm": 2}
