@@ -114,7 +114,6 @@ class HostSteps(Frozen, frozen=True):
         begins_ns: When the first step began, since 1970; null where no clock tells.
         early_end: That the program ended before its first step, and with what; null
             where it did not, or nobody noted it.
-        recorded_ps: How long was recorded.
     """
 
     source: str | None

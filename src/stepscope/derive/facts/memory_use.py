@@ -40,7 +40,6 @@ class MemoryUse(Frozen, frozen=True):
     """One memory of one host.
 
     Attributes:
-        host: Name of the host.
         name: Name of the memory: its allocator, or "process" for that of the process.
         capacity_bytes: Its size; None where that is not known.
         peak_bytes: Greatest use while recording; None where no use is known.
@@ -92,9 +91,7 @@ class Failure(Frozen, frozen=True):
     """An allocation that failed.
 
     Attributes:
-        host: Name of the host.
         device: Ordinal of the device; None where it was not recorded.
-        time_ps: When.
         asked_bytes: What was asked for; None where it was not recorded.
         allocated_bytes: What was in use; None likewise.
         reserved_bytes: What the allocator held, in use or not; None likewise.
@@ -359,11 +356,9 @@ class KeptGrowth(Frozen, frozen=True, eq=True):
     """What the steps of a recording added to one container.
 
     Attributes:
-        host: Name of the host.
         counted: Whose container it is; the counter of its members.
         steps: Number of steps that began meanwhile.
         items: Members that were added, or nodes of a graph of gradients.
-        array_bytes: What their arrays take.
         graph_bytes: What graphs of gradients hold for them.
     """
 

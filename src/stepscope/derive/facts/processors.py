@@ -92,7 +92,6 @@ class Processors(Frozen, frozen=True):
     """The cores of one host while its judged steps ran.
 
     Attributes:
-        cores: Number of cores.
         waiting_percent: By judged step, how much of the time some thread of the machine
             waited for a core.
         machine: Cores in use, mean of the steps.

@@ -48,15 +48,11 @@ class NamedTime(Frozen, frozen=True):
     """A part of an owner's time, by name.
 
     Attributes:
-        owner: The owner, or the topic.
         place: "inside" or "between".
         name: What ran or was waited for; None where nobody named it.
         detail: What most of it is, beside the name; None for nothing.
         function: The function, where the name is one.
-        file: Its file.
-        line: Its line.
         loop: Whether the function runs around steps: it is none of their work.
-        time_ps: Its time in all measured windows.
     """
 
     owner: str
@@ -74,7 +70,6 @@ class StepShares(Frozen, frozen=True):
     """The account of one device, or of a host without one, over its judged steps.
 
     Attributes:
-        host: Name of the host.
         device: Ordinal of the device; None for the step threads of a run without
             devices.
         step_source: Where the steps come from; None where the whole profile is one
@@ -98,7 +93,6 @@ class StepShares(Frozen, frozen=True):
         lost_ps: Device time that lost records may stand for.
         ranges: (owner or topic, place) → its longest stretches in all judged windows.
         numbers: Number of the step of each window; empty where steps have none.
-        bounds: Start and end of each window.
         held: (topic, owner, place) → what of the owner's time is the topic's, in all
             judged windows.
     """
@@ -191,7 +185,6 @@ class StepShares(Frozen, frozen=True):
 
         Args:
             parts: Cause → its owners.
-            place: Where their time lies.
             unknown_from: Share of time without an owner, in percent, from which it is
                 doubted that nothing of it belongs to these owners. It is always
                 doubted where an owner's time is unknown.

@@ -54,7 +54,6 @@ class CopyGroup(Frozen, frozen=True):
     """Copies of one direction for one op.
 
     Attributes:
-        owner: Owner of their time in the account.
         source: The op; null where nothing tells it.
         certainty: "recorded" where the annotation or the launch call tells the op,
             "by size" where kernels of this op alone have a tensor of as many bytes,
@@ -83,7 +82,6 @@ class DeviceCopies(Frozen, frozen=True):
     """The copies of one device.
 
     Attributes:
-        groups: Groups, most time alone first.
         small_per_step: Mean number of copies below 64 KiB in a step.
         small_alone_ps: Time in which nothing else ran beside these.
         longest: Start, end and name of the copies that ran alone for longest.
@@ -165,7 +163,16 @@ def _copies(
         source=pl.Series(sources.name, dtype=pl.String),
         certainty=pl.Series(sources.certainty, dtype=pl.String),
     )
-    return rows.with_columns(_slow())
+    # Whether a copy to or from the host uses pageable memory. Where the name does not
+    # tell, it is taken to if it is large and slow.
+    large = pl.col("bytes").fill_null(0) >= THRESHOLDS.large_copy.value
+    rate = pl.col("bytes") * 1e12 / pl.col("dur_ps").clip(1)
+    told = pl.col("name").str.contains(_PAGEABLE)
+    pinned = pl.col("name").str.contains(_PINNED)
+    inferred = large & (rate < THRESHOLDS.pinned_rate.value) & ~pinned
+    return rows.with_columns(
+        (pl.col("kind").is_in(["h2d", "d2h"]) & (told | inferred)).alias("pageable")
+    )
 
 
 def _calls(recorded: _Recorded, at: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -177,19 +184,6 @@ def _calls(recorded: _Recorded, at: NDArray[np.int64]) -> NDArray[np.int64]:
     lasted = np.append(ints(launches, "dur_ps"), 0)
     found: NDArray[np.int64] = lasted[call]
     return found
-
-
-def _slow() -> pl.Expr:
-    """Return whether a copy to or from the host uses pageable memory.
-
-    Where the name does not tell, it is taken to if it is large and slow.
-    """
-    large = pl.col("bytes").fill_null(0) >= THRESHOLDS.large_copy.value
-    rate = pl.col("bytes") * 1e12 / pl.col("dur_ps").clip(1)
-    told = pl.col("name").str.contains(_PAGEABLE)
-    pinned = pl.col("name").str.contains(_PINNED)
-    inferred = large & (rate < THRESHOLDS.pinned_rate.value) & ~pinned
-    return (pl.col("kind").is_in(["h2d", "d2h"]) & (told | inferred)).alias("pageable")
 
 
 def _sources(recorded: _Recorded, at: NDArray[np.int64]) -> _Sources:

@@ -46,7 +46,6 @@ def described(
     Args:
         rows: `class`, `op_type`, `full_name` and `eligible` of each row.
         shapes: Handle of the operands' text by class; -1 where not recorded.
-        strings: The interned texts.
     """
     found = []
     # One round per kernel and launch shape, of which a step has a few hundred.

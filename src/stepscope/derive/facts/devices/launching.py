@@ -47,7 +47,6 @@ class LaunchSignals(Frozen, frozen=True):
         latency_ps: Median time from a launch call to its kernel on an idle device.
         latency_samples: Number of launches that the latency was measured on; 0 where
             the latency is assumed.
-        median_kernel_ps: Median duration of a kernel.
         median_call_ps: Median duration of a launch call; None where nothing was
             launched.
         kernels_per_step: Mean number of kernels in a step; None without steps.
@@ -199,10 +198,6 @@ def _queue(
 
     Args:
         rows: The device's rows of device_activity whose launch call is known.
-        activity: The table.
-        launches: The table.
-        tied: The launch of each activity.
-        measured: The judged steps.
     """
     starts, ends = ints(measured, "start_ps"), ints(measured, "end_ps")
     call = tied.launch_of_activity[rows]
@@ -214,8 +209,15 @@ def _queue(
     inside = _within(out_of, starts, ends)
     waiting = np.searchsorted(into, out_of, side="right") - np.arange(len(out_of))
     steps = len(measured)
+    # The mean length of the queue in each part of a step, mean of the steps.
+    parts = np.linspace(0.0, 1.0, PARTS + 1)
+    offsets = (ends - starts)[:, None] * parts
+    edges = starts[:, None] + offsets.astype(np.int64)
+    # Time in the queue up to each edge, added up over all works.
+    held = _elapsed(into, edges) - _elapsed(out_of, edges)
+    mean = np.diff(held, axis=1) / np.maximum(np.diff(edges, axis=1), 1)
     return Queue(
-        lengths=_lengths(into, out_of, starts, ends),
+        lengths=tuple(np.maximum(mean.mean(axis=0), 0.0).tolist()),
         longest=int(waiting[inside].max(initial=0)),
         slow_calls=float(_within(called[calls[slow]], starts, ends).sum()) / steps,
         late_starts=float(_within(begun[late], starts, ends).sum()) / steps,
@@ -229,29 +231,6 @@ def _within(
     at = np.searchsorted(starts, times, side="right") - 1
     found: NDArray[np.bool_] = (at >= 0) & (times < ends[np.maximum(at, 0)])
     return found
-
-
-def _lengths(
-    into: NDArray[np.int64],
-    out_of: NDArray[np.int64],
-    starts: NDArray[np.int64],
-    ends: NDArray[np.int64],
-) -> tuple[float, ...]:
-    """Return the mean length of the queue in each part of a step, mean of the steps.
-
-    Args:
-        into: When works were launched, ascending.
-        out_of: When they began, ascending.
-        starts: Begins of the steps.
-        ends: Ends of the steps.
-    """
-    parts = np.linspace(0.0, 1.0, PARTS + 1)
-    offsets = (ends - starts)[:, None] * parts
-    edges = starts[:, None] + offsets.astype(np.int64)
-    # Time in the queue up to each edge, added up over all works.
-    held = _elapsed(into, edges) - _elapsed(out_of, edges)
-    mean = np.diff(held, axis=1) / np.maximum(np.diff(edges, axis=1), 1)
-    return tuple(np.maximum(mean.mean(axis=0), 0.0).tolist())
 
 
 def _elapsed(since: NDArray[np.int64], until: NDArray[np.int64]) -> NDArray[np.float64]:

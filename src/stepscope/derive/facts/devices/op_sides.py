@@ -47,7 +47,6 @@ class HostPlaced(Frozen, frozen=True):
     """An op of the host that a device waits for.
 
     Attributes:
-        name: Its name.
         kind: "heavy" for products, convolutions and the like, "callback" for Python and
             texts, "model" for others in a scope of which other ops run on the device,
             "other" for the rest.

@@ -77,7 +77,6 @@ class _Calls(Frozen, frozen=True):
         start_ps: int64.
         dur_ps: int64.
         name: Row of `names`.
-        names: Names of calls.
     """
 
     start_ps: NDArray[np.int64]

@@ -116,10 +116,7 @@ class _Callees(Frozen, frozen=True):
     """The functions that ops may have called.
 
     Attributes:
-        frames: The functions that ran.
         rows: Rows of frames that ops may have called.
-        starts_ps: Begin of what of each surely ran.
-        ends_ps: End of it.
         ran: Name of an op → when it ran on threads that drive the steps.
     """
 

@@ -164,12 +164,9 @@ class Service(Frozen, frozen=True):
     """The slowest stage of one host's pipeline: the one with least time to spare.
 
     Attributes:
-        host: Name of the host.
-        stage: Its long name.
         batch_ps: Its own time for a batch.
         at_once: How many of its executions ran at a time, at most.
         period_ps: Mean time from one batch to the next.
-        batches: Number of batches.
     """
 
     host: str

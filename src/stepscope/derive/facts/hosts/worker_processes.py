@@ -135,7 +135,6 @@ class WorkerTime(Frozen, frozen=True, eq=True):
     """Where the time of one host's worker processes goes, in percent of it.
 
     Attributes:
-        workers: How many were looked at.
         waits_percent: Share in which they wait for work.
         functions: The functions in which they work, most time first.
         most: The function that takes most of their work, with all that it calls: the
