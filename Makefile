@@ -95,6 +95,9 @@ fuzz: $(VENV)/.ready-test ## a million mutated messages, 20,000 files for each o
 	$(PYTEST) $(PATIENT) --thorough --hypothesis-profile thorough \
 		$$(grep -rl --include='test_*.py' '^@given' tests) -k "not framework"
 
+mutants: $(VENV)/.ready-test ## change 200 places of the code; at least 85 % have to fail a test (half an hour)
+	$(PY) build_tools/mutants.py $(MUTANTS)
+
 chromium: # Debian's, for the tests in a browser
 	@sh build_tools/chromium.sh
 
@@ -123,5 +126,5 @@ $(PAGE): $(PAGE_SOURCES) build_tools/web_page.py | $(VENV)/.ready $(PAGE_AFTER)
 	@echo "building the page"
 	@$(PY) build_tools/web_page.py
 
-.PHONY: web chromium help demo test set-up test-core test-profiles test-thorough test-web check fix bench experiments frameworks gpu-check kill-loop fuzz core clean
+.PHONY: web chromium help demo test set-up test-core test-profiles test-thorough test-web check fix bench experiments frameworks gpu-check kill-loop fuzz mutants core clean
 .DEFAULT_GOAL := help

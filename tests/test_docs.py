@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from stepscope.advice.registry import RULES
-from stepscope.analysis.results.tool_tables import tables_of
+from stepscope.analysis.results.tables import tables_of
 from stepscope.analysis.tools import TOOLS
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.trace.tables import TABLES

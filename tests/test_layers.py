@@ -83,7 +83,9 @@ ROOMS = {
         ),
     },
     "analysis": {
-        "compat_tensorflow": "input_pipeline_analyzer overview_page results steps",
+        "compat_tensorflow": (
+            "input_pipeline_analyzer options overview_page results steps"
+        ),
         "framework_op_stats": "ops options results",
         "gaps": "results steps",
         "inference_profile": "options results",
@@ -91,7 +93,7 @@ ROOMS = {
         "kernel_stats": "ops options results",
         "memory_profile": "options results",
         "model_views": "ops options results",
-        "ops": "",
+        "ops": "results",
         "overview_page": "ops options results steps",
         "pod_viewer": "options results steps",
         "results": "",

@@ -22,7 +22,7 @@ from stepscope.derive.facts.step_shares import account_signals
 from stepscope.unavailable import present
 
 if TYPE_CHECKING:
-    from stepscope.analysis.profile import ProfileWithTools
+    from stepscope.analysis.tools import ProfileWithTools
 
 FOLDER = Path(__file__).resolve().parents[1] / "data" / "gpu" / "graph_replayed"
 WHOLE, NODES = "whole", "nodes"

@@ -29,7 +29,7 @@ from stepscope.unavailable import Unavailable, present
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
-    from stepscope.analysis.profile import ProfileWithTools
+    from stepscope.analysis.tools import ProfileWithTools
 
 FOLDER = Path(__file__).resolve().parents[1] / "data" / "gpu" / "tiers"
 RECORDED, TIMELINE = FOLDER / "recorded", FOLDER / "timeline.sqlite.gz"

@@ -25,7 +25,7 @@ from stepscope.unavailable import Unavailable, present
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stepscope.analysis.profile import ProfileWithTools
+    from stepscope.analysis.tools import ProfileWithTools
 
 FOLDER = Path(__file__).resolve().parents[1] / "data" / "gpu" / "ways"
 #: Four layers: forward, the gradient of each weight, and of each input but the first.

@@ -10,7 +10,7 @@ from tests.support.results.pages import document_of
 from tests.support.traces import blueprint
 from tests.support.traces.training import KERNELS, MATMUL, SGEMM, together
 
-from stepscope.analysis.profile import ProfileWithTools
+from stepscope.analysis.tools import ProfileWithTools
 from stepscope.report.outline import as_markdown, as_text
 from stepscope.report.outline.whole import report_outline
 from stepscope.report.page import plain_text

@@ -19,8 +19,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from stepscope.analysis.pod_viewer.comparison import SlowestWorker
-    from stepscope.analysis.pod_viewer.result import PodStep, PodViewerResult
-    from stepscope.analysis.pod_viewer.workers import Worker, WorkerSummary
+    from stepscope.analysis.pod_viewer.result import (
+        PodStep,
+        PodViewerResult,
+        Worker,
+        WorkerSummary,
+    )
     from stepscope.derive.account.owned_time import Account
     from stepscope.derive.judging.recorded_devices import DeviceSignals
     from stepscope.derive.profile_data import ProfileData

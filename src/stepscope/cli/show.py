@@ -14,7 +14,7 @@ from stepscope.analysis.pod_viewer import PodViewerResult
 from stepscope.analysis.tools import COMPAT, TOOLS, find_tool
 from stepscope.analysis.trace_viewer import TraceViewerResult
 from stepscope.analysis.trace_viewer.events import all_spans
-from stepscope.analysis.trace_viewer.processes import host_traces
+from stepscope.analysis.trace_viewer.viewer import host_traces
 from stepscope.cli.output import (
     check_free,
     deliver,

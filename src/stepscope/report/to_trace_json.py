@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from stepscope.analysis.timeline.tiles import Tiles
     from stepscope.analysis.trace_viewer.arguments import Arguments
     from stepscope.analysis.trace_viewer.events import HostSpans, SpanPiece
-    from stepscope.analysis.trace_viewer.processes import HostTrace
+    from stepscope.analysis.trace_viewer.viewer import HostTrace
     from stepscope.report.envelope import Envelope
     from stepscope.report.plain import Plain
 

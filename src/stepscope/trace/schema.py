@@ -105,7 +105,7 @@ def read_tables(
 def read_columns(text: str, known: Mapping[str, Column]) -> dict[str, Column]:
     """Return the columns that the rows of one Markdown table declare, by name."""
     columns: dict[str, Column] = {}
-    for name, *cells in _rows(text):
+    for name, *cells in read_rows(text):
         if name in columns:
             raise ValueError(f"the column {name} is declared twice")
         if not cells:
@@ -117,8 +117,8 @@ def read_columns(text: str, known: Mapping[str, Column]) -> dict[str, Column]:
     return columns
 
 
-def _rows(text: str) -> Iterator[list[str]]:
-    """Yield the cells of the rows of a Markdown table."""
+def read_rows(text: str) -> Iterator[list[str]]:
+    """Yield the cells of each row of a Markdown table."""
     _, _, body = text.partition("\n|---")
     for line in body.splitlines()[1:]:
         if line.startswith("|"):

@@ -12,7 +12,7 @@ from tests.support.traces import blueprint
 
 import stepscope as ss
 from stepscope.analysis.overview_page import OverviewPageResult
-from stepscope.analysis.profile import ProfileWithTools
+from stepscope.analysis.tools import ProfileWithTools
 from stepscope.trace.tables import PARAMETERS, TABLES
 from stepscope.unavailable import Unavailable
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from stepscope.trace.schema import NEVER, read_tables
+from stepscope.analysis.results.tables import room_reasons
+from stepscope.trace.schema import NEVER, read_rows, read_tables
+from stepscope.unavailable import CODES
 
 SOURCE = Path(__file__).resolve().parents[3] / "src" / "stepscope"
 FILES = sorted(SOURCE.rglob("tables.md"))
@@ -79,3 +82,20 @@ def test_no_column_is_written_twice(path: Path) -> None:
     assert {line.split(" | ")[0] for line in often} <= {
         *("| start_ps", "| dur_ps", "| kernel_name"),
     }
+
+
+ROOMS = sorted(path.parent for path in SOURCE.rglob("reasons.md"))
+
+
+@pytest.mark.parametrize("room", ROOMS, ids=lambda room: room.name)
+def test_each_reason_of_a_room_is_given_and_each_given_is_declared(room: Path) -> None:
+    reasons = room_reasons(room.name)
+    given = {
+        key
+        for path in room.glob("*.py")
+        for key in re.findall(r'_WHY\["(\w+)"\]', path.read_text(encoding="utf-8"))
+    }
+    assert given == set(reasons)
+    assert {why.code for why in reasons.values()} <= set(CODES)
+    rows = read_rows((room / "reasons.md").read_text(encoding="utf-8"))
+    assert Counter(key for key, *_ in rows).most_common(1)[0][1] == 1

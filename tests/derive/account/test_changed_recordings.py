@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tests.support.traces.recorded import Moment, Recording
 
     from stepscope.advice.finding import Finding
-    from stepscope.analysis.profile import ProfileWithTools
+    from stepscope.analysis.tools import ProfileWithTools
 
     Change = Callable[[Recording], None]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from stepscope.analysis.profile import ProfileWithTools
+from stepscope.analysis.tools import ProfileWithTools
 from stepscope.cli.output import Progress
 from stepscope.report.compose import compose
 from stepscope.report.outline import as_text

@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
+from stepscope.analysis.results.tables import room_reasons
 from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.columns.stat_values import find_handle, rows_with_key
 from stepscope.derive.intervals.spans import Spans
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
     from stepscope.derive.profile_data import ProfileData
     from stepscope.trace.model import TraceData
+
+_WHY: Final = room_reasons("compat_tensorflow")
 
 _STEPS_LINE: Final = DERIVED_LINES.categories.to_list().index("steps")
 
@@ -237,16 +240,8 @@ def compat_steps(
             return steps
         found += steps
     if not found:
-        return _NOT_GROUPED
+        return _WHY["not_grouped"]
     return tuple(found)
-
-
-_NOT_GROUPED: Final = Unavailable(
-    code="NO_STEPS",
-    reason="The file holds no stored step groups, so the events that its producer "
-    "counted as steps are unknown.",
-    remedy="Use the tool without compat; it finds the steps itself.",
-)
 
 
 def _steps_of(profile: ProfileData, host: str) -> list[CompatStep] | Unavailable:
@@ -257,8 +252,9 @@ def _steps_of(profile: ProfileData, host: str) -> list[CompatStep] | Unavailable
         if isinstance(table, Unavailable):
             return table
         tables[name] = table
-    if not _is_grouped(trace):
-        return _NOT_GROUPED
+    environment = trace.table("environment")
+    if isinstance(environment, Unavailable) or not environment["grouped"].any():
+        return _WHY["not_grouped"]
     activity = trace.table("device_activity")
     on_cpu = isinstance(trace.table("devices"), Unavailable)
     if isinstance(activity, Unavailable):
@@ -271,13 +267,6 @@ def _steps_of(profile: ProfileData, host: str) -> list[CompatStep] | Unavailable
     sweep = _Sweep(host, on_host.without_device() if on_cpu else on_host, swept)
     spans = on_host.marked() if on_cpu else _stored_spans(trace, tables)
     return [sweep.step(group, *span) for group, span in sorted(spans.items())]
-
-
-def _is_grouped(trace: TraceData) -> bool:
-    environment = trace.table("environment")
-    return not isinstance(environment, Unavailable) and bool(
-        environment["grouped"].any()
-    )
 
 
 class _Sweep(Frozen, frozen=True):

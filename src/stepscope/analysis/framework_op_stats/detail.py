@@ -8,7 +8,16 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.framework_op_stats.calls import CALL_ROWS, call_rows
+from stepscope.analysis.framework_op_stats.calls import (
+    CALL_ROWS,
+    COPY_ROWS,
+    KERNEL_ROWS,
+    LAUNCH_ROWS,
+    call_rows,
+    copy_rows,
+    kernel_rows,
+    launch_rows,
+)
 from stepscope.analysis.framework_op_stats.cause import (
     Cause,
     cause_of,
@@ -21,18 +30,13 @@ from stepscope.analysis.framework_op_stats.shapes import (
     call_shapes,
     shape_rows,
 )
-from stepscope.analysis.framework_op_stats.tables import (
-    COPY_ROWS,
-    KERNEL_ROWS,
-    LAUNCH_ROWS,
-    copy_rows,
-    kernel_rows,
-    launch_rows,
-)
 from stepscope.analysis.framework_op_stats.work import OpWork, op_work
-from stepscope.analysis.ops.rates import NO_COSTS
-from stepscope.analysis.ops.rows import without_steps
-from stepscope.analysis.results.nulls import declared_reasons, missing_columns
+from stepscope.analysis.ops.rows import NO_COSTS, without_steps
+from stepscope.analysis.results.tables import (
+    declared_reasons,
+    missing_columns,
+    room_reasons,
+)
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.device.kernels import kernels
 from stepscope.derive.device.timeline import device_timeline
@@ -49,17 +53,8 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.derive.step_windows.windows import Windows
 
-_NO_SHAPES: Final = Unavailable(
-    code="NO_SHAPES",
-    reason="neither the host events nor the device events of these calls carry the "
-    "shapes of operands.",
-    remedy="Record shapes with the profiler of the framework where it can.",
-)
-_NO_HOST_EVENT: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="No event on a host thread is a call of the op.",
-    remedy=Remedy.RECORD_OP_CALLS,
-)
+_WHY: Final = room_reasons("framework_op_stats")
+
 _OF_KERNELS: Final = declared_reasons(
     KERNEL_ROWS,
     dict.fromkeys(
@@ -73,11 +68,6 @@ _OF_KERNELS: Final = declared_reasons(
 _OF_COPIES: Final = declared_reasons(
     COPY_ROWS,
     dict.fromkeys(("bytes", "gib_per_s"), ("NOT_RECORDED", Remedy.OTHER_DEVICE_TRACER)),
-)
-_NO_STEP: Final = Unavailable(
-    code="NO_STEPS",
-    reason="no call belongs to a step.",
-    remedy="Record more than one complete step.",
 )
 _OF_LAUNCHES: Final = declared_reasons(
     LAUNCH_ROWS,
@@ -155,7 +145,6 @@ def op_detail(
     """Look closely at the chosen ops on all hosts.
 
     Args:
-        stats: The rows of the chosen ops.
         selection: Ops that exist.
         most_calls: How many calls to list at most; all where it is None.
     """
@@ -235,7 +224,7 @@ def _share(
         [work for work in works if work.executions], stepped
     )
     if found["host_percent"] is None:
-        why = _reason(works, "host_op_events") or _NO_HOST_EVENT
+        why = _reason(works, "host_op_events") or _WHY["no_host_event"]
         missing.append(why.for_field("share.host_percent"))
     return StepShare(**found), missing
 
@@ -288,9 +277,9 @@ def _missing(
     profile: ProfileData, detail: OpDetailResult, works: Sequence[OpWork]
 ) -> list[Missing]:
     """Return why tables are null, and columns of those that are not."""
-    no_device = _reason(works, "device_activity") or _NO_HOST_EVENT
+    no_device = _reason(works, "device_activity") or _WHY["no_host_event"]
     no_launches = _reason(works, "launches") or no_device
-    no_event = _reason(works, "host_op_events") or _NO_HOST_EVENT
+    no_event = _reason(works, "host_op_events") or _WHY["no_host_event"]
     found = []
     if detail.call_count is None:
         found += [no_event.for_field(name) for name in ("call_count", "calls")]
@@ -298,7 +287,7 @@ def _missing(
         ("kernels", no_device),
         ("copies", no_device),
         ("launches", no_launches),
-        ("shapes", _NO_SHAPES),
+        ("shapes", _WHY["no_shapes"]),
     ):
         if getattr(detail, name) is None:
             found.append(why.for_field(name))
@@ -309,9 +298,9 @@ def _missing(
     reasons["waiting_us"] = no_launches
     reasons["launches"] = no_launches
     reasons |= dict.fromkeys(("host_us", "host_self_us"), no_event)
-    reasons["shape"] = _NO_SHAPES
+    reasons["shape"] = _WHY["no_shapes"]
     with_steps = detail.share.steps is not None
-    reasons["step"] = _NO_STEP if with_steps else without_steps(profile)
+    reasons["step"] = _WHY["no_step"] if with_steps else without_steps(profile)
     found += missing_columns(detail.calls, reasons, prefix="calls.")
     if detail.shapes is not None:
         sides = {"host_us": no_event, "device_us": no_device}

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 import msgspec
 import polars as pl
 
-from stepscope.analysis.results.tool_tables import tables_of
+from stepscope.analysis.results.tables import tables_of
 from stepscope.unavailable import Missing
 
 _TABLES: Final = tables_of("framework_op_stats")

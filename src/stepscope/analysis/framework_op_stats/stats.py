@@ -12,26 +12,25 @@ from stepscope.analysis.framework_op_stats.result import (
     Pie,
     Pies,
 )
-from stepscope.analysis.ops.rates import (
-    RATES,
-    device_costs,
-    host_costs,
-    rates,
-    why_no_rates,
-)
 from stepscope.analysis.ops.rows import (
     NO_OPS,
+    RATES,
     Side,
+    device_costs,
     device_side,
+    host_costs,
     host_side,
     launch_latency_ps,
+    rates,
+    why_no_rates,
     without_steps,
 )
 from stepscope.analysis.ops.selection import select_ops
-from stepscope.analysis.results.nulls import (
+from stepscope.analysis.results.tables import (
     declared_reasons,
     missing_columns,
     other_slices,
+    room_reasons,
     share,
 )
 from stepscope.derive.ops.costs import host_op_costs, op_costs
@@ -44,6 +43,8 @@ from stepscope.units import PS_PER_US
 if TYPE_CHECKING:
     from stepscope.analysis.options import FrameworkOpStatsOptions
     from stepscope.derive.profile_data import ProfileData
+
+_WHY: Final = room_reasons("framework_op_stats")
 
 #: What is asked of each host for the options as they are.
 NEEDS: Final = (device_ops, host_op_costs, host_ops, op_costs)
@@ -58,11 +59,6 @@ _REASONS: Final = declared_reasons(
         "source": ("NO_HLO", Remedy.COMPILE_FOR_LINES),
         "module": ("NO_HLO", Remedy.COMPILE_FOR_LINES),
     },
-)
-_NO_UNITS: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="the names of the kernels do not show whether they use Tensor Cores.",
-    remedy=Remedy.COUNT_MATRIX_INSTRUCTIONS,
 )
 
 
@@ -231,12 +227,12 @@ def _missing(
     profile: ProfileData, rows: pl.DataFrame, host: Side, device: Side
 ) -> list[Missing]:
     reasons = why_no_rates(rows) | _REASONS
-    no_device = next(iter(device.absent.values()), _NO_UNITS)
+    no_device = next(iter(device.absent.values()), _WHY["no_units"])
     no_steps = without_steps(profile)
     reasons["per_step_us"] = no_steps
     reasons["small_op"] = no_steps if len(device.rows) else no_device
     reasons |= dict.fromkeys(("exposed_time_us", "activities"), no_device)
-    units = _NO_UNITS if len(device.rows) else no_device
+    units = _WHY["no_units"] if len(device.rows) else no_device
     reasons |= dict.fromkeys(_TENSOR_CORES, units)
     found = missing_columns(rows, reasons, prefix="rows.")
     for side, word in ((device, "device"), (host, "host")):

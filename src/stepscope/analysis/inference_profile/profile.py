@@ -19,10 +19,14 @@ from stepscope.analysis.inference_profile.latency import (
     nearest_rank,
     slow_requests,
 )
-from stepscope.analysis.results.nulls import declared_reasons, missing_columns
 from stepscope.analysis.results.statistics import SINGLE_SAMPLE
+from stepscope.analysis.results.tables import (
+    declared_reasons,
+    missing_columns,
+    room_reasons,
+    tables_of,
+)
 from stepscope.analysis.results.tool import rows_read
-from stepscope.analysis.results.tool_tables import tables_of
 from stepscope.derive.columns.arrays import ints
 from stepscope.derive.inference.request_waits import request_waits
 from stepscope.derive.inference.requests import requests
@@ -34,6 +38,8 @@ if TYPE_CHECKING:
 
     from stepscope.analysis.options import InferenceProfileOptions
     from stepscope.derive.profile_data import ProfileData
+
+_WHY: Final = room_reasons("inference_profile")
 
 REQUESTS: Final = tables_of("inference_profile")["requests"]
 
@@ -55,11 +61,6 @@ _REASONS: Final = declared_reasons(
             "Give the annotation around each request its id: `request_id=i`.",
         ),
     },
-)
-_NO_SPAN: Final = Unavailable(
-    code="ZERO_DENOMINATOR",
-    reason="The requests take no time at all, so there is no rate.",
-    remedy="Record some complete requests.",
 )
 
 
@@ -306,7 +307,7 @@ def _rates(
     busy = [one.concurrency for one in hosts if one.concurrency is not None]
     if len(requests) < len(hosts):
         rates = dict.fromkeys(("throughput_per_s", "items_per_s", "concurrency"))
-        return rates, [_NO_SPAN.for_field(field) for field in rates]
+        return rates, [_WHY["no_span"].for_field(field) for field in rates]
     items = None
     missing = []
     if rows["batch_size"].null_count():

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import polars as pl
 
-from stepscope.analysis.results.nulls import share
-from stepscope.analysis.results.tool_tables import tables_of
+from stepscope.analysis.results.tables import room_reasons, share, tables_of
 from stepscope.derive.host.function_names import placed
 from stepscope.derive.input_pipeline.calls import pipeline_calls
 from stepscope.derive.input_pipeline.graph import pipeline_graph
@@ -19,7 +18,6 @@ from stepscope.derive.input_pipeline.input_ops import (
     input_ops,
 )
 from stepscope.derive.input_pipeline.worker_functions import worker_functions
-from stepscope.remedies import Remedy
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_MS, PS_PER_US
 
@@ -31,13 +29,10 @@ if TYPE_CHECKING:
     from stepscope.derive.input_pipeline.worker_functions import WorkerFunctions
     from stepscope.derive.profile_data import ProfileData
 
+_WHY: Final = room_reasons("input_pipeline_analyzer")
+
 INPUT_OPS: Final = tables_of("input_pipeline_analyzer")["input_ops"]
 
-_NO_TIME: Final = Unavailable(
-    code="ZERO_DENOMINATOR",
-    reason="The input ops take no time at all, so nothing is a share of it.",
-    remedy="Record some complete steps.",
-)
 
 WORKER_FUNCTIONS: Final = tables_of("input_pipeline_analyzer")["worker_functions"]
 
@@ -79,7 +74,6 @@ def host_side(
     Definition: docs/tools/input_pipeline_analyzer.md#host-side.
 
     Args:
-        run: The hosts.
         rows_of: Rows of the input ops of a host by other rules than stepscope's.
     """
     found: dict[str, pl.DataFrame] = {}
@@ -105,7 +99,7 @@ def host_side(
     ]
     if isinstance(bottleneck, Unavailable):
         missing.append(bottleneck.for_field("bottleneck_iterator"))
-    no_category = next((some[0] for some in doubts.values() if some), _NO_TIME)
+    no_category = next((some[0] for some in doubts.values() if some), _WHY["no_time"])
     if biggest is None:
         missing.append(no_category.for_field("largest_category"))
     return HostSide(
@@ -134,7 +128,7 @@ def _bottleneck(paths: Mapping[str, _Critical | Unavailable]) -> str | Unavailab
     if slowest is not None and slowest.bottleneck is not None:
         return slowest.bottleneck
     lost = (path for path in paths.values() if isinstance(path, Unavailable))
-    return next(lost, _NO_BOTTLENECK)
+    return next(lost, _WHY["no_bottleneck"])
 
 
 def _ours(
@@ -147,21 +141,6 @@ def _ours(
         reasons[category].append(why)
     rows: pl.DataFrame = found.rows
     return rows
-
-
-_NO_BOTTLENECK: Final = Unavailable(
-    code="NO_TFDATA_EVENTS",
-    reason="No stage of the input pipeline can be its bottleneck.",
-    remedy=Remedy.RECORD_WHOLE_CALL,
-)
-
-
-_NO_STAGE: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="Only stages of an input pipeline that worked for a recorded call of it "
-    "have a part of the critical path; these ops are none.",
-    remedy="Judge them by their self time.",
-)
 
 
 class _Critical(msgspec.Struct, frozen=True, kw_only=True):
@@ -264,11 +243,11 @@ def _of_ops(
     without = ops["critical_time_ms"].null_count()
     if without:
         lost = [one for one in critical.values() if isinstance(one, Unavailable)]
-        why = lost[0] if lost and without == len(ops) else _NO_STAGE
+        why = lost[0] if lost and without == len(ops) else _WHY["no_stage"]
         missing.append(why.for_field("input_ops.critical_time_ms"))
     if ops["self_time_percent"].null_count():
         missing += [
-            _NO_TIME.for_field(f"input_ops.{name}_time_percent")
+            _WHY["no_time"].for_field(f"input_ops.{name}_time_percent")
             for name in ("total", "self")
         ]
     return missing
@@ -297,7 +276,7 @@ def _of_categories(
 ) -> list[Missing]:
     """Return why categories are null, in one entry where that is so of all of them."""
     absent = {
-        name: next(iter(doubts[name]), _NO_TIME)
+        name: next(iter(doubts[name]), _WHY["no_time"])
         for name, value in values.items()
         if value is None
     }

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from stepscope.analysis.results.tool_tables import tables_of
+from stepscope.analysis.results.tables import room_reasons, tables_of
 from stepscope.derive.device.kernels import kernels, launch_dimensions
 from stepscope.derive.measured import measured_kernels
 from stepscope.trace.tables import NOT_MEASURED
@@ -15,6 +15,8 @@ from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
+
+_WHY: Final = room_reasons("kernel_stats")
 
 _TABLES: Final = tables_of("kernel_stats")
 LAUNCH_ROWS: Final = _TABLES["measured"]
@@ -25,12 +27,6 @@ MEASURED_COLUMNS: Final = _TABLES["rows"].dtypes_from("measured_launches")
 _TEXTS: Final = ("match", "bound", "stall_reason")
 _SECTOR: Final = 32
 
-_NOT_OF_THESE: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="Nsight Compute measured other kernels, or not this metric.",
-    remedy="Measure these kernels too: `ncu --set full --csv --page raw`.",
-)
-
 
 def without_measures(profile: ProfileData) -> dict[str, Unavailable]:
     """Return why the measured columns may be null as a whole."""
@@ -38,7 +34,9 @@ def without_measures(profile: ProfileData) -> dict[str, Unavailable]:
         not isinstance(profile.table(host, "kernel_metrics"), Unavailable)
         for host in profile.hosts
     )
-    return dict.fromkeys(MEASURED_COLUMNS, _NOT_OF_THESE if given else NOT_MEASURED)
+    return dict.fromkeys(
+        MEASURED_COLUMNS, _WHY["not_of_these"] if given else NOT_MEASURED
+    )
 
 
 def measures_of(profile: ProfileData, host: str) -> pl.DataFrame:

@@ -18,14 +18,15 @@ from stepscope.analysis.kernel_stats.measured import (
 )
 from stepscope.analysis.ops.rows import without_steps
 from stepscope.analysis.ops.selection import select_ops
-from stepscope.analysis.results.nulls import (
+from stepscope.analysis.results.tables import (
     declared_reasons,
     missing_columns,
     other_slices,
+    room_reasons,
     share,
     sum_of_known,
+    tables_of,
 )
-from stepscope.analysis.results.tool_tables import tables_of
 from stepscope.derive.device.kernels import KERNEL_KEY, kernels, launch_dimensions
 from stepscope.derive.measured import measured_kernels
 from stepscope.derive.model.kernel_places import kernel_places
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
     from stepscope.derive.device.kernels import Kernels
     from stepscope.derive.profile_data import ProfileData
     from stepscope.trace.schema import TableSchema
+
+_WHY: Final = room_reasons("kernel_stats")
 
 _TABLES: Final = tables_of("kernel_stats")
 KERNEL_ROWS: Final = _TABLES["rows"]
@@ -143,8 +146,13 @@ def analyse(
             found[host] = of_host
     everything = _everything(profile, found)
     if everything is None or not len(everything):
-        return next(iter(absent.values()), _NO_KERNELS)
-    step_count = _step_count(profile, found)
+        return next(iter(absent.values()), _WHY["no_kernels"])
+    stepped = (profile.derived(host, steps) for host in found)
+    step_count = sum(
+        len(host_steps.rows)
+        for host_steps in stepped
+        if not isinstance(host_steps, Unavailable)
+    )
     whole = int(everything["total_ps"].sum())
     merged = _merged(everything)
     named = merged.filter(pl.col("op_name") != "")["op_name"]
@@ -174,13 +182,6 @@ def analyse(
     )
 
 
-_NO_KERNELS: Final = Unavailable(
-    code="NO_DEVICE_EVENTS",
-    reason="a device is listed, but none of its kernels was recorded.",
-    remedy=Remedy.ALLOW_DEVICE_TRACER,
-)
-
-
 def _everything(profile: ProfileData, found: dict[str, Kernels]) -> pl.DataFrame | None:
     frames = [
         kernels.rows.with_columns(host=pl.lit(host))
@@ -201,13 +202,6 @@ def _places(profile: ProfileData, host: str, of_class: pl.Series) -> pl.DataFram
             schema={"source": pl.String, "module": pl.String},
         )
     return found[of_class]
-
-
-def _step_count(profile: ProfileData, found: dict[str, Kernels]) -> int | None:
-    """Return steps of all hosts with kernels; None without any."""
-    stepped = [profile.derived(host, steps) for host in found]
-    known = [each for each in stepped if not isinstance(each, Unavailable)]
-    return sum(len(each.rows) for each in known) or None
 
 
 def _merged(everything: pl.DataFrame) -> pl.DataFrame:
@@ -245,7 +239,7 @@ def _only_value(column: str) -> pl.Expr:
     )
 
 
-def _rows(merged: pl.DataFrame, *, whole: int, step_count: int | None) -> pl.DataFrame:
+def _rows(merged: pl.DataFrame, *, whole: int, step_count: int) -> pl.DataFrame:
     ordered = merged.sort(
         "total_ps", *_ORDER, descending=[True, *[False] * len(_ORDER)]
     )

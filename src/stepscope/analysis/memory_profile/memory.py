@@ -15,13 +15,16 @@ from stepscope.analysis.memory_profile.rows import (
     SUMMARY_ROWS,
     TIMELINE_ROWS,
 )
-from stepscope.analysis.results.nulls import declared_reasons, missing_columns
 from stepscope.analysis.results.statistics import Statistics, statistics_of
+from stepscope.analysis.results.tables import (
+    declared_reasons,
+    missing_columns,
+    room_reasons,
+)
 from stepscope.frozen import Frozen
 from stepscope.remedies import Remedy
 from stepscope.thresholds import THRESHOLDS
 from stepscope.trace.quality import QualityNote
-from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import bytes_text
 
 if TYPE_CHECKING:
@@ -29,6 +32,9 @@ if TYPE_CHECKING:
 
     from stepscope.analysis.memory_profile.rows import MemoryView
     from stepscope.trace.schema import TableSchema
+    from stepscope.unavailable import Missing, Unavailable
+
+_WHY: Final = room_reasons("memory_profile")
 
 
 class MemoryPeak(msgspec.Struct, frozen=True, kw_only=True):
@@ -226,27 +232,6 @@ _REMEDIES: Final = {
     "capacity_bytes": "Look it up where the program ran (`nvidia-smi`, `free -h`).",
     **dict.fromkeys(("tensor_bytes", "source", "stack"), Remedy.WRITE_MEMORY),
 }
-_OLDER_UNCOUNTED: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="The allocator counts blocks from the begin of the recording on; what older "
-    "blocks take is not recorded.",
-    remedy="Begin to record before the program builds its model.",
-)
-_NOT_AT_PEAK: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="The event of the peak does not report it.",
-    remedy="Look at the timeline, where other events may.",
-)
-_IN_NO_STEP: Final = Unavailable(
-    code="NO_STEPS",
-    reason="It lies in none of the steps.",
-    remedy="Nothing to do: memory is used before, between and after steps too.",
-)
-_NOTHING_FREE: Final = Unavailable(
-    code="ZERO_DENOMINATOR",
-    reason="Nothing was free at the peak, so there was nothing to be divided.",
-    remedy="Look at the timeline, where some memory is free.",
-)
 
 
 def growth_of(
@@ -280,7 +265,7 @@ def missing_of_rows(
             it.timeline["fragmentation"].is_not_null().any() for it in memories.values()
         )
         if told:
-            reasons["peak_fragmentation"] = _NOT_AT_PEAK
+            reasons["peak_fragmentation"] = _WHY["not_at_peak"]
         reasons["peak_capacity_percent"] = reasons["capacity_bytes"]
     return missing_columns(rows, reasons, prefix="rows.")
 
@@ -305,12 +290,14 @@ def missing_of(name: str, memory: Memory, view: MemoryView) -> list[Missing]:
     else:
         field = f"{path}.growth_bytes_per_step"
         found += growth_of(memory.steps, field=field)[1]
-    no_step = {"step_id": view.steps.why or _IN_NO_STEP}
+    no_step = {"step_id": view.steps.why or _WHY["in_no_step"]}
     found += _missing_at_peak(path, memory, _reasons(TIMELINE_ROWS) | no_step)
     if memory.lines.is_empty() and not memory.breakdown.is_empty():
         found.append(_reasons(LINE_ROWS)["source"].for_field(f"{path}.lines"))
     if view.older_uncounted and memory.breakdown["allocation_bytes"].null_count():
-        found.append(_OLDER_UNCOUNTED.for_field(f"{path}.breakdown.allocation_bytes"))
+        found.append(
+            _WHY["older_uncounted"].for_field(f"{path}.breakdown.allocation_bytes")
+        )
     for table in (TIMELINE_ROWS, BREAKDOWN_ROWS, LINE_ROWS, STEP_ROWS):
         field = table.name.removeprefix("memories.")
         reasons = _reasons(table)
@@ -339,9 +326,9 @@ def _missing_at_peak(
         if getattr(peak, field) is not None:
             continue
         elsewhere = memory.timeline[field].is_not_null().any()
-        why = _NOT_AT_PEAK if elsewhere else reasons[field]
+        why = _WHY["not_at_peak"] if elsewhere else reasons[field]
         if field == "fragmentation" and peak.free_bytes == 0:
-            why = _NOTHING_FREE
+            why = _WHY["nothing_free"]
         if field == "step_id":
             why = reasons[field]
         found.append(why.for_field(f"{path}.peak.{field}"))

@@ -28,6 +28,7 @@ from stepscope.analysis.memory_profile.rows import (
     step_rows,
     timeline_rows,
 )
+from stepscope.analysis.results.tables import room_reasons
 from stepscope.derive.memory.replay import allocation_steps, memory_replay
 from stepscope.errors import BadUsage
 from stepscope.trace.quality import QualityNote
@@ -38,15 +39,10 @@ if TYPE_CHECKING:
     from stepscope.analysis.options import MemoryProfileOptions
     from stepscope.derive.profile_data import ProfileData
 
+_WHY: Final = room_reasons("memory_profile")
+
 #: What is asked of each host for the options as they are.
 NEEDS: Final = (allocation_steps, memory_replay)
-
-_NO_EVENTS: Final = Unavailable(
-    code="NO_ALLOCATOR_EVENTS",
-    reason="The profile holds no allocation and no deallocation.",
-    remedy="Record a program whose allocator reports: TensorFlow on GPU or CPU, JAX on "
-    "AMD GPUs or TPUs, PyTorch with profile_memory=True.",
-)
 
 
 class MemoryProfileResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,7 +91,7 @@ def analyse(
         views |= {f"{prefix}{view.memory.name}": view for view in found}
         host_of |= {f"{prefix}{view.memory.name}": host for view in found}
     if not views:
-        return next(iter(absent.values()), _NO_EVENTS)
+        return next(iter(absent.values()), _WHY["no_events"])
     if options.memory is not None:
         if options.memory not in views:
             raise BadUsage.unknown_name("memory", options.memory, views)
@@ -130,7 +126,7 @@ def _views(profile: ProfileData, host: str) -> list[MemoryView] | Unavailable:
     if isinstance(allocations, Unavailable):
         return allocations
     if not len(allocations):
-        return _NO_EVENTS
+        return _WHY["no_events"]
     replay = present(profile.derived(host, memory_replay))
     steps = present(profile.derived(host, allocation_steps))
     found = [

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.results.tool_tables import tables_of
+from stepscope.analysis.results.tables import tables_of
 from stepscope.derive.columns.arrays import ints
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.data_types import data_type_name

@@ -9,8 +9,7 @@ import numpy as np
 import polars as pl
 
 from stepscope._core.nesting import inherit
-from stepscope.analysis.results.nulls import sum_of_known
-from stepscope.analysis.results.tool_tables import tables_of
+from stepscope.analysis.results.tables import room_reasons, sum_of_known, tables_of
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.host.op_events import host_op_events
 from stepscope.derive.model.annotation_calls import added_up
@@ -23,25 +22,18 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stepscope.analysis.model_views.annotated import Annotated as AnnotatedHost
+    from stepscope.analysis.model_views.annotation_rows import (
+        Annotated as AnnotatedHost,
+    )
     from stepscope.derive.profile_data import ProfileData
+
+_WHY: Final = room_reasons("model_views")
 
 _TABLES: Final = tables_of("model_views")
 ANNOTATION_CALLS: Final = _TABLES["calls"]
 ANNOTATION_STEPS: Final = _TABLES["by_step"]
 ANNOTATION_OPS: Final = _TABLES["ops"]
 ANNOTATION_KERNELS: Final = _TABLES["kernels"]
-
-_NO_STEP: Final = Unavailable(
-    code="NO_STEPS",
-    reason="no call began in a step of the host.",
-    remedy="Record more than one complete step.",
-)
-_NO_OPS_INSIDE: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="no execution of an op on the host was recorded.",
-    remedy="Record ops with the profiler of the framework.",
-)
 
 
 class AnnotationDetail(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,7 +79,6 @@ def annotation_detail(
 
     Args:
         hosts: Hosts with annotations; one of them has it.
-        name: Name of an annotation.
         most_calls: How many calls to list at most; all where it is None.
     """
     of_hosts = [_calls_of(profile, one, name) for one in hosts]
@@ -103,7 +94,7 @@ def annotation_detail(
         missing += [unknown.for_field(f"detail.{field}") for field in fields]
     by_step = _by_step(outermost)
     if by_step is None:
-        missing.append(_NO_STEP.for_field("detail.by_step"))
+        missing.append(_WHY["no_step"].for_field("detail.by_step"))
     ops = _ops(profile, hosts, of_hosts)
     if isinstance(ops, Unavailable):
         missing.append(ops.for_field("detail.ops"))
@@ -215,7 +206,7 @@ def _ops(
     profile: ProfileData, hosts: Sequence[AnnotatedHost], of_hosts: Sequence[_Calls]
 ) -> pl.DataFrame | Unavailable:
     parts = []
-    why = _NO_OPS_INSIDE
+    why = _WHY["no_ops_inside"]
     for one, calls in zip(hosts, of_hosts, strict=True):
         ran = profile.derived(one.host, host_op_events)
         if isinstance(ran, Unavailable):

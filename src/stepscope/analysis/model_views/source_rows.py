@@ -9,7 +9,7 @@ import polars as pl
 
 from stepscope.analysis.model_views.tree import NO_SOURCE
 from stepscope.analysis.results.patterns import whole
-from stepscope.analysis.results.tool_tables import tables_of
+from stepscope.analysis.results.tables import tables_of
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.model.source_lines import LINE_TIMES, line_times, source_lines
 from stepscope.derive.step_windows.windows import windows

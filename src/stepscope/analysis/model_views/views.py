@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Final
 import msgspec
 import polars as pl
 
-from stepscope.analysis.model_views.annotated import annotated
 from stepscope.analysis.model_views.annotation_detail import (
     AnnotationDetail,
     annotation_detail,
 )
 from stepscope.analysis.model_views.annotation_rows import (
     ANNOTATION_ROWS,
+    annotated,
     annotation_missing,
     annotation_rows,
     unannotated_ps,

@@ -28,8 +28,8 @@ from stepscope.analysis.overview_page.ops import (
     precision_of,
     top_ops_of,
 )
-from stepscope.analysis.results.nulls import with_every_null
 from stepscope.analysis.results.statistics import Statistics
+from stepscope.analysis.results.tables import room_reasons, with_every_null
 from stepscope.analysis.results.tool import rows_read
 from stepscope.analysis.steps.measured_hosts import MeasuredRun, measured_run
 from stepscope.analysis.steps.summary import (
@@ -52,7 +52,6 @@ from stepscope.derive.ops.placement import op_placement
 from stepscope.derive.phases import PHASES, phases
 from stepscope.derive.step_time.host_classes import host_classes
 from stepscope.derive.steps.chosen import step_candidates
-from stepscope.remedies import Remedy
 from stepscope.trace.quality import QualityNote
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_MS
@@ -65,6 +64,8 @@ if TYPE_CHECKING:
     from stepscope.analysis.steps.rows import HostSteps
     from stepscope.derive.profile_data import ProfileData
     from stepscope.derive.steps.candidates import Candidate
+
+_WHY: Final = room_reasons("overview_page")
 
 #: What is asked of each host for the options as they are.
 NEEDS: Final = (
@@ -263,14 +264,7 @@ def page_of(
     account: tuple[AccountEntry, ...],
     placed: Placed,
 ) -> OverviewPageResult:
-    """Put the page together.
-
-    Args:
-        measured: The run and its hosts.
-        times: How long the steps took, and with what.
-        account: The owners of that time.
-        placed: Where its ops ran.
-    """
+    """Put the page together."""
     run, found, matching = measured.run, measured.hosts, measured.matching
     by_host = _each_host(run, found, options)
     detection = min(
@@ -293,10 +287,10 @@ def page_of(
         *no_ops,
         *placed.missing,
     ]
-    missing += [_NOT_NAMED.for_field("account.parts")] if account else []
-    missing += [_NOT_DIVIDED.for_field("account.between_ms")] if account else []
+    missing += [_WHY["not_named"].for_field("account.parts")] if account else []
+    missing += [_WHY["not_divided"].for_field("account.between_ms")] if account else []
     missing += [
-        _ANNOUNCED.for_field(f"step_detection.candidates.{field}")
+        _WHY["announced"].for_field(f"step_detection.candidates.{field}")
         for field in ("coverage", "cv", "period_ms")
         if any(getattr(one, field) is None for one in detection.candidates)
     ]
@@ -377,24 +371,6 @@ class _Notes:
             self.missing.append(value.for_field(field))
             return None
         return value
-
-
-_NOT_NAMED: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="Not all time has a name, and a name is a function with a line only where "
-    "functions were recorded.",
-    remedy=Remedy.RECORD_SAMPLES,
-)
-_NOT_DIVIDED: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="Work of a device lies inside the step that launched it, wherever it runs.",
-    remedy="Nothing to do.",
-)
-_ANNOUNCED: Final = Unavailable(
-    code="NO_SAMPLES",
-    reason="Only steps that were inferred from several repetitions have it.",
-    remedy="Nothing to do: these steps were announced by the program.",
-)
 
 
 def _step_times(measured: MeasuredRun, options: OverviewPageOptions) -> StepTimes:
@@ -517,15 +493,8 @@ def _phases(
     for phase in PHASES:
         times[phase] = int(rows[f"{phase}_ps"].sum()) / rows.height / PS_PER_MS
         if phase not in seen and phase != "unknown":
-            times[phase] = note.present(f"phases_ms.{phase}", _NO_SUCH_PHASE)
+            times[phase] = note.present(f"phases_ms.{phase}", _WHY["no_such_phase"])
     return times
-
-
-_NO_SUCH_PHASE: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="No op carries a name scope or a type that shows this phase.",
-    remedy="Name the parts of the model and of the loss, and record op names.",
-)
 
 
 def _is_training(

@@ -7,10 +7,6 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import polars as pl
 
-from stepscope.analysis.pod_viewer.collectives import (
-    WorkerCollectives,
-    worker_collectives,
-)
 from stepscope.analysis.pod_viewer.comparison import (
     SlowestWorker,
     StepComparison,
@@ -23,13 +19,16 @@ from stepscope.analysis.pod_viewer.result import (
     Clock,
     PodStep,
     PodViewerResult,
-)
-from stepscope.analysis.pod_viewer.rows import joined_steps, worker_rows
-from stepscope.analysis.pod_viewer.workers import (
     step_workers,
     summaries,
 )
-from stepscope.analysis.results.nulls import with_every_null
+from stepscope.analysis.pod_viewer.rows import (
+    WorkerCollectives,
+    joined_steps,
+    worker_collectives,
+    worker_rows,
+)
+from stepscope.analysis.results.tables import with_every_null
 from stepscope.analysis.results.tool import rows_read
 from stepscope.analysis.steps.measured_hosts import measured_run
 from stepscope.analysis.steps.rows import category_columns, reasons_of

@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Final
 import msgspec
 import polars as pl
 
-from stepscope.analysis.ops.rates import NO_COSTS
-from stepscope.analysis.ops.rows import NO_OPS
-from stepscope.analysis.results.nulls import declared_reasons, missing_columns
-from stepscope.analysis.results.tool_tables import tables_of
+from stepscope.analysis.ops.rows import NO_COSTS, NO_OPS
+from stepscope.analysis.results.tables import (
+    declared_reasons,
+    missing_columns,
+    room_reasons,
+    tables_of,
+)
 from stepscope.analysis.roofline_model.roofs import (
     MEASURED,
     NO_HOST_PEAKS,
@@ -38,6 +41,8 @@ if TYPE_CHECKING:
     from stepscope.analysis.options import RooflineModelOptions
     from stepscope.derive.profile_data import ProfileData
 
+_WHY: Final = room_reasons("roofline_model")
+
 _TABLES: Final = tables_of("roofline_model")
 OP_ROWS: Final = _TABLES["ops"]
 KERNEL_ROWS: Final = _TABLES["kernels"]
@@ -62,18 +67,6 @@ _REASONS: Final = declared_reasons(
         ),
         "lacks": ("NO_SAMPLES", "Nothing to do."),
     },
-)
-_HOST_OPS: Final = Unavailable(
-    code="NO_DEVICE_PLANE",
-    reason="The ops ran on the host, and the profile holds no kernel.",
-    remedy="Look at the ops.",
-)
-_NOT_COUNTED: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="The counters do not say how many operations or bytes it was: those of "
-    "every unit are needed.",
-    remedy="Measure with `ncu --set roofline`, or `--set full` and the section "
-    "SpeedOfLight_HierarchicalTensorRooflineChart.",
 )
 #: Columns of points that hold nothing where peaks are not known.
 _OF_PEAKS: Final = (
@@ -165,7 +158,7 @@ def _missing_fields(
         ]
     if found.is_empty():
         missing += [
-            _HOST_OPS.for_field(field)
+            _WHY["host_ops"].for_field(field)
             for field in ("kernels", "unknown_kernels_percent")
         ]
     return missing
@@ -180,7 +173,7 @@ def _missing_columns(
     missing = []
     for name, rows in (("ops", ops), ("kernels", found)):
         counted = (rows["evidence"] == MEASURED).any()
-        no_work = _NOT_COUNTED if counted else NO_COSTS
+        no_work = _WHY["not_counted"] if counted else NO_COSTS
         no_place = rows["operational_intensity"].null_count() == len(rows)
         reasons = dict.fromkeys(_OF_WORK, no_work)
         reasons |= dict.fromkeys(

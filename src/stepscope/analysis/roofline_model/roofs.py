@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 
 import polars as pl
 
-from stepscope.analysis.results.nulls import share
-from stepscope.analysis.results.tool_tables import tables_of
+from stepscope.analysis.results.tables import room_reasons, share, tables_of
 from stepscope.derive.device.peaks import device_peaks
 from stepscope.hardware import Unit, device_type, peak_flops, rates_of
 from stepscope.unavailable import Unavailable
@@ -20,21 +19,14 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.trace.schema import TableSchema
 
+_WHY: Final = room_reasons("roofline_model")
+
 ROOF_ROWS: Final = tables_of("roofline_model")["roofs"]
 
 GIGA: Final = 1e9
 _TERA: Final = 1e12
-NO_PEAKS: Final = Unavailable(
-    code="NO_PEAKS",
-    reason="The peak rates of this device are not known: its name, its clock or its "
-    "multiprocessors were not recorded, or its data sheet is not in the list.",
-    remedy="Give them: `--peak-tflops RATE --peak-gb-per-s RATE`, from its data sheet.",
-)
-NO_HOST_PEAKS: Final = Unavailable(
-    code="NO_PEAKS",
-    reason="The ops ran on the host, whose peak rates no recording holds.",
-    remedy="Give them: `--peak-tflops RATE --peak-gb-per-s RATE`, of all its cores.",
-)
+NO_PEAKS: Final = _WHY["no_peaks"]
+NO_HOST_PEAKS: Final = _WHY["no_host_peaks"]
 
 MEASURED: Final = "measured"
 SHAPES: Final = "shapes"
@@ -124,7 +116,6 @@ def points(
             counts in shares of time), `flops`, `accessed_bytes`, `peak_flops` and
             `peak_bytes` (what units and memory could have done in the time), and
             `evidence`; null means unknown.
-        schema: The table.
         options: Peaks in place of what is known.
     """
     names = [it for it in ("kernel_name", "op_name", "name") if it in work.columns]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
+from stepscope.analysis.results.tables import room_reasons
 from stepscope.analysis.steps.rows import HostSteps, host_steps
 from stepscope.derive.columns.arrays import ints
 from stepscope.derive.step_windows.windows import typical
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.derive.profile_data import ProfileData
+
+_WHY: Final = room_reasons("steps")
 
 
 #: Hosts in lock step begin their steps this share of a step apart at most …
@@ -198,18 +201,6 @@ def _apart(host: HostSteps, reference: HostSteps, text: str) -> QualityNote:
     )
 
 
-_NO_SUCH_MARKER: Final = Unavailable(
-    code="NO_STEPS",
-    reason="No step of this host has the marker that was asked for.",
-    remedy="Leave the option marker out to see all steps.",
-)
-_COORDINATOR: Final = Unavailable(
-    code="NO_DEVICE_PLANE",
-    reason="This host lists no device beside hosts that do; its steps are not theirs.",
-    remedy="Select this host alone to see its steps.",
-)
-
-
 class MeasuredRun(Frozen, frozen=True):
     """A run and the hosts of it whose steps count.
 
@@ -237,7 +228,6 @@ def measured_run(
     """Choose the hosts that count; unavailable where none of them does.
 
     Args:
-        profile: The whole run.
         host: Only this host; empty for all.
         marker: Only the steps of this marker name; empty for all.
     """
@@ -260,7 +250,6 @@ def _measured_hosts(
     Definition: docs/how-steps-are-found.md#steps-of-several-hosts.
 
     Args:
-        run: The hosts to choose from.
         marker: Only the steps of this marker name; empty for all.
     """
     found: list[HostSteps] = []
@@ -270,12 +259,14 @@ def _measured_hosts(
         if isinstance(rows, Unavailable):
             absent[host] = rows
         elif not rows.rows.height:
-            absent[host] = _NO_SUCH_MARKER
+            absent[host] = _WHY["no_such_marker"]
         else:
             found.append(rows)
     with_devices = [host for host in found if host.has_device]
     if with_devices and len(with_devices) < len(found):
-        absent |= {rows.host: _COORDINATOR for rows in found if not rows.has_device}
+        absent |= {
+            rows.host: _WHY["coordinator"] for rows in found if not rows.has_device
+        }
         found = with_devices
     with_steps = [host for host in found if host.windows.has_steps]
     if with_steps and len(with_steps) < len(found):
@@ -294,7 +285,6 @@ def measured_rows(host: HostSteps, excluded_flags: Sequence[str]) -> pl.DataFram
     Without any of these the closed ones, and without a closed one all.
 
     Args:
-        host: The host whose `rows` to choose from.
         excluded_flags: Windows with one of these flags are left out.
     """
     if not excluded_flags:

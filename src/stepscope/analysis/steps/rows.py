@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
+from stepscope.analysis.results.tables import room_reasons
 from stepscope.derive.account.owned_time import account
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.input_pipeline.input_ops import input_ops
@@ -17,7 +18,6 @@ from stepscope.derive.step_time.owners import BUSY_OWNERS, CATEGORIES, OWNERS
 from stepscope.derive.step_windows.windows import typical, windows
 from stepscope.derive.steps.chosen import steps
 from stepscope.frozen import Frozen
-from stepscope.remedies import Remedy
 from stepscope.trace.reading.nullable import nullable
 from stepscope.unavailable import Unavailable
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.derive.steps.chosen import Steps
+
+_WHY: Final = room_reasons("steps")
 
 OWNER_COLUMNS: Final = tuple(f"{owner.name}_ps" for owner in OWNERS)
 #: What is left when every cause has been charged; it is always known.
@@ -42,12 +44,7 @@ _BUSY: Final = frozenset(BUSY_OWNERS)
 #: Measures of a row beside its owners; they are averaged like them.
 _MEASURES: Final = ("device_busy_ps", "device_working_ps", "idle_input_ps")
 
-UNASKED: Final = Unavailable(
-    code="NO_TFDATA_EVENTS",
-    reason="No event shows the program asking for its next batch, so waiting for "
-    "input cannot be distinguished from other time without a known cause.",
-    remedy=Remedy.NAME_FETCH,
-)
+UNASKED: Final = _WHY["unasked"]
 #: Time that may hold the making of batches where no request for one was recorded.
 UNTOLD: Final = ("between_ps", "unexplained_ps")
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import msgspec
 import polars as pl
 
-from stepscope.analysis.results.tool_tables import tables_of
+from stepscope.analysis.results.tables import room_reasons, tables_of
 from stepscope.analysis.tf_data_bottleneck_analysis.exposed_wait import (
     ExposedWait,
     exposed_wait,
@@ -33,7 +33,6 @@ from stepscope.derive.judging.input_verdict import (
 )
 from stepscope.errors import BadUsage
 from stepscope.frozen import Frozen
-from stepscope.remedies import Remedy
 from stepscope.thresholds import THRESHOLDS
 from stepscope.trace.quality import QualityNote
 from stepscope.unavailable import Missing, Unavailable, present
@@ -47,6 +46,8 @@ if TYPE_CHECKING:
     from stepscope.derive.input_pipeline.graph import PipelineGraph
     from stepscope.derive.judging.input_verdict import InputVerdict
     from stepscope.derive.profile_data import ProfileData
+
+_WHY: Final = room_reasons("tf_data_bottleneck_analysis")
 
 _TABLES: Final = tables_of("tf_data_bottleneck_analysis")
 BOTTLENECK_ROWS: Final = _TABLES["bottlenecks"]
@@ -94,29 +95,6 @@ _NOT_SLOW_UNWEIGHED: Final = (
 )
 #: What is said before the advice on a pipeline that steps do not wait for.
 _NOT_AWAITED: Final = "The steps do not wait for this. To make it quicker anyway: "
-
-_ONLY_DEVICES: Final = Unavailable(
-    code="NO_TFDATA_EVENTS",
-    reason="only the devices' ends of the input pipelines were recorded; those of the "
-    "hosts that feed them were not.",
-    remedy="Record the process that runs the host's pipeline too, or for longer than "
-    "one of its calls lasts.",
-)
-_ONLY_TRANSPARENT: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="no transformation was recorded within the slowest call of this pipeline.",
-    remedy=Remedy.RECORD_WHOLE_PIPELINE,
-)
-_UNDECIDED: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="time of unknown cause may be waiting for input.",
-    remedy=Remedy.RECORD_UNKNOWN_TIME,
-)
-_NO_PARAMETERS: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="the stages do not report their parallelism and buffers.",
-    remedy=Remedy.RECORD_STAGE_PARAMETERS,
-)
 
 
 class Bottleneck(msgspec.Struct, frozen=True, kw_only=True):
@@ -342,7 +320,7 @@ def _summary(ranked: Sequence[_Pipeline]) -> tuple[Summary, list[Missing]]:
     fields: dict[str, Any] = dict.fromkeys(_OF_HOST_PIPELINE)
     worst = ranked[0]
     if worst.on_device:
-        missing = [_ONLY_DEVICES.for_field(f"summary.{name}") for name in fields]
+        missing = [_WHY["only_devices"].for_field(f"summary.{name}") for name in fields]
         unknown = Summary(verdict="unknown", text=_TEXTS["unknown"], **fields)
         return unknown, missing
     wait, latency_ps = worst.host.wait, _slowest(worst)
@@ -357,7 +335,7 @@ def _summary(ranked: Sequence[_Pipeline]) -> tuple[Summary, list[Missing]]:
     if advice is not None:
         fields |= {"suggestion_kind": advice.kind, "suggestion": advice.words}
     missing += [
-        _ONLY_TRANSPARENT.for_field(f"summary.{name}")
+        _WHY["only_transparent"].for_field(f"summary.{name}")
         for name in ("bottleneck", "suggestion_kind", "suggestion")
         if fields[name] is None
     ]
@@ -378,7 +356,7 @@ def _undecided(host: _Host, fields: dict[str, Any]) -> list[Missing]:
     """Return why it is not known whether the steps wait for their input."""
     why = host.decided
     if not isinstance(why, Unavailable):
-        why = why.why or _UNDECIDED
+        why = why.why or _WHY["undecided"]
     names = ["input_bound"] if fields["input_bound"] is None else []
     if fields["limits_steps"] is None and not isinstance(host.wait, Unavailable):
         names.append("limits_steps")
@@ -471,7 +449,7 @@ def _graphs(
             graphs.append(graph)
             if graph.suggestion is None:
                 missing += [
-                    _ONLY_TRANSPARENT.for_field(f"{field}.{name}")
+                    _WHY["only_transparent"].for_field(f"{field}.{name}")
                     for name in ("suggestion_kind", "suggestion")
                 ]
             continue
@@ -482,7 +460,7 @@ def _graphs(
         )
         missing.append(why.for_field(field))
     if not any(node.parameters for graph in graphs for node in graph.nodes):
-        missing.append(_NO_PARAMETERS.for_field("graphs.nodes.parameters"))
+        missing.append(_WHY["no_parameters"].for_field("graphs.nodes.parameters"))
     return tuple(graphs), missing
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from stepscope.analysis.pod_viewer import PodViewerResult
-    from stepscope.analysis.pod_viewer.workers import WorkerSummary
+    from stepscope.analysis.pod_viewer.result import WorkerSummary
     from stepscope.report.outline.parts import Part
     from stepscope.unavailable import Missing
 

@@ -18,7 +18,7 @@ from stepscope.report.words.checks import most_valuable, stage_counts, together_
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
-    from stepscope.analysis.profile import ProfileWithTools
+    from stepscope.analysis.tools import ProfileWithTools
     from stepscope.derive.facts.evidence import Evidence
     from stepscope.report.plain import Plain
     from stepscope.report.words.checks import Valuable

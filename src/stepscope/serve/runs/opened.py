@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     import msgspec
 
-    from stepscope.analysis.profile import ProfileWithTools
+    from stepscope.analysis.tools import ProfileWithTools
     from stepscope.report.envelope import Doubt, Profile
     from stepscope.serve.runs.cache import Working
 

@@ -15,9 +15,8 @@ from stepscope.analysis.timeline import flows as arrows
 from stepscope.analysis.timeline import search as searching
 from stepscope.analysis.timeline import selection as choosing
 from stepscope.analysis.timeline import tiles as drawing
-from stepscope.analysis.timeline import totals as adding
 from stepscope.analysis.trace_viewer.events import all_spans
-from stepscope.analysis.trace_viewer.processes import host_traces
+from stepscope.analysis.trace_viewer.viewer import host_traces
 from stepscope.report.plain import plain, plain_fields
 from stepscope.report.to_trace_json import (
     counter_frame,
@@ -30,9 +29,9 @@ from stepscope.serve.errors import Refused
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from stepscope.analysis.profile import ProfileWithTools
     from stepscope.analysis.timeline.catalogue import TrackCatalogue
     from stepscope.analysis.timeline.search import Direction, Side, SoughtKernel
+    from stepscope.analysis.tools import ProfileWithTools
     from stepscope.report.plain import Plain
     from stepscope.report.to_trace_json import TraceFrame
     from stepscope.serve.runs.opened import Opened
@@ -276,7 +275,7 @@ def flows(
 def totals(opened: Opened, host: str | None, area: Area) -> bytes:
     """Write what an area adds up to."""
     profile, name = _host(opened, host)
-    return _struct(adding.window_totals(profile, name, **area._asdict()))
+    return _struct(choosing.window_totals(profile, name, **area._asdict()))
 
 
 def events(opened: Opened, host: str | None, area: Area, page: Page) -> bytes:

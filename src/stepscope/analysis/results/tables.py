@@ -1,22 +1,25 @@
-"""Nulls of a result, columns or fields, each with the reason that it must state."""
+"""The declared tables of results, and why columns and fields hold nothing."""
 
 from __future__ import annotations
 
 from collections import Counter
+from functools import cache
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import polars as pl
 
+from stepscope.remedies import Remedy
+from stepscope.trace.schema import read_columns, read_rows, read_tables
 from stepscope.unavailable import Missing, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from stepscope.trace.schema import TableSchema
+    from stepscope.trace.schema import Column, TableSchema
     from stepscope.unavailable import Missing
-
 
 #: Types of nearly all that there is inside of anything.
 _WITHOUT_PARTS: Final = frozenset((type(None), float, int, str, bool))
@@ -27,6 +30,37 @@ NOT_RECORDED: Final = Unavailable(
     reason="This capture does not hold it.",
     remedy="Nothing to do, unless a tracer of the framework writes this.",
 )
+
+_ROOM: Final = Path(__file__).parent
+
+
+@cache
+def tables_of(tool: str) -> dict[str, TableSchema]:
+    """Return the declared tables of a tool by the names of their fields."""
+    return read_tables(_ROOM.parent / tool / "tables.md", _shared_columns())
+
+
+@cache
+def room_reasons(room: str) -> dict[str, Unavailable]:
+    """Return why something can be missing from results of a room, by key.
+
+    Its `reasons.md` has a row for each: key, code, reason, and remedy or its id.
+    """
+    path = _ROOM.parent / room / "reasons.md"
+    return {
+        key: Unavailable(
+            code=code,
+            reason=reason,
+            remedy=Remedy[remedy] if remedy.isupper() else remedy,
+        )
+        for key, code, reason, remedy in read_rows(path.read_text(encoding="utf-8"))
+    }
+
+
+@cache
+def _shared_columns() -> dict[str, Column]:
+    """Return the columns that tables of several tools have."""
+    return read_columns((_ROOM / "columns.md").read_text(encoding="utf-8"), {})
 
 
 def null_paths(value: object, path: str = "") -> Iterator[str]:
@@ -151,7 +185,6 @@ def missing_columns(
     """Return one entry per column that is null in every row, if there is a row at all.
 
     Args:
-        frame: The rows of a result.
         reasons: Column → why it can be null as a whole.
         prefix: Text before the column's name in the entry.
         where: Rows that could hold a value; all where it is left out.
