@@ -305,13 +305,11 @@ def _process(trace: TraceData, steps: _Steps) -> MemoryUse | None:
 def _samples(
     trace: TraceData, name: str
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
-    """Return times and values of a counter, in time order."""
     found = counter(trace, name)
     return None if found is None else (found.time_ps, found.value.astype(np.int64))
 
 
 def _rows(trace: TraceData, name: str) -> NDArray[np.intp]:
-    """Return the rows of events of one name."""
     types = trace.table("event_types")
     events = trace.table("events")
     if isinstance(types, Unavailable) or isinstance(events, Unavailable):
@@ -320,7 +318,6 @@ def _rows(trace: TraceData, name: str) -> NDArray[np.intp]:
 
 
 def _failures(trace: TraceData) -> list[Failure]:
-    """Return the allocations of one host that failed."""
     events = trace.table("events")
     stats = trace.table("stats")
     rows = _rows(trace, _FAILED)

@@ -490,7 +490,6 @@ def _numbers(steps: Steps | Unavailable, step_rows: pl.Series) -> tuple[int, ...
 
 
 def _done(topics: IdleTopics | Unavailable, device: int | None) -> dict[str, Spans]:
-    """Return the instants of each topic on one device."""
     if isinstance(topics, Unavailable):
         return {}
     return next((one.spans for one in topics.devices if one.device == device), {})

@@ -141,7 +141,6 @@ def copy_signals(
 def _copies(
     recorded: _Recorded, alone: Exposure | Unavailable, measured: pl.DataFrame
 ) -> pl.DataFrame:
-    """Return the copies that begin in judged steps."""
     activity = recorded.activity
     starts, ends = ints(measured, "start_ps"), ints(measured, "end_ps")
     at = of_kinds(activity, map(ACTIVITY_KINDS.categories.to_list().index, _OWNER))
@@ -177,12 +176,11 @@ def _copies(
 
 def _calls(recorded: _Recorded, at: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return how long the call of each copy lasted; 0 where it is not known."""
-    launches, tied = recorded.trace.table("launches"), recorded.tied
-    if isinstance(launches, Unavailable) or isinstance(tied, Unavailable):
+    tied = recorded.tied
+    if isinstance(tied, Unavailable):
         return np.zeros(len(at), np.int64)
-    call = tied.launch_of_activity[at]
-    lasted = np.append(ints(launches, "dur_ps"), 0)
-    found: NDArray[np.int64] = lasted[call]
+    lasted = np.append(ints(tied.launches, "dur_ps"), 0)
+    found: NDArray[np.int64] = lasted[tied.launch_of_activity[at]]
     return found
 
 

@@ -102,8 +102,6 @@ def launches_one_program(
     windows: Windows,
     correlation: Correlation,
     event_kinds: EventKinds,
-    launches: pl.DataFrame,
-    device_activity: pl.DataFrame,
     events: pl.DataFrame,
 ) -> bool | None:
     """Return whether a step launches its work in one call of a compiled program.
@@ -117,9 +115,9 @@ def launches_one_program(
     calls = Spans.from_events(
         ints(events, "start_ps")[rows], ints(events, "dur_ps")[rows]
     )
-    start_ps = ints(launches, "start_ps")
+    start_ps = ints(correlation.launches, "start_ps")
     # A read-back has a call of its own, whatever is compiled.
-    kernels = np.isin(codes(device_activity, "kind"), _KERNELS)
+    kernels = np.isin(codes(correlation.activity, "kind"), _KERNELS)
     led = _chosen(correlation.launch_of_activity[kernels], len(start_ps))
     if not len(calls):
         # Without compiled programs one launch a step is a graph.
@@ -163,37 +161,20 @@ class Queue(Frozen, frozen=True):
 
 @of_each_device
 def queue_signals(
-    *,
-    device_activity: pl.DataFrame,
-    launches: pl.DataFrame,
-    correlation: Correlation,
-    windows: Windows,
+    *, correlation: Correlation, windows: Windows
 ) -> dict[int | None, Queue]:
     """Follow the queue of each device whose launches were recorded."""
     if not len(windows.measured):
         return {}
-    of_device = handles(device_activity, "device")
+    of_device = handles(correlation.activity, "device")
     known = np.flatnonzero(correlation.launch_of_activity >= 0)
     return {
-        device: _queue(
-            known[of_device[known] == device],
-            device_activity,
-            launches,
-            correlation,
-            measured=windows.measured,
-        )
+        device: _queue(known[of_device[known] == device], correlation, windows.measured)
         for device in np.unique(of_device[known]).tolist()
     }
 
 
-def _queue(
-    rows: NDArray[np.intp],
-    activity: pl.DataFrame,
-    launches: pl.DataFrame,
-    tied: Correlation,
-    *,
-    measured: pl.DataFrame,
-) -> Queue:
+def _queue(rows: NDArray[np.intp], tied: Correlation, measured: pl.DataFrame) -> Queue:
     """Follow the queue of one device.
 
     Args:
@@ -202,7 +183,8 @@ def _queue(
     starts, ends = ints(measured, "start_ps"), ints(measured, "end_ps")
     call = tied.launch_of_activity[rows]
     calls = np.unique(call)
-    called, begun = ints(launches, "start_ps"), ints(activity, "start_ps")[rows]
+    launches = tied.launches
+    called, begun = ints(launches, "start_ps"), ints(tied.activity, "start_ps")[rows]
     slow = ints(launches, "dur_ps")[calls] > THRESHOLDS.slow_launch_call.value
     late = tied.latency_ps[rows] > THRESHOLDS.late_start.value
     into, out_of = np.sort(called[call]), np.sort(begun)

@@ -122,7 +122,6 @@ def _on_host(
 
 
 def _scopes(rows: pl.DataFrame) -> set[str]:
-    """Return the outermost scopes of the ops that ran on devices."""
     names = rows["name"].drop_nulls().to_list()
     return {name.partition("/")[0] for name in names if "/" in name}
 

@@ -182,7 +182,6 @@ def _after(device: DeviceAccount, judged: Spans) -> Spans:
 
 
 def _captures(trace: TraceData) -> Spans:
-    """Return when a stream was captured into a graph."""
     events, names = trace.table("events"), trace.table("event_types")
     if isinstance(events, Unavailable) or isinstance(names, Unavailable):
         return Spans.empty()
@@ -199,7 +198,6 @@ def _captures(trace: TraceData) -> Spans:
 def _times(
     events: pl.DataFrame, names: Sequence[str], which: Pattern[str]
 ) -> NDArray[np.int64]:
-    """Return when the calls of some names began, sorted."""
     wanted = np.fromiter((bool(which.search(name)) for name in names), bool, len(names))
     return np.sort(ints(events, "start_ps")[wanted[handles(events, "type")]])
 
@@ -207,7 +205,6 @@ def _times(
 def _recorded(
     trace: TraceData, kinds: EventKinds | Unavailable, least_ps: int
 ) -> _Calls | None:
-    """Return the long calls that were recorded as events."""
     events, names = trace.table("events"), trace.table("event_types")
     if (
         isinstance(kinds, Unavailable)

@@ -188,7 +188,6 @@ def _pinned(trace: TraceData) -> frozenset[str]:
 
 
 def _large_copies(activity: pl.DataFrame) -> NDArray[np.int64]:
-    """Return the rows of large copies to a device."""
     rows = of_kinds(activity, [_H2D])
     large = activity["bytes"].gather(rows) >= _LARGE_BYTES
     return rows[is_true(large)]

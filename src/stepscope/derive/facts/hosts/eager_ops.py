@@ -178,7 +178,6 @@ def _of_tensorflow(
 
 
 def _steps(measured: pl.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return begins and lengths of the judged steps."""
     starts = ints(measured, "start_ps")
     return starts, ints(measured, "end_ps") - starts
 

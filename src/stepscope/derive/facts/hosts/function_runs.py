@@ -375,7 +375,6 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
 
     @cached_property
     def _by_type(self) -> tuple[NDArray[np.int64], ...]:
-        """Type, start and length of the frames of those threads, by type."""
         of = self.frames
         mine = np.flatnonzero(np.isin(of.track, self.tracks))
         rows = mine[np.argsort(of.type[mine], kind="stable")]

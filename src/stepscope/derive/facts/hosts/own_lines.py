@@ -298,6 +298,5 @@ def _is_deeper(
 
 
 def _calls(frames: FunctionFrames, caller: int, called: int) -> bool:
-    """Return whether one type of functions calls another, directly or not."""
     below = called_by(frames.type == caller, frames.parent)
     return bool((below & (frames.type == called)).any())

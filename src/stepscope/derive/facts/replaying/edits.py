@@ -320,7 +320,6 @@ def _beside(change: Beside, found: Recorded, device: int | None) -> Edits:
 
 
 def _of_device(found: Recorded, device: int | None) -> NDArray[np.bool_]:
-    """Return which nodes are work of a device."""
     nodes = found.graph.nodes
     of_track = found.tracks["device"].fill_null(-1).to_numpy()
     mine: NDArray[np.bool_] = (nodes.row >= 0) & (of_track[nodes.track] == device)
