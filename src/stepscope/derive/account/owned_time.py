@@ -201,7 +201,6 @@ class _Launching(Frozen, frozen=True):
 
 _KIND: Final = {kind: code for code, kind in enumerate(ACTIVITY_KINDS.categories)}
 
-
 _NO_LAUNCHES: Final = Unavailable(
     code="NOT_RECORDED",
     reason="It is not known which launch call each activity came from.",

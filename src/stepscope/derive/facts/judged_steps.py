@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from stepscope.derive.steps.chosen import StepCandidates, Steps
     from stepscope.trace.model import TraceData
 
-
 #: Flags of windows that mark an untypical step.
 _UNTYPICAL = frozenset((*LEFT_OUT, "outlier", "cut"))
 

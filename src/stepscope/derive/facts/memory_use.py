@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.trace.model import TraceData
 
-
 _RSS: Final = "process RSS (bytes)"
 #: Name of the memory of the process itself.
 PROCESS: Final = "process"

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from stepscope.thresholds import Thresholds
     from stepscope.trace.model import TraceData
 
-
 _OF_A_CORE: Final = r"^core \d+ CPU \(percent\)$"
 
 

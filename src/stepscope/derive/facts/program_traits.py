@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.trace.model import TraceData
 
-
 #: Ranges and nodes that PyTorch's compiler puts around what it compiled.
 _COMPILED: Final = r"^Torch-Compiled Region|^## Call CompiledFxGraph|^CompiledFunction"
 #: Nodes of PyTorch's graph of gradients.

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.trace.model import TraceData
 
-
 #: Severity of a flaw → the confidence that it leaves; of several the smallest counts.
 _GRADES: Final = {"info": 1.0, "warning": 0.9, "error": 0.6}
 

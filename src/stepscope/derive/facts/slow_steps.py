@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from stepscope.derive.facts.step_shares import StepShares
     from stepscope.thresholds import Thresholds
 
-
 #: Name of the fact how much of the time slow steps hold.
 HELD_BY_SLOW: Final = "held_by_slow_steps"
 #: A step this many median absolute deviations above the median is slow.

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from stepscope.derive.steps.chosen import Steps
     from stepscope.trace.model import TraceData
 
-
 _SYSTEM_CALL: Final = Pattern(SYSTEM_CALLS["SYSTEM_CALL"])
 #: A stretch of less than this share of the longest one shows nothing more.
 _WORTH_A_LOOK: Final = 0.01

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.trace.model import TraceData
 
-
 #: Kind of device activity → the owner of its time.
 _OWNER: Final = {
     "h2d": "copy_in",

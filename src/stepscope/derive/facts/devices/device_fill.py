@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from stepscope.derive.facts.step_shares import StepShares
     from stepscope.derive.step_windows.windows import Windows
 
-
 #: Names of kernels that a compiler made, where no program is recorded.
 _GENERATED: Final = r"^triton_|^(?:input_|loop_|gemm_)?fusion|^wrapped_"
 #: Calls of what a compiler made, whoever wrote the kernels inside.

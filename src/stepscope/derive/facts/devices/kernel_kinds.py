@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from stepscope.derive.costs.operands import Tensor
 
-
 #: Ops that convert, by type; and kernels that do, by name.
 _CONVERTS: Final = Pattern(r"^(?:Cast|convert_element_type|aten::_to_copy)$")
 _CONVERTING: Final = Pattern(

@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from stepscope.derive.steps.chosen import Steps
     from stepscope.trace.model import TraceData
 
-
 #: Share of the time in 32 bit and TF32 below which an op is not named.
 _NOTABLE: Final = 0.01
 

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.trace.model import TraceData
 
-
 _COLLECTIVE: Final = ACTIVITY_KINDS.categories.to_list().index("collective")
 #: Classes with most time of which the track is looked up.
 _NAMED: Final = 200

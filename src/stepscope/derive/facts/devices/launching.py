@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.unavailable import Unavailable
 
-
 #: A step is one program if its calls of compiled programs hold this share of the
 #: kernels' launches.
 _HELD: Final = 0.8

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from stepscope.trace.model import TraceData
     from stepscope.unavailable import Unavailable
 
-
 _KINDS: Final = ACTIVITY_KINDS.categories.to_list()
 _FEED, _RESULT, _PEER = (_KINDS.index(name) for name in ("h2d", "d2h", "p2p_copy"))
 _SEVERAL: Final = 2

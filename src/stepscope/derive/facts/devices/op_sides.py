@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from stepscope.derive.ops.placement import OpPlacement
     from stepscope.derive.run_derivation import OfHosts
 
-
 #: Executions that are looked at together.
 _ROUND: Final = 2**15
 #: Types of ops that a device is made for.

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.trace.model import TraceData
 
-
 Kind = Literal["set_up", "first_runs", "captured", "over"]
 
 #: With so many steps what each of them repeats is no first use.

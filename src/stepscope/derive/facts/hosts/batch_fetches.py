@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from stepscope.thresholds import Thresholds
     from stepscope.trace.model import TraceData
 
-
 #: Smaller copies are no part of a batch that matters.
 _LARGE_BYTES: Final = 2**20
 

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from stepscope.derive.host.function_names import FunctionName
     from stepscope.trace.model import TraceData
 
-
 #: Ops that call Python and wait for it: `tf.numpy_function` and `tf.py_function`,
 #: `jax.pure_callback`, `io_callback` and `debug.callback`.
 _OPS: Final = Pattern(

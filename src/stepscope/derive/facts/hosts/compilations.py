@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.trace.model import TraceData
 
-
 #: A program may compile in its first two steps: later ones should find everything made.
 FIRST_STEPS: Final = 2
 #: Calls within a call, at most, that are looked at.

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from stepscope.thresholds import Thresholds
     from stepscope.trace.model import TraceData
 
-
 #: A longer pause between two ops is no way from one to the next.
 _DISPATCH_PS: Final = PS_PER_MS
 #: Ops that are named.

@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.trace.model import TraceData
 
-
 #: Function, file and line of the function's first line.
 _Key: TypeAlias = "tuple[str | None, str | None, int | None]"
 

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from stepscope.derive.step_time.host_classes import HostClasses
     from stepscope.derive.step_windows.windows import Windows
 
-
 #: Functions of libraries that hand out one element, or one row.
 _ELEMENTS: Final = Pattern(
     r"(?:^|\.)(?:__iter__|__next__|__getitem__|__setitem__|item)$"

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from stepscope.derive.host.function_lines import FunctionLines
     from stepscope.derive.step_windows.windows import Windows
 
-
 #: So many looks at a line find its own work, or the line is there for something else.
 _MOST: Final = 0.8
 #: Lines no further apart are one piece of work: an empty line, or a comment, has none.

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from stepscope.derive.run_derivation import OfHosts
     from stepscope.trace.model import TraceData
 
-
 #: PyTorch's loader without worker processes, as it names its calls.
 _OWN_PROCESS: Final = "SingleProcess"
 
@@ -249,7 +248,6 @@ _FEW_BATCHES: Final = Unavailable(
     reason="Too few batches were recorded to tell how busy their pipeline is.",
     remedy="Record more steps.",
 )
-
 
 _READERS: Final = frozenset(
     {

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.trace.model import TraceData
 
-
 _WORKERS: Final = "worker processes"
 _USED: Final = "worker processes CPU (percent)"
 _MACHINE: Final = "machine CPU (percent)"

@@ -128,7 +128,6 @@ class NotAwaited(Frozen, frozen=True):
 
 Change = Gone | Quiet | Faster | Joined | Levelled | Carried | Beside | NotAwaited
 
-
 #: What a change seldom removes as a whole: with more workers batches come sooner, and
 #: may still come late; a function is made faster, and stays.
 _PARTLY: Final = frozenset({"input"})

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from stepscope.derive.step_time.device_sets import DeviceSets
     from stepscope.derive.step_time.host_classes import HostClasses
 
-
 _KINDS: Final = ACTIVITY_KINDS.categories.to_list()
 #: Owner of the time of copies → their kind of activity.
 _COPIES: Final = {
