@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stepscope.errors import BadInput
-from stepscope.formats.assemble import only_file
+from stepscope.formats.assemble import environment_frame, only_file
 from stepscope.formats.nsight_compute.columns import (
     metric_values,
     metrics,
@@ -23,7 +23,6 @@ from stepscope.formats.vendor_tool import output_of
 from stepscope.nvidia import find_tool
 from stepscope.remedies import Remedy
 from stepscope.rundir import shown_name
-from stepscope.trace.environment import environment_frame
 from stepscope.trace.model import TraceData
 from stepscope.trace.quality import QualityNote, notes_frame
 from stepscope.trace.tables import TABLES

@@ -11,7 +11,7 @@ import polars as pl
 from stepscope.formats.assemble import doubt_note, overhead_note, work_notes
 from stepscope.formats.nsight_systems.database.connection import EXPORT_AGAIN
 from stepscope.formats.nsight_systems.database.rows import PRIVATE
-from stepscope.formats.nsight_systems.tables.missing_devices import (
+from stepscope.formats.nsight_systems.tables.device_activity import (
     CALLS_SEEN,
     IN_DOUBT,
     unused_devices,
