@@ -42,7 +42,7 @@ _ELSEWHERE: Final = {
     4: "managed memory",
     6: "managed memory",
 }
-_NONE_RECORDED: Final = Unavailable(
+_NO_MEMORY: Final = Unavailable(
     code="NO_ALLOCATOR_EVENTS",
     reason="The database holds no memory events of the CUDA driver.",
     remedy="Record with `nsys profile --trace=cuda --cuda-memory-usage=true`; what the "
@@ -142,7 +142,7 @@ def allocations(recording: Recording) -> pl.DataFrame | Unavailable:
     """
     places, rows = recording.rows_of(Origin.MEMORY)
     if not len(places):
-        return _NONE_RECORDED
+        return _NO_MEMORY
     events = recording.timeline.events[rows].select("start_ps")
     given = (
         recording.memory[places]
