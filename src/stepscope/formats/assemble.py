@@ -296,7 +296,6 @@ def doubt_note(
         kind=kind,
         severity="warning",
         count=count,
-        scope="file",
         message=why.reason,
         remedy=why.remedy,
     )
@@ -308,7 +307,6 @@ def damaged_file(count: int, message: str) -> QualityNote:
         kind="damaged_file",
         severity="error",
         count=count,
-        scope="file",
         message=f"{message} What lies before and between the damage is shown.",
         remedy=Remedy.COPY_AGAIN,
     )
@@ -320,7 +318,6 @@ def overhead_note(count: int, spent_ps: int, remedy: str) -> QualityNote:
         kind="profiler_overhead",
         severity="info",
         count=count,
-        scope="file",
         message=f"The profiler itself worked for {duration_text(spent_ps)} while "
         f"recording ({count:,} times); the program waited for some of it.",
         remedy=remedy,

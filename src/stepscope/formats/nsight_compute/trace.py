@@ -116,7 +116,6 @@ def _damage(file: TableFile) -> Iterator[QualityNote]:
         yield QualityNote(
             kind="damaged_file",
             severity="error",
-            scope="file",
             message="The packing of the table is damaged: only the launches before the "
             "damage are shown.",
             remedy=Remedy.COPY_AGAIN,
@@ -150,7 +149,6 @@ def _said(file: TableFile) -> Iterator[QualityNote]:
             kind="recorder_messages",
             severity="warning",
             count=len(file.said),
-            scope="file",
             message=f"Nsight Compute itself warns: {'; '.join(file.said[:3])}",
         )
 
@@ -174,7 +172,6 @@ def _other_lines(file: TableFile) -> Iterator[QualityNote]:
             kind="other_lines",
             severity="info",
             count=file.other_lines,
-            scope="file",
             message=f"{file.other_lines:,} lines beside the table were written by the "
             "tool or by the program.",
         )
