@@ -20,7 +20,7 @@ from stepscope.derive.host.values import int_values
 from stepscope.derive.intervals.nesting import flatten_tracks
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.op_names import NO_ANNOTATION
-from stepscope.derive.step_time.host_codes import STICKY, HostCode
+from stepscope.derive.step_time.host_time import STICKY, HostCode
 from stepscope.frozen import Frozen
 from stepscope.patterns import ascii_only
 from stepscope.trace.device_activity import ACTIVITY_KINDS

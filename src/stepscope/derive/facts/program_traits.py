@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope.derive.account.topics import COLLECTIONS
 from stepscope.derive.columns.arrays import codes, handles, ints, picked
 from stepscope.derive.columns.stat_values import find_handle, numbers_of, rows_with_key
 from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.derive.run_derivation import known_hosts, of_each_host, of_run
 from stepscope.frozen import Frozen
+from stepscope.patterns import COLLECTIONS
 from stepscope.thresholds import THRESHOLDS
 from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.reading.stat_keys import StatKey

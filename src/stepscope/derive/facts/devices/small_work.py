@@ -12,7 +12,7 @@ from stepscope.derive.device.kernel_names import plain_name
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import OpCategory
 from stepscope.derive.run_derivation import of_each_device_or_why, of_each_host_or_why
-from stepscope.derive.step_time.host_codes import HostCode
+from stepscope.derive.step_time.host_time import HostCode
 from stepscope.frozen import Frozen
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
