@@ -222,7 +222,7 @@ def _keep_freed_memory() -> None:
             mallopt(parameter, value)
 
 
-def _with_one_thread(variable: str, start: Callable[[], None]) -> None:
+def _with_one_thread(variable: str, start: Callable[[], object]) -> None:
     """Start a library that reads the number of its threads; what the user set stands.
 
     Programs that this one starts are not concerned.
