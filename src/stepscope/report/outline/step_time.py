@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from stepscope.advice.words import OWNERS_OF
+from stepscope.advice.catalogue import OWNERS_OF
 from stepscope.remedies import NSIGHT, Remedy
 from stepscope.report.outline.parts import (
     Bar,
