@@ -185,7 +185,6 @@ def missing_columns(
     """Return one entry per column that is null in every row, if there is a row at all.
 
     Args:
-        frame: The rows of a result.
         reasons: Column → why it can be null as a whole.
         prefix: Text before the column's name in the entry.
         where: Rows that could hold a value; all where it is left out.

@@ -59,8 +59,6 @@ _LABEL: Final = 3
 
 
 class _Profile(NamedTuple):
-    """The parts of a message, by field."""
-
     types: list[tuple[str, str]]
     samples: list[memoryview]
     frames: dict[int, Frame]
@@ -194,7 +192,6 @@ def _counted(values: list[int]) -> tuple[int, int]:
 
 
 def _rows(profile: _Profile, stacks: Stacks) -> Iterator[dict[str, Any]]:
-    """Yield a row for each sample that holds memory."""
     in_use: dict[str, int] = {}
     for sample in profile.samples:
         places: list[int] = []

@@ -241,7 +241,6 @@ def read(source: HostFiles) -> TraceData:
 def _rows_of_devices(
     values: SnapshotValues,
 ) -> tuple[list[dict[str, Any]], list[QualityNote], int]:
-    """Return the rows of all devices by time, doubts, and the time of the first."""
     begin = min(
         (it.time_us for each in values.events.values() for it in each), default=0
     )

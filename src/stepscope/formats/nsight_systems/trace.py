@@ -121,7 +121,6 @@ def recorded_together(files: Sequence[Path]) -> list[tuple[Path, ...]]:
 
 
 def _session_ns(file: Path) -> tuple[int, int] | None:
-    """Return start and end of a recording since 1970; None where it does not say."""
     try:
         frames = read_tables(file, (_SESSION, _ANALYSIS))
     except BadInput:

@@ -116,11 +116,7 @@ def devices(recording: Recording, activity: Activity) -> pl.DataFrame | Unavaila
             "cc_major": said.major,
             "cc_minor": said.minor,
             "cores": said.multiprocessors or None,
-            "clock_hz": None,
-            "memory_bandwidth": None,
             "memory_bytes": said.total_memory or None,
-            "peak_flops": None,
-            "peak_hbm": None,
             "activities": counts.get(device, 0),
         }
         for device, said in sorted(properties.items())
@@ -142,7 +138,6 @@ def recorded_vendor(recording: Recording, said: DeviceProperties) -> str | None:
 
 
 def _recorder(recording: Recording) -> list[int]:
-    """Return rows of the tracks that hold the recording itself."""
     line = recording.timeline
     return [
         row

@@ -266,7 +266,6 @@ def _memory(recording: Recording) -> Iterator[QualityNote]:
 
 
 def _origin(recording: Recording) -> Iterator[QualityNote]:
-    """Note which process of a run this is, and what recorded it."""
     said = recording.distributed
     guess = _RANK.search(recording.path.name)
     if said.rank is not None:

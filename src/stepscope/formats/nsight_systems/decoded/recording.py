@@ -271,7 +271,6 @@ class Recording:
 
 
 def _machines(export: Export) -> int:
-    """Return the number of machines whose processes have events."""
     found: set[int] = set()
     for frame in export.frames.values():
         for column in ("globalTid", "globalPid"):

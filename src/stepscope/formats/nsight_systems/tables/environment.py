@@ -89,8 +89,6 @@ def devices(recording: Recording, activity: DeviceTables) -> pl.DataFrame | Unav
                     or None
                     for column, theirs in _COLUMNS.items()
                 },
-                "peak_flops": None,
-                "peak_hbm": None,
                 "activities": counts.get(device, 0),
             }
         )

@@ -79,7 +79,6 @@ def collect_arguments(recording: Recording) -> Arguments:
 
 
 def _counted(recording: Recording, handles: dict[str, int]) -> pl.DataFrame:
-    """Return the values of counters, as the 64 bits of a double."""
     places, rows = recording.rows_of(Origin.COUNTER)
     values = recording.counters["value"].gather(places).to_numpy().view(np.int64)
     key = handles.setdefault(StatKey.COUNTER_VALUE, len(handles))
@@ -89,7 +88,6 @@ def _counted(recording: Recording, handles: dict[str, int]) -> pl.DataFrame:
 def _values(
     rows: NDArray[np.int32], values: pl.Series, key: int, kind: int
 ) -> pl.DataFrame:
-    """Return the rows of events that have a value of one name."""
     known = values.is_not_null()
     count = int(known.sum())
     return pl.DataFrame(
