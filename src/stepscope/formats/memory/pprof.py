@@ -106,7 +106,6 @@ def read(source: HostFiles) -> TraceData:
             QualityNote(
                 kind="no_history",
                 severity="info",
-                scope="file",
                 message="The profile shows what was in use at its instant, and nothing "
                 "of the time before.",
                 remedy="Save one at the begin and one in the midst of a step.",

@@ -330,7 +330,6 @@ def _notes(values: SnapshotValues) -> Iterator[QualityNote]:
         yield QualityNote(
             kind="no_history",
             severity="warning",
-            scope="file",
             message="The snapshot was taken without a history: it shows what was in "
             "use at its instant, and nothing of the time before.",
             remedy=_REMEMBER,
@@ -339,7 +338,6 @@ def _notes(values: SnapshotValues) -> Iterator[QualityNote]:
         yield QualityNote(
             kind="no_clock",
             severity="warning",
-            scope="file",
             message="Not every event has a time, or some are months apart: an event's "
             "time is its number, in microseconds.",
             remedy="Record with PyTorch 2.2 or later.",
@@ -349,7 +347,6 @@ def _notes(values: SnapshotValues) -> Iterator[QualityNote]:
             kind="out_of_memory",
             severity="warning",
             count=values.failed,
-            scope="file",
             message=f"Memory ran out {values.failed:,} times: an allocation failed.",
             remedy="Look at what was alive at the peak.",
         )
@@ -361,6 +358,5 @@ def _notes(values: SnapshotValues) -> Iterator[QualityNote]:
             kind="refused_events",
             severity="warning",
             count=values.refused.total(),
-            scope="file",
             message=f"What cannot be read is left out: {named}.",
         )

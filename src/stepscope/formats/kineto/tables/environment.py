@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from stepscope.formats.assemble import or_lost
+from stepscope.formats.assemble import environment_frame, or_lost
 from stepscope.formats.kineto.columns.categories import EventClass
 from stepscope.formats.kineto.tables.missing_devices import foreign_work, pairing
 from stepscope.patterns import Pattern
 from stepscope.rundir import shown_name
-from stepscope.trace.environment import environment_frame
 from stepscope.trace.tables import DEVICES
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_S
