@@ -26,6 +26,7 @@ from stepscope.derive.facts.hosts.worker_processes import (
 )
 from stepscope.report.words.findings import headline, lead_sentence
 from stepscope.thresholds import THRESHOLDS
+from stepscope.unavailable import present
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
@@ -217,13 +218,12 @@ def test_usable_cores_are_those_that_the_recording_says(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     trace = blueprint.trace([*on_host(), *cores(4)])
-    profile = blueprint.profile(trace)
-    assert profile.of_run(machine_cores) == {"vm": 4}
-    table = profile.table("vm", "environment").with_columns(cores=2)
-    known = profile.table
+    assert blueprint.profile(trace).of_run(machine_cores) == {"vm": 4}
+    environment = present(trace.table("environment")).with_columns(cores=2)
+    known = trace.table
     monkeypatch.setattr(
-        type(profile),
+        trace,
         "table",
-        lambda _, host, name: table if name == "environment" else known(host, name),
+        lambda name: environment if name == "environment" else known(name),
     )
     assert blueprint.profile(trace).of_run(machine_cores) == {"vm": 2}
