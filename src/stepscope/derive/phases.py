@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from stepscope.derive.step_time.host_classes import HostClasses
     from stepscope.derive.step_windows.windows import Windows
 
-
 #: The phases. Their positions are the codes of `op_phases`; time is charged in this
 #: order, the unknown phase last.
 PHASES: Final = ("forward", "loss", "backward", "optimizer", "unknown")

@@ -204,7 +204,6 @@ def fault_of(
 
     Args:
         functions: What `host_functions` returns.
-        thresholds: The numbers that verdicts depend on.
         runs_a_model: Whether `has_ops`: functions are the step itself where no ops show
             a model.
     """

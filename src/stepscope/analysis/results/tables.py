@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from stepscope.trace.schema import Column, TableSchema
-    from stepscope.unavailable import Missing
 
 #: Types of nearly all that there is inside of anything.
 _WITHOUT_PARTS: Final = frozenset((type(None), float, int, str, bool))

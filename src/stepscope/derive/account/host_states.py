@@ -141,7 +141,6 @@ class _Told(Frozen, frozen=True, eq=True):
 _TOLD: Final = _Told.__struct_fields__
 _NOTHING_TOLD: Final = _Told(*(Spans.empty() for _ in _TOLD))
 
-
 #: What programs call their own functions that make or fetch a batch, or write a
 #: checkpoint; those of known libraries have a purpose.
 _FETCHES: Final = Pattern(

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from stepscope.derive.intervals.spans import TrackRows
     from stepscope.derive.step_time.host_classes import HostClasses
 
-
 #: What a thread that is waited for does not do: it waits as well.
 _WAITS: Final = (
     *(HostCode.SYSTEM_WAIT, HostCode.BLOCKED, HostCode.INPUT_WAIT),

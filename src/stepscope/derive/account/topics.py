@@ -69,7 +69,6 @@ _COLLECTING: Final = ("between", "host_compute")
 #: Owners of the time from the end of a read-back to the next launch.
 _REFILLING: Final = ("launch", "sync", "output", "between")
 
-
 #: Owners of all time that can have a topic.
 _LOOKED_AT: Final = ("between", "host_compute", "launch", "output", "sync")
 _EVERY: Final = (*_LOOKED_AT, "unexplained")

@@ -58,7 +58,6 @@ _WORKING: Final = frozenset(
     }
 )
 
-
 #: Codes that take turns on the way from launch to launch.
 _AS_ONE: Final[dict[int, int]] = {
     HostCode.LAUNCH: HostCode.LAUNCHING,

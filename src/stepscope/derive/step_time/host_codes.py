@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.trace.model import TraceData
 
-
 #: Beside a device, an op that launches nothing and never works longer than this by
 #: itself is part of the way to the next launch (the making of an empty tensor, say).
 SHORT_OP_PS: Final = 100 * PS_PER_US

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from stepscope.derive.intervals.spans import TrackRows
     from stepscope.derive.names.event_kinds import EventKinds
 
-
 #: Tasks hand over tasks; a parallel loop halves itself, so chains are short.
 _MOST_ROUNDS: Final = 64
 #: A table over all ids is worth its memory up to this many entries per id.

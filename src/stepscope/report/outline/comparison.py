@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stepscope.advice.words import OWNER_WORDS
+from stepscope.advice.catalogue import OWNER_WORDS
 from stepscope.report.outline.parts import Bullets, Heading, Paragraph, Table
 from stepscope.report.outline.promises import promise_lines
 from stepscope.report.words.names import CATEGORY_NAMES, listed, ms, percent

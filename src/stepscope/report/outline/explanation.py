@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from stepscope.advice.catalogue import OWNER_WORDS
 from stepscope.advice.explanation import GAIN_FIELD
-from stepscope.advice.words import OWNER_WORDS
 from stepscope.patterns import Pattern
 from stepscope.report.outline.parts import Bullets, Code, Heading, Paragraph, Table
 from stepscope.report.words.findings import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stepscope.advice.words import OWNER_WORDS
+from stepscope.advice.catalogue import OWNER_WORDS
 from stepscope.derive.facts.evidence import Part
 from stepscope.report.outline import parts
 from stepscope.report.page import cut_middle

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from stepscope.advice.words import OWNER_WORDS
+from stepscope.advice.catalogue import OWNER_WORDS
 from stepscope.patterns import Pattern
 from stepscope.report.page import cut_middle
 from stepscope.report.words.findings import lead_sentence, of_recording

@@ -260,7 +260,7 @@ class _Recording:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._profiler))
 
     def _collected(self, stop_ns: int) -> Collected:
-        given = self._handed_over()
+        given = joined([*self._earlier, _activities_of(self._profiler)])
         if not len(given):
             self._warnings.append(
                 "PyTorch handed over nothing: no op ran, or another of its profilers "
@@ -331,9 +331,6 @@ class _Recording:
         profiler, self._profiler = self._profiler, None
         self._earlier = []
         _let_go_of(profiler)
-
-    def _handed_over(self) -> Activities:
-        return joined([*self._earlier, _activities_of(self._profiler)])
 
 
 def _let_go_of(profiler: Any) -> None:

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.trace.model import TraceData
 
-
 _PIPELINE: Final = (HostCode.PIPELINE, HostCode.ITERATOR)
 
 

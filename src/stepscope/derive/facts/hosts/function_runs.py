@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.trace.model import TraceData
 
-
 #: Function, file and line of the function's first line.
 _Key: TypeAlias = "tuple[str | None, str | None, int | None]"
 
@@ -375,7 +374,6 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
 
     @cached_property
     def _by_type(self) -> tuple[NDArray[np.int64], ...]:
-        """Type, start and length of the frames of those threads, by type."""
         of = self.frames
         mine = np.flatnonzero(np.isin(of.track, self.tracks))
         rows = mine[np.argsort(of.type[mine], kind="stable")]

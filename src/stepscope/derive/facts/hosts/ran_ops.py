@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from stepscope.derive.account.host_states import HostStates
     from stepscope.trace.model import TraceData
 
-
 #: A node of PyTorch's graph of gradients, and the op that it is of.
 _NODE: Final = Pattern(r"^(?:autograd::engine::\w+: )?([A-Za-z]\w*)Backward\d*$")
 _ENGINE: Final = "autograd::engine::"
