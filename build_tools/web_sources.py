@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args, get_origin
 import msgspec
 import polars as pl
 
+from stepscope.advice.catalogue import OWNER_WORDS, OWNERS_OF
 from stepscope.advice.checklist import CheckedStage
 from stepscope.advice.finding import Finding
-from stepscope.advice.words import OWNER_WORDS, OWNERS_OF
 from stepscope.analysis.framework_op_stats.detail import OpDetailResult
 from stepscope.analysis.model_views import AnnotationDetailResult
 from stepscope.analysis.results.tool import field_sentences

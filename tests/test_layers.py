@@ -77,10 +77,7 @@ MAY_IMPORT = {
 ROOMS = {
     "advice": {
         "judging": "catalogue finding item signals verdict worker_comparison",
-        "rules": (
-            "catalogue finding item judging rule signals verdict words "
-            "worker_comparison"
-        ),
+        "rules": ("catalogue finding item judging signals verdict worker_comparison"),
     },
     "analysis": {
         "compat_tensorflow": (

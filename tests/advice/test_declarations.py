@@ -40,7 +40,7 @@ from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import present
 
 if TYPE_CHECKING:
-    from stepscope.advice.rule import Rule
+    from stepscope.advice.item import Rule
     from stepscope.derive.run_derivation import RunDerivation
     from stepscope.trace.model import TraceData
 
@@ -211,8 +211,8 @@ def test_every_cause_that_is_found_has_words(
 
 @every_rule
 def test_a_rules_docs_name_the_tools_that_show_its_numbers(rule: Rule) -> None:
-    module = rule.evaluate.__module__.rpartition(".")[2]
-    text = (ROOT / "docs" / "advice" / f"{module}.md").read_text(encoding="utf-8")
+    name = rule.item.id.replace(".", "_")
+    text = (ROOT / "docs" / "advice" / f"{name}.md").read_text(encoding="utf-8")
     assert rule.item.tools
     assert set(rule.item.tools) <= {tool.name for tool in TOOLS}
     assert {

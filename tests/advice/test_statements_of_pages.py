@@ -20,7 +20,7 @@ from tests.support.results.statements import (
     read,
 )
 
-from stepscope.advice.words import OWNERS_OF
+from stepscope.advice.catalogue import OWNERS_OF
 from stepscope.derive.step_time.owners import CATEGORIES
 from stepscope.report.outline import as_text
 from stepscope.report.outline.findings import unseen

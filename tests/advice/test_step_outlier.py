@@ -13,7 +13,7 @@ import stepscope as ss
 from stepscope.advice.engine import evaluate as evaluate_all
 from stepscope.advice.engine import signals_of as signals_of_profile
 from stepscope.advice.headline import lead
-from stepscope.advice.rules.running.step_outlier import evaluate
+from stepscope.advice.rules.running.slow_steps import judge_outliers as evaluate
 from stepscope.derive.facts.processors import Processors, processor_signals
 from stepscope.derive.facts.step_shares import NamedTime
 from stepscope.report.words.findings import lead_sentence

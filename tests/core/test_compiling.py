@@ -31,6 +31,10 @@ def project(folder: Path) -> Path:
     files += [CORE / f"{KERNEL}.py"]
     files += [Path(name) for name in ("pyproject.toml", "setup.py", "README.md")]
     files += [it.relative_to(ROOT) for it in (ROOT / "build_tools").glob("*.py")]
+    # A wheel holds the texts of rules as they are compiled.
+    advice = CORE.parent / "advice"
+    shutil.copytree(ROOT / advice / "texts", folder / advice / "texts")
+    files += [advice / "texts_compiler.py"]
     for name in (*files, Path("LICENSE")):
         shutil.copy2(ROOT / name, folder / name)
     return folder

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from stepscope.advice.catalogue import shared_texts
 from stepscope.advice.headline import ABOUT, are_slow_steps
 from stepscope.advice.judging.shared_time import shared_time
 from stepscope.advice.registry import RULES
@@ -31,13 +32,12 @@ from stepscope.derive.facts.step_shares import account_signals
 from stepscope.derive.frameworks import PLAIN, frameworks_used
 from stepscope.derive.step_windows.windows import NOTHING_RECORDED
 from stepscope.thresholds import THRESHOLDS
-from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from stepscope.advice.finding import Finding
-    from stepscope.advice.rule import Rule
+    from stepscope.advice.item import Rule
     from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
 
@@ -73,7 +73,9 @@ def evaluate(
         return staged(rule.item.cannot_tell(NOTHING_RECORDED) for rule in RULES)
     plain = signals.of(frameworks_used) == PLAIN
     found = {
-        rule.item.id: rule.item.not_applicable(_NO_FRAMEWORK)
+        rule.item.id: rule.item.not_applicable(
+            shared_texts("judging").reason("no_framework")
+        )
         if plain and rule.item.of_frameworks
         else limited(rule.evaluate(signals, thresholds), signals)
         for rule in RULES
@@ -81,13 +83,6 @@ def evaluate(
     shared = shared_time(accounted)
     marked = explained(found, thresholds, shared=shared).values()
     return staged(replayed(one, signals, thresholds) for one in marked)
-
-
-_NO_FRAMEWORK: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="The program uses no framework: it has neither its ops nor its memory.",
-    remedy="Nothing to do.",
-)
 
 
 def _longest(narrower: Sequence[Finding], _: Finding) -> float:
@@ -110,7 +105,6 @@ def explained(
 
     Args:
         findings: Id → finding.
-        thresholds: The thresholds.
         rules: The rules whose items say what they explain.
         shared: The time that narrower findings and a broader one are about, as a share
             of the judged steps in percent.

@@ -178,12 +178,6 @@ def explanation(
 ) -> Explanation:
     """Explain the finding of one rule.
 
-    Args:
-        profile: The run.
-        rule: Id of the rule.
-        findings: What all rules found.
-        signals: What they read.
-
     Raises:
         BadUsage: There is no such rule.
     """

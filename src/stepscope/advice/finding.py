@@ -59,9 +59,6 @@ class Pattern(msgspec.Struct, frozen=True, kw_only=True):
 
         Removing a wait may bring out another one, and the mean of the steps to come may
         be lower than that of these.
-
-        Args:
-            effect_ms: The mean effect.
         """
         low, _ = self.mean_ms or (effect_ms, effect_ms)
         return Saving(low=min(effect_ms / 2, low), high=effect_ms)

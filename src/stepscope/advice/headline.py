@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
+from stepscope.advice.catalogue import shared_texts
 from stepscope.advice.finding import Place
 from stepscope.derive.facts.evidence import Part
 from stepscope.derive.facts.slow_steps import HELD_BY_SLOW
@@ -56,11 +57,7 @@ _LATE: Final = ("allreduce.arrival", "multi.stagger", "multi.input")
 _OF_PEER: Final = 1 / 3
 
 
-_NO_TIME: Final = Unavailable(
-    code="NO_STEPS",
-    reason="Nothing that the program did was seen before the recording ended.",
-    remedy="Record for a second or longer.",
-)
+_NO_TIME: Final = shared_texts("judging").reason("no_time")
 
 
 class Lead(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from stepscope.advice.catalogue import shared_texts
 from stepscope.advice.headline import by_cost
 from stepscope.advice.registry import RULES
 from stepscope.derive.facts.evidence import Limits, Saving
@@ -34,18 +35,8 @@ MOST: Final = 3
 _GO: Final = frozenset({*IDLE_OWNERS, "copy_in"})
 #: A gain in ms that is none.
 _NOTHING: Final = 1e-3
-_NOT_KNOWN: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="The gain cannot be told by a replay: what would hold a step back after the "
-    "change was not recorded.",
-    remedy="Take the range as a limit that follows from the account.",
-)
-_NO_CHANGE: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="The gain is not replayed: the change makes another step of it, or hides "
-    "work behind other work, and no recording of this step says what.",
-    remedy="Take the range as a limit that follows from the account.",
-)
+_NOT_KNOWN: Final = shared_texts("judging").reason("gain_not_known")
+_NO_CHANGE: Final = shared_texts("judging").reason("gain_not_replayed")
 _CHANGES: Final = {
     rule.item.id: rule.changes for rule in RULES if rule.changes is not None
 }
@@ -193,9 +184,6 @@ def together(
     """Replay the costliest findings together, and the first one by itself.
 
     Args:
-        findings: All findings.
-        signals: What the rules read.
-        thresholds: The numbers that verdicts depend on.
         first: Id of the finding that is shown first; null for the costliest.
     """
     ranked = sorted(by_cost(findings), key=lambda one: one.id != first)[:MOST]

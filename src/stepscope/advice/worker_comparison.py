@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from stepscope.advice.catalogue import shared_texts
 from stepscope.derive.facts.judged_steps import step_basis
 from stepscope.derive.run_derivation import of_run
 from stepscope.frozen import Frozen
@@ -32,11 +33,7 @@ if TYPE_CHECKING:
     from stepscope.derive.steps.chosen import Steps
 
 
-ONE_WORKER: Final = Unavailable(
-    code="NO_SAMPLES",
-    reason="One worker was recorded: there is none to compare it with.",
-    remedy="Where the program runs on several, open the recordings of all of them.",
-)
+ONE_WORKER: Final = shared_texts("judging").reason("one_worker")
 #: What a worker of a program that uses no device does by itself: neither a wait for
 #: other workers nor one for data.
 HOST_WORK: Final = ("host_compute", "compilation", "output")

@@ -126,7 +126,6 @@ DERIVATIONS: Final[Mapping[str, str]] = {
     "tracers": "host.tracers",
 }
 
-
 #: Module → what rules read of it: this holds the interpreter's lock most of the time.
 _FACTS: Final = {
     "facts.devices.contention": "contention_signals",

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from stepscope.derive.device.activity_classes import ActivityClasses
     from stepscope.derive.device.kernels import Kernels
 
-
 #: Types of template arguments that some tools write before the number.
 _CAST: Final = Pattern(r"(?<=[<,( ])\([A-Za-z_][\w: ]*\)(?=-?\w)")
 #: Namespaces, of which some tools write all, others the last.
@@ -80,7 +79,6 @@ _LIMITS: Final = {
     "block_limit_blocks": "blocks",
 }
 _FULL: Final = 100.0
-
 
 _SHAPE: Final = tuple(f"{what}_{axis}" for what in ("grid", "block") for axis in "xyz")
 #: How sure it is that a measured launch is the recorded one; the factors are those of

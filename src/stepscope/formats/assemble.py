@@ -19,7 +19,7 @@ from stepscope.patterns import Pattern
 from stepscope.remedies import Remedy
 from stepscope.trace.model import TraceData
 from stepscope.trace.quality import DEVICE_IN_DOUBT, QualityNote
-from stepscope.trace.tables import AGGREGATES, TYPE_STATS
+from stepscope.trace.tables import AGGREGATES, ENVIRONMENT, TYPE_STATS
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_NS, duration_text
 
@@ -35,8 +35,12 @@ if TYPE_CHECKING:
 
 _Value = TypeVar("_Value")
 
+#: What lies above every integer of a column's type.
+_ENDS: Final[dict[pl.DataType, int]] = {pl.Int32(): 2**31, pl.Int64(): 2**63}
 #: No recording lasts so long (26 days); sums of three such times fit 64 bits.
 _LONGEST_NS: Final = 2**61 // PS_PER_NS
+#: How PyTorch names the range around each batch that a DataLoader hands over.
+_LOADER_CALL: Final = Pattern(r"enumerate\(\w+\)#.*__next__")
 #: What the names of calls that put work or memory on a device have in common, of any
 #: vendor.
 _GIVES_WORK: Final = Pattern(
@@ -171,6 +175,22 @@ def as_declared(frame: pl.DataFrame, dtypes: Mapping[str, pl.DataType]) -> pl.Da
     )
 
 
+def environment_frame(given: Mapping[str, object]) -> pl.DataFrame:
+    """Return the one row of `environment`; what is not given is null.
+
+    An integer that its column has no room for is unknown, as damaged files have them.
+    """
+    dtypes = ENVIRONMENT.dtypes()
+    row = {
+        name: value
+        for name, value in given.items()
+        if not isinstance(value, int)
+        or isinstance(value, bool)
+        or -_ENDS[dtypes[name]] <= value < _ENDS[dtypes[name]]
+    }
+    return pl.DataFrame([{name: row.get(name) for name in dtypes}], schema=dtypes)
+
+
 def is_far_off(
     start_ns: NDArray[np.int64], dur_ns: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
@@ -263,6 +283,11 @@ def idle_devices(evidence: str) -> Unavailable:
     )
 
 
+def is_loader_call(name: str) -> bool:
+    """Return whether a range of this name is one call of a DataLoader's iterator."""
+    return _LOADER_CALL.match(name) is not None
+
+
 def doubt_note(
     why: Unavailable, count: int | None, kind: str = DEVICE_IN_DOUBT
 ) -> QualityNote:
@@ -271,7 +296,6 @@ def doubt_note(
         kind=kind,
         severity="warning",
         count=count,
-        scope="file",
         message=why.reason,
         remedy=why.remedy,
     )
@@ -283,7 +307,6 @@ def damaged_file(count: int, message: str) -> QualityNote:
         kind="damaged_file",
         severity="error",
         count=count,
-        scope="file",
         message=f"{message} What lies before and between the damage is shown.",
         remedy=Remedy.COPY_AGAIN,
     )
@@ -295,7 +318,6 @@ def overhead_note(count: int, spent_ps: int, remedy: str) -> QualityNote:
         kind="profiler_overhead",
         severity="info",
         count=count,
-        scope="file",
         message=f"The profiler itself worked for {duration_text(spent_ps)} while "
         f"recording ({count:,} times); the program waited for some of it.",
         remedy=remedy,

@@ -64,7 +64,6 @@ def allocation_rows(
 
 
 def _allocator() -> pl.Expr:
-    """`cpu`, `cuda:0`: the device as a program writes it."""
     number = pl.col("device_type")
     kind = number.replace_strict(_DEVICE_TYPES, default=None, return_dtype=pl.String)
     kind = pl.coalesce(

@@ -199,7 +199,6 @@ def joined_names(all_names: Iterable[str]) -> str:
 
 
 def _apart(alike: Sequence[tuple[Run, HostFiles]]) -> list[str]:
-    """Return names for hosts that are called alike."""
     for labels in (
         # The name of a run says nothing where it is only that of the file.
         ["" if run.name == host.paths[0].name else run.name for run, host in alike],

@@ -33,7 +33,6 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from stepscope.advice.explanation import Explanation
     from stepscope.advice.finding import Finding, Recorder
-    from stepscope.advice.headline import Lead
     from stepscope.advice.replayed import Together
     from stepscope.advice.signals import Signals
     from stepscope.analysis.memory_profile import MemoryProfileResult
@@ -140,7 +139,12 @@ def _judged(profile: ProfileData, signals: Signals) -> Judgement:
     found = _found(profile, signals)
     said = lead(found, signals, THRESHOLDS)
     return Judgement(
-        headline=_headline(said, found),
+        headline=Headline(
+            text=first_sentence(said, found),
+            owner=said.owner,
+            percent=said.percent,
+            finding=said.finding,
+        ),
         findings=found,
         together=together(found, signals, THRESHOLDS, first=said.finding),
         silent_device=signals.of(device_signals).sign,
@@ -164,15 +168,6 @@ def _fitted(finding: Finding, *, by_nsight: bool) -> Finding:
     if len(actions) == len(finding.actions):
         return finding
     return msgspec.structs.replace(finding, actions=actions)
-
-
-def _headline(said: Lead, findings: tuple[Finding, ...]) -> Headline:
-    return Headline(
-        text=first_sentence(said, findings),
-        owner=said.owner,
-        percent=said.percent,
-        finding=said.finding,
-    )
 
 
 def _not_understood(profile: ProfileData) -> Unavailable | None:

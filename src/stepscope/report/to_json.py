@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from stepscope.advice.words import OWNER_WORDS
+from stepscope.advice.catalogue import OWNER_WORDS
 from stepscope.analysis.results.walk import fields_of
 from stepscope.report.envelope import Envelope, doubts_of
 from stepscope.report.outline.comparison import check_words, explaining, verdict

@@ -24,7 +24,7 @@ class QualityNote(msgspec.Struct, frozen=True, kw_only=True):
 
     kind: str
     severity: str
-    scope: str
+    scope: str = "file"
     message: str
     count: int | None = None
     remedy: str | None = None

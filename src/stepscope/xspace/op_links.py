@@ -44,7 +44,6 @@ def operands_text(sizes: Sequence[object], types: Sequence[object]) -> str | Non
 
 
 def _tensors(operand: object) -> Iterator[list[int]]:
-    """Yield the sizes of an operand, or of each tensor of a list."""
     if not isinstance(operand, list) or not operand:
         return
     if all(isinstance(it, int) for it in operand):

@@ -96,7 +96,6 @@ def forwarded(name: str) -> Forwarded | None:
 
 
 def _plain(value: object) -> object:
-    """Return a number of a library as a number, anything else as its text."""
     item = getattr(value, "item", None)
     return item() if callable(item) else str(value)
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from stepscope.advice.finding import Finding
-    from stepscope.advice.rule import Rule
+    from stepscope.advice.item import Rule
     from stepscope.advice.signals import Signals
     from stepscope.thresholds import Thresholds
 

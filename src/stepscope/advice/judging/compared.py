@@ -82,18 +82,12 @@ def judge_steps(
     """Judge an effect of each step.
 
     Args:
-        item: The item of the checklist.
-        signals: The signals of the profile.
-        thresholds: The numbers that verdicts depend on.
-        found: The workers.
         cause: What the effect is.
-        effect_ps: The effect in each step.
         warn: The share of the time from which it fails.
         critical: The share of the time from which it is grave.
         doubt_ps: How far differing clocks may have moved it.
         named: The worker that it is about; None for all.
         detail: What most of it is; None where nothing is known to be.
-        fields: Further fields of the finding.
     """
     series = StepSeries(
         step_source=found.step_source,

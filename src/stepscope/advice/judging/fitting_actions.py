@@ -42,7 +42,6 @@ def for_kernels(
 
     Args:
         actions: As for `for_units`.
-        signals: The signals of the profile.
         work: All kernels of the device.
         rows: Those of them that the finding is about.
     """

@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import numpy as np
 
-from stepscope.derive.account.topics import COLLECTIONS
 from stepscope.derive.facts.hosts.callbacks import CalledBack, called_back
 from stepscope.derive.facts.hosts.function_runs import function_runs
 from stepscope.derive.frameworks import PLAIN, frameworks_used
 from stepscope.derive.host.function_frames import FEW_LOOKS
 from stepscope.derive.intervals.spans import Spans
 from stepscope.frozen import Frozen
-from stepscope.patterns import Pattern
+from stepscope.patterns import COLLECTIONS, Pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -205,7 +204,6 @@ def fault_of(
 
     Args:
         functions: What `host_functions` returns.
-        thresholds: The numbers that verdicts depend on.
         runs_a_model: Whether `has_ops`: functions are the step itself where no ops show
             a model.
     """

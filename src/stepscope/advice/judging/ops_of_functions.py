@@ -42,10 +42,7 @@ def rule_of_ops(
     Such a function works between its ops, and that rule says what to change.
 
     Args:
-        signals: Numbers of the profile.
-        shares: The account of the host.
         whole_ms: Time of the function in a step, with all that it calls.
-        thresholds: The thresholds.
     """
     least_ps = thresholds.explained_share.value / 100 * whole_ms * PS_PER_MS
     steps = max(len(shares.window_ps), 1)
@@ -73,10 +70,7 @@ def are_of_a_function(
     to compile the step would not mend it.
 
     Args:
-        signals: Numbers of the profile.
-        shares: The account of the host.
         caller: The function that calls the ops; None where none is known.
-        thresholds: The thresholds.
     """
     if caller is None or signals.of(asleep).get(shares.host) is not None:
         return False

@@ -79,9 +79,6 @@ def kernels_of(
     """Return the kernels of the judged device, or why none are judged.
 
     Args:
-        item: The item of the checklist.
-        signals: The signals of the profile.
-        thresholds: The numbers that verdicts depend on.
         matrix_units: Whether the rule is about devices with matrix units only.
     """
     device = signals.of(device_signals)

@@ -131,8 +131,6 @@ def _numbered(
     """Put a number of workers into the code of actions.
 
     Args:
-        actions: The actions.
-        number: The number.
         most: Whether a smaller one that stands there stays.
     """
 

@@ -252,7 +252,8 @@ def _steps_of(profile: ProfileData, host: str) -> list[CompatStep] | Unavailable
         if isinstance(table, Unavailable):
             return table
         tables[name] = table
-    if not _is_grouped(trace):
+    environment = trace.table("environment")
+    if isinstance(environment, Unavailable) or not environment["grouped"].any():
         return _WHY["not_grouped"]
     activity = trace.table("device_activity")
     on_cpu = isinstance(trace.table("devices"), Unavailable)
@@ -266,13 +267,6 @@ def _steps_of(profile: ProfileData, host: str) -> list[CompatStep] | Unavailable
     sweep = _Sweep(host, on_host.without_device() if on_cpu else on_host, swept)
     spans = on_host.marked() if on_cpu else _stored_spans(trace, tables)
     return [sweep.step(group, *span) for group, span in sorted(spans.items())]
-
-
-def _is_grouped(trace: TraceData) -> bool:
-    environment = trace.table("environment")
-    return not isinstance(environment, Unavailable) and bool(
-        environment["grouped"].any()
-    )
 
 
 class _Sweep(Frozen, frozen=True):

@@ -65,8 +65,6 @@ def call_rows(
     """Return the calls by their time on devices, then on hosts; columns `CALL_ROWS`.
 
     Args:
-        works: One per host.
-        shapes: Shapes of their calls.
         most: How many rows at most; all where it is None.
     """
     frames = [

@@ -125,10 +125,6 @@ class Parts(Frozen, frozen=True):
 def kernel_fill(kernels: pl.DataFrame, devices: pl.DataFrame) -> pl.DataFrame:
     """Find how well each class of kernels can fill its device.
 
-    Args:
-        kernels: Rows of the derivation of that name.
-        devices: The table of that name.
-
     Returns:
         The rows with `blocks`, `multiprocessors`, `fill` (full, small_grid,
         low_occupancy, unknown) and `untested` (full judging by the grid; the
@@ -191,7 +187,6 @@ def parts_of(profile: ProfileData, work: OpWork, fills: pl.DataFrame | None) -> 
     """Charge the device time of one host's calls, and the waits between.
 
     Args:
-        work: The calls.
         fills: As `kernel_fill` returns; None where the host has no kernels.
     """
     activity = present(profile.table(work.host, "device_activity"))

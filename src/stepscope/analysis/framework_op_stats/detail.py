@@ -145,7 +145,6 @@ def op_detail(
     """Look closely at the chosen ops on all hosts.
 
     Args:
-        stats: The rows of the chosen ops.
         selection: Ops that exist.
         most_calls: How many calls to list at most; all where it is None.
     """

@@ -257,13 +257,16 @@ def shape_rows(
     """Return one row per op and shape, by time on devices, then on hosts.
 
     Args:
-        works: One per host.
         shapes: Their shapes, as `call_shapes` returns.
     """
     frames = [
         work.calls.select("op", "host_ps")
         .with_columns(shape, device_ps=_device_ps(profile, work))
-        .with_columns(_worked_ps(work), *call_costs(profile, work))
+        .with_columns(
+            # Of the side that did the work of each call.
+            worked_ps="host_ps" if "device_activity" in work.absent else "device_ps"
+        )
+        .with_columns(*call_costs(profile, work))
         for work, shape in zip(works, shapes, strict=True)
     ]
     known = pl.concat(frames).filter(pl.col("shape").is_not_null())
@@ -288,12 +291,6 @@ def shape_rows(
         .with_row_index("rank", offset=1)
         .select(SHAPE_ROWS.cast_columns())
     )
-
-
-def _worked_ps(work: OpWork) -> pl.Expr:
-    """Return the time of the side that did the work of each call."""
-    side = "host_ps" if "device_activity" in work.absent else "device_ps"
-    return pl.col(side).alias("worked_ps")
 
 
 def _rate(what: str, unit: float) -> pl.Expr:

@@ -94,6 +94,10 @@ def explain_gap(
     dark = 100 * (sum(map(_unexplained_ps, owners)) + outside) / dur
     tracks = profile.table(host, "tracks")
     before, after = neighbours(profile, stretch, where)
+    # What to record to see more, whatever ran already.
+    see_more = Unavailable(
+        code="NOT_RECORDED", reason="", remedy=Remedy.RECORD_UNKNOWN_TIME
+    )
     return GapExplanation(
         host=host,
         device=stretch.owned.device.device,
@@ -111,7 +115,7 @@ def explain_gap(
         else on_host(stretch, names, tracks, where),
         not_explained_percent=dark,
         confidence=_confidence(stretch, dark),
-        remedy=_remedy(profile)
+        remedy=remedied(profile, see_more).remedy
         if dark >= _WORTH_SAYING > 100 * outside / dur
         else None,
     )
@@ -266,9 +270,3 @@ def _confidence(stretch: Stretch, dark: float) -> Literal["high", "medium", "low
     )
     asked_all = unknown > 0 and known < _LAUNCH_KNOWN * (known + unknown)
     return "medium" if dark > _SURE or asked_all else "high"
-
-
-def _remedy(profile: ProfileData) -> str:
-    """Return what to record to see more, beside the tracers that ran already."""
-    why = Unavailable(code="NOT_RECORDED", reason="", remedy=Remedy.RECORD_UNKNOWN_TIME)
-    return remedied(profile, why).remedy

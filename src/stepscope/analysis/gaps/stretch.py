@@ -79,14 +79,7 @@ def shown(profile: ProfileData, host: str) -> Shown:
 def on_host(
     stretch: Stretch, naming: Naming, tracks: pl.DataFrame, where: Shown
 ) -> tuple[HostWork, ...]:
-    """Return what the threads of the host did during a stretch, by name.
-
-    Args:
-        stretch: The stretch.
-        naming: What gives time its names.
-        tracks: The table.
-        where: Where events are shown.
-    """
+    """Return what the threads of the host did during a stretch, by name."""
     device = stretch.owned.device
     walked = {
         track

@@ -134,9 +134,11 @@ def device_side(measured: MeasuredRun, *, excluded_flags: Sequence[str]) -> Devi
         *few,
         *_of_columns(whole, steps, devices, hosts),
         *_of_all_hosts(whole, matching, of_summary),
-        *_of_verdict(decided, whole),
         _WHY["not_ours"].for_field("compat_verdict"),
     ]
+    if decided.word == UNKNOWN:
+        why = decided.why or whole.why_no_input or _WHY["unsaid"]
+        missing.append(why.for_field("verdict"))
     if waiting is None:
         unseen = _WHY["unsaid"] if asked else UNASKED
         missing.append((whole.why_no_wait or unseen).for_field("consumer_wait"))
@@ -154,13 +156,6 @@ def device_side(measured: MeasuredRun, *, excluded_flags: Sequence[str]) -> Devi
             host.host: judged_input(run, [host], excluded_flags) for host in hosts
         },
     )
-
-
-def _of_verdict(decided: InputVerdict, whole: InputShare) -> list[Missing]:
-    """Return why the verdict is unknown, where it is."""
-    if decided.word != UNKNOWN:
-        return []
-    return [(decided.why or whole.why_no_input or _WHY["unsaid"]).for_field("verdict")]
 
 
 def _waits(run: ProfileData, host: HostSteps) -> Spans | None:

@@ -74,7 +74,6 @@ def host_side(
     Definition: docs/tools/input_pipeline_analyzer.md#host-side.
 
     Args:
-        run: The hosts.
         rows_of: Rows of the input ops of a host by other rules than stepscope's.
     """
     found: dict[str, pl.DataFrame] = {}

@@ -121,7 +121,6 @@ def input_steps(
     """Return every window of a host with its input.
 
     Args:
-        run: The run that the host is of.
         excluded_flags: Windows with one of these flags are not counted.
         waits: Where its step threads wait for batches; None where no request for one
             was recorded.

@@ -147,7 +147,12 @@ def analyse(
     everything = _everything(profile, found)
     if everything is None or not len(everything):
         return next(iter(absent.values()), _WHY["no_kernels"])
-    step_count = _step_count(profile, found)
+    stepped = (profile.derived(host, steps) for host in found)
+    step_count = sum(
+        len(host_steps.rows)
+        for host_steps in stepped
+        if not isinstance(host_steps, Unavailable)
+    )
     whole = int(everything["total_ps"].sum())
     merged = _merged(everything)
     named = merged.filter(pl.col("op_name") != "")["op_name"]
@@ -199,13 +204,6 @@ def _places(profile: ProfileData, host: str, of_class: pl.Series) -> pl.DataFram
     return found[of_class]
 
 
-def _step_count(profile: ProfileData, found: dict[str, Kernels]) -> int | None:
-    """Return steps of all hosts with kernels; None without any."""
-    stepped = [profile.derived(host, steps) for host in found]
-    known = [each for each in stepped if not isinstance(each, Unavailable)]
-    return sum(len(each.rows) for each in known) or None
-
-
 def _merged(everything: pl.DataFrame) -> pl.DataFrame:
     """Return one row per key over hosts and devices."""
     return everything.group_by(_KEY).agg(
@@ -241,7 +239,7 @@ def _only_value(column: str) -> pl.Expr:
     )
 
 
-def _rows(merged: pl.DataFrame, *, whole: int, step_count: int | None) -> pl.DataFrame:
+def _rows(merged: pl.DataFrame, *, whole: int, step_count: int) -> pl.DataFrame:
     ordered = merged.sort(
         "total_ps", *_ORDER, descending=[True, *[False] * len(_ORDER)]
     )

@@ -79,7 +79,6 @@ def annotation_detail(
 
     Args:
         hosts: Hosts with annotations; one of them has it.
-        name: Name of an annotation.
         most_calls: How many calls to list at most; all where it is None.
     """
     of_hosts = [_calls_of(profile, one, name) for one in hosts]

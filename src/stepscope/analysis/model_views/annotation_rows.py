@@ -174,8 +174,6 @@ def annotation_rows(
     named ranges.
 
     Args:
-        hosts: The hosts.
-        settings: What to list.
         busy: Whether to work out `device_busy_us`, for which all work is sorted; the
             column is null otherwise.
     """
@@ -227,7 +225,6 @@ def annotation_missing(
 
     Args:
         hosts: The hosts with annotations, at least one.
-        frame: Their rows.
         no_steps: Why the hosts have no steps, where they have none.
     """
     unknown = {one.host: one.work for one in hosts if isinstance(one.work, Unavailable)}
@@ -315,7 +312,6 @@ def _busy(
     """Return by node the union of the work that was launched in it and beneath.
 
     Args:
-        one: The calls of a host.
         at: Node of each call, -1 for calls that do not count.
         parent: By node, -1 for a root.
     """
@@ -404,11 +400,18 @@ def top_annotations(profile: ProfileData, most: int) -> tuple[TopAnnotation, ...
     inner = ~pl.Series(outermost)
     # A range inside one of the same name is part of that one's time.
     times = ("total_us", "step_us", "total_device_us")
+    marks = (profile.derived(host, steps) for host in profile.hosts)
+    markers = {
+        name
+        for one in marks
+        if not isinstance(one, Unavailable)
+        for name in one.rows["marker"].drop_nulls().to_list()
+    }
     summed = (
         rows.with_columns(
             pl.when(inner).then(0.0).otherwise(name).alias(name) for name in times
         )
-        .filter(~pl.col("library") & ~pl.col("name").is_in(_markers(profile)))
+        .filter(~pl.col("library") & ~pl.col("name").is_in(sorted(markers)))
         .group_by("name")
         .agg(
             pl.col("occurrences").sum(),
@@ -421,9 +424,3 @@ def top_annotations(profile: ProfileData, most: int) -> tuple[TopAnnotation, ...
         .head(most)
     )
     return tuple(TopAnnotation(**row) for row in summed.iter_rows(named=True))
-
-
-def _markers(profile: ProfileData) -> list[str]:
-    found = [profile.derived(host, steps) for host in profile.hosts]
-    named = [one.rows["marker"] for one in found if not isinstance(one, Unavailable)]
-    return sorted({name for marks in named for name in marks.drop_nulls().to_list()})

@@ -53,8 +53,6 @@ def view_rows(
     """List the nodes to show, columns `VIEW_ROWS` as far as selected.
 
     Args:
-        tree: All nodes.
-        settings: What to show.
         host: Host time was recorded.
         device: Device time was recorded.
     """
@@ -90,8 +88,6 @@ def selected(
 
     Args:
         frame: The columns of the shown nodes but their places in the tree.
-        shown: The nodes.
-        schema: All columns.
         select: Names of the groups that were selected.
         selectable: Group → its columns.
     """

@@ -75,9 +75,6 @@ def select_ops(
     A name with `…` in it means the one name that it can be short for.
 
     Args:
-        op: The op asked for.
-        scope: The scope asked for.
-        names: Names of all ops.
         what: What the names are names of, for the message.
 
     Raises:

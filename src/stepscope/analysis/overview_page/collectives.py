@@ -85,7 +85,6 @@ def collectives_of(
     """Measure exchanges by kind; an empty tuple where devices exchanged nothing.
 
     Args:
-        hosts: Hosts that are looked at.
         step_count: Steps in which they were counted; None without steps.
         parameters: Number of the model's parameters, where the user or the recording
             gives it.

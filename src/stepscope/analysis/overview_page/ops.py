@@ -364,7 +364,8 @@ def placement_of(profile: ProfileData, hosts: Sequence[str]) -> Placed:
         host_percent=_ratio(total["host_eager_self_ps"], total["host_self_ps"]),
         device_percent=_ratio(total["device_eager_self_ps"], total["device_self_ps"]),
     )
-    training = _any_known([placed.is_training for placed in found])
+    seen = [one.is_training for one in found if one.is_training is not None]
+    training = any(seen) if seen else None
     missing = _placement_missing(profile, hosts, placement, eager)
     if training is None:
         missing = (*missing, _WHY["no_names"].for_field("is_training"))
@@ -384,11 +385,6 @@ def _shares(host: int | None, device: int | None) -> tuple[float | None, float |
 
 def _ratio(part: int | None, whole: int | None) -> float | None:
     return None if part is None or not whole else 100.0 * part / whole
-
-
-def _any_known(values: Sequence[bool | None]) -> bool | None:
-    known = [value for value in values if value is not None]
-    return any(known) if known else None
 
 
 def _placement_missing(

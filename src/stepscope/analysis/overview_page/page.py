@@ -264,14 +264,7 @@ def page_of(
     account: tuple[AccountEntry, ...],
     placed: Placed,
 ) -> OverviewPageResult:
-    """Put the page together.
-
-    Args:
-        measured: The run and its hosts.
-        times: How long the steps took, and with what.
-        account: The owners of that time.
-        placed: Where its ops ran.
-    """
+    """Put the page together."""
     run, found, matching = measured.run, measured.hosts, measured.matching
     by_host = _each_host(run, found, options)
     detection = min(

@@ -42,8 +42,6 @@ def gaps(
     """Return reasons of what is null or left out in a result.
 
     Args:
-        result: What was found.
-        hosts: The hosts that it shows.
         absent: Host → why it is not looked at.
         slowest: The slowest worker, or why none is named.
         why: The collectives, with the hosts that have none.

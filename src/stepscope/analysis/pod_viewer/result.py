@@ -143,7 +143,9 @@ def step_workers(
         "host", as_dict=True, maintain_order=True
     ).items():
         parts = _in_ms(category_columns(mine, hosts[name].missing), "_ps")
-        detail = _in_ms(_owners(mine, hosts[name]), "_ps")
+        _, names = present_categories(mine, hosts[name].missing)
+        known = [owner.name for owner in OWNERS if owner.name in names]
+        detail = _in_ms(mine.select(f"{owner}_ps" for owner in known), "_ps")
         times = _in_ms(mine.select(**(_TIMES | _STARTS)))
         # Steps of workers, not events: a page shows each of them.
         for row, time, split, fine in zip(
@@ -185,7 +187,6 @@ def summaries(
 
     Args:
         rows: Rows that `worker_rows` returns.
-        hosts: The hosts to show.
         compared: Slot → its workers side by side.
     """
     found = []
@@ -221,12 +222,6 @@ def _summary(
         bottleneck=_largest(parts),
         breakdown_ms=parts,
     )
-
-
-def _owners(rows: pl.DataFrame, host: HostSteps) -> pl.DataFrame:
-    _, names = present_categories(rows, host.missing)
-    known = [owner.name for owner in OWNERS if owner.name in names]
-    return rows.select(f"{name}_ps" for name in known)
 
 
 def _means(frame: pl.DataFrame, suffix: str = "") -> dict[str, Any]:

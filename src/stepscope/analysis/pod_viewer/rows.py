@@ -105,7 +105,6 @@ def worker_collectives(
     """Match the collectives of all devices of all hosts.
 
     Args:
-        hosts: The hosts that are looked at.
         slots: Rows that `joined_steps` returns.
     """
     frames = [pl.DataFrame(schema=_COMPARED)]
@@ -250,9 +249,7 @@ def worker_rows(
     """Return everything that is known of each worker in each step.
 
     Args:
-        hosts: The hosts that are looked at.
         slots: Rows that `joined_steps` returns.
-        collectives: Collectives of the hosts.
 
     Returns:
         The columns of `HostSteps.rows` and `WORKER_COLUMNS`, by slot, host and device.
@@ -260,7 +257,14 @@ def worker_rows(
     waited = _waited_for(collectives.calls)
     frames = []
     for order, host in enumerate(hosts):
-        rows = _placed(host, slots).with_columns(order=pl.lit(order))
+        counted = measured_rows(host, ())["window"].unique()
+        rows = host.rows.join(
+            slots, on=["host", "window"], how="inner", maintain_order="left"
+        ).with_columns(
+            # Whether statistics use them.
+            counted=pl.col("window").is_in(counted.to_list()),
+            order=pl.lit(order),
+        )
         rows = _begun(run, host, rows, clock=collectives.clocks[host.host])
         rows = rows.with_columns(
             work_ps=pl.sum_horizontal(
@@ -282,14 +286,6 @@ def worker_rows(
             )
         )
     return pl.concat(frames).sort("slot", "order", "device").drop("order")
-
-
-def _placed(host: HostSteps, slots: pl.DataFrame) -> pl.DataFrame:
-    """Return the rows with their step of the run, and whether statistics use them."""
-    counted = measured_rows(host, ())["window"].unique()
-    return host.rows.join(
-        slots, on=["host", "window"], how="inner", maintain_order="left"
-    ).with_columns(counted=pl.col("window").is_in(counted.to_list()))
 
 
 def _begun(

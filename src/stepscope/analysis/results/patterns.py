@@ -31,7 +31,6 @@ def check_pattern(pattern: str, what: str) -> None:
     """Refuse what is no regular expression, or costs too much.
 
     Args:
-        pattern: As given.
         what: Where it was given.
 
     Raises:

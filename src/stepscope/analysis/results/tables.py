@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from stepscope.trace.schema import Column, TableSchema
-    from stepscope.unavailable import Missing
 
 #: Types of nearly all that there is inside of anything.
 _WITHOUT_PARTS: Final = frozenset((type(None), float, int, str, bool))
@@ -185,7 +184,6 @@ def missing_columns(
     """Return one entry per column that is null in every row, if there is a row at all.
 
     Args:
-        frame: The rows of a result.
         reasons: Column → why it can be null as a whole.
         prefix: Text before the column's name in the entry.
         where: Rows that could hold a value; all where it is left out.

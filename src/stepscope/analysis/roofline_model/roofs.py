@@ -116,7 +116,6 @@ def points(
             counts in shares of time), `flops`, `accessed_bytes`, `peak_flops` and
             `peak_bytes` (what units and memory could have done in the time), and
             `evidence`; null means unknown.
-        schema: The table.
         options: Peaks in place of what is known.
     """
     names = [it for it in ("kernel_name", "op_name", "name") if it in work.columns]

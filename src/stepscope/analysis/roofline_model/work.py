@@ -209,15 +209,12 @@ _COUNTERS: Final = (
 )
 
 
-def _tensor_operations() -> pl.Expr:
-    """Return operations of the Tensor Cores; 0 where their pipe was seen to be idle."""
-    idle = (pl.col("tensor_instructions") == 0) | (pl.col("tensor_pipe_percent") == 0)
-    return pl.coalesce(pl.col("flops_tensor"), pl.when(idle).then(0.0))
-
-
 def _operations() -> pl.Expr:
     """Return the operations of a run; null unless those of every unit were counted."""
-    parts = [*(pl.col(name) for name in _VECTOR), _tensor_operations()]
+    # Tensor Cores did nothing where their pipe was seen to be idle.
+    idle = (pl.col("tensor_instructions") == 0) | (pl.col("tensor_pipe_percent") == 0)
+    of_matrices = pl.coalesce(pl.col("flops_tensor"), pl.when(idle).then(0.0))
+    parts = [*(pl.col(name) for name in _VECTOR), of_matrices]
     known = pl.all_horizontal(part.is_not_null() for part in parts)
     return pl.when(known).then(pl.sum_horizontal(parts))
 

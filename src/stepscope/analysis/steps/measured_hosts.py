@@ -228,7 +228,6 @@ def measured_run(
     """Choose the hosts that count; unavailable where none of them does.
 
     Args:
-        profile: The whole run.
         host: Only this host; empty for all.
         marker: Only the steps of this marker name; empty for all.
     """
@@ -251,7 +250,6 @@ def _measured_hosts(
     Definition: docs/how-steps-are-found.md#steps-of-several-hosts.
 
     Args:
-        run: The hosts to choose from.
         marker: Only the steps of this marker name; empty for all.
     """
     found: list[HostSteps] = []
@@ -287,7 +285,6 @@ def measured_rows(host: HostSteps, excluded_flags: Sequence[str]) -> pl.DataFram
     Without any of these the closed ones, and without a closed one all.
 
     Args:
-        host: The host whose `rows` to choose from.
         excluded_flags: Windows with one of these flags are left out.
     """
     if not excluded_flags:

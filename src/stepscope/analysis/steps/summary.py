@@ -226,8 +226,6 @@ def summary_of(
     Several tools show the same summary, which is worked out once.
 
     Args:
-        run: The run that the hosts are of.
-        hosts: The hosts to average.
         excluded_flags: Windows with one of these flags are left out.
     """
     return run.kept(_summary_of, tuple(hosts), tuple(excluded_flags))
@@ -239,7 +237,6 @@ def judged_input(
     """Return the verdict on the input of some hosts, as their rule has it.
 
     Args:
-        run: The run that the hosts are of.
         hosts: The hosts that are judged together.
         excluded_flags: Windows with one of these flags are left out.
     """

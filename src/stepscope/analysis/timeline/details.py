@@ -263,7 +263,9 @@ def _arguments(
     if isinstance(stats, Unavailable):
         return stats
     type_ = handles(shown.events, "type")[event : event + 1]
-    on_host = np.array([not _on_device(shown, event)])
+    track = int(shown.track_of_events(np.array([event]))[0])
+    section = shown.timeline.tracks["section"][track]
+    on_host = np.array([shown.timeline.sections["kind"][section] != "device"])
     found = argument_source(profile, host).of_events(event, type_, on_host, ())
     values: dict[str, Argument] = {}
     # The values of one event, not of the table.
@@ -279,12 +281,6 @@ def _arguments(
                 value if kind == INTEGER else value.view(np.uint64)
             )
     return values
-
-
-def _on_device(shown: HostTimeline, event: int) -> bool:
-    track = int(shown.track_of_events(np.array([event]))[0])
-    section: int = shown.timeline.tracks["section"][track]
-    return bool(shown.timeline.sections["kind"][section] == "device")
 
 
 def _partners(

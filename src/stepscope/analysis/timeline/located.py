@@ -54,8 +54,6 @@ def spot_of(
     Args:
         device: Ordinal of the device that the range is about; None for threads.
         track: Name of the track that the range was seen on; None where unknown.
-        start_ps: Begin of the range.
-        end_ps: End of the range.
         names: Names of spans that the range is about.
     """
     nowhere = Spot(track=None, item=None, start_ps=start_ps, dur_ps=end_ps - start_ps)

@@ -284,13 +284,7 @@ class Family(NamedTuple):
 
 
 def same_name(shown: HostTimeline, code: int, *, track: int, item: int) -> SameName:
-    """Compare a span with all spans of its name.
-
-    Args:
-        code: Name of the span.
-        track: Its track.
-        item: The span.
-    """
+    """Compare a span with all spans of its name."""
     tracks, items, start_ps, dur_ps = _equals(shown, code, track)
     here = int(np.flatnonzero((items == item) & (tracks == track))[0])
     order = np.lexsort((items, start_ps))

@@ -121,7 +121,6 @@ def find(
             the end of the timeline that the direction leads away from.
         after: (track, item) of the span that was found before; without it, one that
             starts at `from_ps` is found too.
-        direction: Which way to look.
 
     Raises:
         BadUsage: As for `search`; or there is no such span.

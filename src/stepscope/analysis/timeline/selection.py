@@ -116,8 +116,6 @@ def chosen_spans(
     """Yield, track by track, the spans that begin in a window or run into it.
 
     Args:
-        begin_ps: Begin of the window.
-        end_ps: End of the window.
         tracks: Rows of the timeline's tracks; all where none is named.
         all_rows: Whether folded and hidden events are wanted as well.
 
@@ -157,8 +155,6 @@ def spans_in_view(
     """List the spans of a window, a page at a time.
 
     Args:
-        begin_ps: Begin of the window.
-        end_ps: End of the window.
         tracks: Rows of the timeline's tracks; all where none is named.
         offset: Number of spans to pass over, at least 0.
         limit: Number of spans to list, at least 0.
@@ -286,7 +282,6 @@ def window_totals(
     """Add up what lies in [begin_ps, end_ps).
 
     Args:
-        begin_ps: Begin of the window.
         end_ps: End of the window; not before its begin.
         tracks: Rows of the timeline's tracks; all where none is named.
 

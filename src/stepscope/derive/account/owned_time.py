@@ -13,11 +13,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.derive.account.charged import (
-    between_rows,
-    charged_rows,
-    overlapped_rows,
-)
+from stepscope.derive.account.charged import between_rows, charged_rows, overlapped_rows
 from stepscope.derive.account.gaps import Launched, divided_gaps
 from stepscope.derive.columns.arrays import codes, ints
 from stepscope.derive.intervals.spans import Spans
@@ -200,7 +196,6 @@ class _Launching(Frozen, frozen=True):
 
 
 _KIND: Final = {kind: code for code, kind in enumerate(ACTIVITY_KINDS.categories)}
-
 
 _NO_LAUNCHES: Final = Unavailable(
     code="NOT_RECORDED",

@@ -19,7 +19,6 @@ from stepscope.units import PS_PER_NS, PS_PER_US
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-
 #: What ties a host's clock to the reference, the surest first.
 CLOCK_SOURCES: Final = ("reference", "collectives", "recorded", "steps", "none")
 #: The spread of fewer differences means nothing; only the bounds are used then.

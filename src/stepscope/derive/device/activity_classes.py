@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from stepscope.derive.device.attribution import ActivityOps
     from stepscope.derive.device.timeline import DeviceTimeline
 
-
 #: Streams rarely run more at once; a busier device is done again with room for all.
 _USUAL_OVERLAP: Final = 256
 

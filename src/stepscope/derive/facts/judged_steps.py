@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from stepscope.derive.steps.chosen import StepCandidates, Steps
     from stepscope.trace.model import TraceData
 
-
 #: Flags of windows that mark an untypical step.
 _UNTYPICAL = frozenset((*LEFT_OUT, "outlier", "cut"))
 
@@ -114,7 +113,6 @@ class HostSteps(Frozen, frozen=True):
         begins_ns: When the first step began, since 1970; null where no clock tells.
         early_end: That the program ended before its first step, and with what; null
             where it did not, or nobody noted it.
-        recorded_ps: How long was recorded.
     """
 
     source: str | None

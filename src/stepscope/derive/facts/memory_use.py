@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.trace.model import TraceData
 
-
 _RSS: Final = "process RSS (bytes)"
 #: Name of the memory of the process itself.
 PROCESS: Final = "process"
@@ -40,7 +39,6 @@ class MemoryUse(Frozen, frozen=True):
     """One memory of one host.
 
     Attributes:
-        host: Name of the host.
         name: Name of the memory: its allocator, or "process" for that of the process.
         capacity_bytes: Its size; None where that is not known.
         peak_bytes: Greatest use while recording; None where no use is known.
@@ -92,9 +90,7 @@ class Failure(Frozen, frozen=True):
     """An allocation that failed.
 
     Attributes:
-        host: Name of the host.
         device: Ordinal of the device; None where it was not recorded.
-        time_ps: When.
         asked_bytes: What was asked for; None where it was not recorded.
         allocated_bytes: What was in use; None likewise.
         reserved_bytes: What the allocator held, in use or not; None likewise.
@@ -308,13 +304,11 @@ def _process(trace: TraceData, steps: _Steps) -> MemoryUse | None:
 def _samples(
     trace: TraceData, name: str
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
-    """Return times and values of a counter, in time order."""
     found = counter(trace, name)
     return None if found is None else (found.time_ps, found.value.astype(np.int64))
 
 
 def _rows(trace: TraceData, name: str) -> NDArray[np.intp]:
-    """Return the rows of events of one name."""
     types = trace.table("event_types")
     events = trace.table("events")
     if isinstance(types, Unavailable) or isinstance(events, Unavailable):
@@ -323,7 +317,6 @@ def _rows(trace: TraceData, name: str) -> NDArray[np.intp]:
 
 
 def _failures(trace: TraceData) -> list[Failure]:
-    """Return the allocations of one host that failed."""
     events = trace.table("events")
     stats = trace.table("stats")
     rows = _rows(trace, _FAILED)
@@ -359,11 +352,9 @@ class KeptGrowth(Frozen, frozen=True, eq=True):
     """What the steps of a recording added to one container.
 
     Attributes:
-        host: Name of the host.
         counted: Whose container it is; the counter of its members.
         steps: Number of steps that began meanwhile.
         items: Members that were added, or nodes of a graph of gradients.
-        array_bytes: What their arrays take.
         graph_bytes: What graphs of gradients hold for them.
     """
 

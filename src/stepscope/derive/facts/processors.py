@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from stepscope.thresholds import Thresholds
     from stepscope.trace.model import TraceData
 
-
 _OF_A_CORE: Final = r"^core \d+ CPU \(percent\)$"
 
 
@@ -92,7 +91,6 @@ class Processors(Frozen, frozen=True):
     """The cores of one host while its judged steps ran.
 
     Attributes:
-        cores: Number of cores.
         waiting_percent: By judged step, how much of the time some thread of the machine
             waited for a core.
         machine: Cores in use, mean of the steps.

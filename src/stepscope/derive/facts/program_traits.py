@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope.derive.account.topics import COLLECTIONS
 from stepscope.derive.columns.arrays import codes, handles, ints, picked
 from stepscope.derive.columns.stat_values import find_handle, numbers_of, rows_with_key
 from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.derive.run_derivation import known_hosts, of_each_host, of_run
 from stepscope.frozen import Frozen
+from stepscope.patterns import COLLECTIONS
 from stepscope.thresholds import THRESHOLDS
 from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.reading.stat_keys import StatKey
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from stepscope.derive.run_derivation import OfHosts
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.trace.model import TraceData
-
 
 #: Ranges and nodes that PyTorch's compiler puts around what it compiled.
 _COMPILED: Final = r"^Torch-Compiled Region|^## Call CompiledFxGraph|^CompiledFunction"
@@ -90,7 +89,6 @@ def program_traits(
 
 
 def _ran(events: pl.DataFrame, types: pl.DataFrame, pattern: str) -> bool:
-    """Return whether anything of a name ran."""
     named = types["name"].str.contains(pattern).fill_null(value=False).to_numpy()
     return bool(len(picked(handles(events, "type"), named)))
 
@@ -155,14 +153,13 @@ _KERNEL: Final = ACTIVITY_KINDS.categories.to_list().index("kernel")
 
 
 @of_each_host
-def blocking_calls(
-    *, device_activity: pl.DataFrame, launches: pl.DataFrame, correlation: Correlation
-) -> float | None:
+def blocking_calls(*, correlation: Correlation) -> float | None:
     """Return the share of long kernels that end before their call does, in percent.
 
     Hosts with few long kernels are left out. Launching is asynchronous: a call that
     outlasts its kernel has waited for it.
     """
+    device_activity, launches = correlation.activity, correlation.launches
     dur_ps = ints(device_activity, "dur_ps")
     rows = np.flatnonzero(dur_ps >= THRESHOLDS.blocking_kernel.value)
     rows = rows[codes(device_activity, "kind")[rows] == _KERNEL]

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.trace.model import TraceData
 
-
 #: Severity of a flaw → the confidence that it leaves; of several the smallest counts.
 _GRADES: Final = {"info": 1.0, "warning": 0.9, "error": 0.6}
 
@@ -67,7 +66,6 @@ class CaptureSignals(Frozen, frozen=True):
         ranks: Number of processes of the job; None where it is not known.
         hosts: Number of processes that were recorded.
         devices: Number of devices that one recording lists.
-        computing: How many of these ran kernels.
         copying: How many of these copied within or between devices, and ran no kernel:
             a program sends data only where it is computed on.
         functions: Whether the program's functions were recorded.
@@ -293,7 +291,6 @@ class RecorderTime(Frozen, frozen=True):
     Attributes:
         start_stop_ps: Time of starting and stopping, in the whole recording.
         buffers_ps: Time of handing on and writing buffers, in the whole recording.
-        buffers: Number of times that was done.
         judged_ps: The part of both that lies in judged steps.
     """
 

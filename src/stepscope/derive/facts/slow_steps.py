@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from stepscope.derive.facts.step_shares import StepShares
     from stepscope.thresholds import Thresholds
 
-
 #: Name of the fact how much of the time slow steps hold.
 HELD_BY_SLOW: Final = "held_by_slow_steps"
 #: A step this many median absolute deviations above the median is slow.
@@ -68,7 +67,6 @@ def period(shares: StepShares, slow: NDArray[np.bool_]) -> Period | None:
     """Return the shortest rhythm in which all steps are slow that should be.
 
     Args:
-        shares: The account.
         slow: By judged step, whether it is slow.
     """
     count = len(slow)
@@ -131,7 +129,6 @@ def rare_function(
 
     Args:
         slow: By judged step, whether it is slow.
-        series: What the slow steps take more.
         rarely: The functions that ran on the host; None where none were recorded.
     """
     if rarely is None or not slow.any():
@@ -151,7 +148,6 @@ def named(
     where it lies mostly in the slow steps.
 
     Args:
-        shares: The account.
         slow: By judged step, whether it is slow.
         owner: The owner of most of what they take more; None for none.
         function: From `rare_function`.

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from stepscope.derive.steps.chosen import Steps
     from stepscope.trace.model import TraceData
 
-
 _SYSTEM_CALL: Final = Pattern(SYSTEM_CALLS["SYSTEM_CALL"])
 #: A stretch of less than this share of the longest one shows nothing more.
 _WORTH_A_LOOK: Final = 0.01
@@ -48,15 +47,11 @@ class NamedTime(Frozen, frozen=True):
     """A part of an owner's time, by name.
 
     Attributes:
-        owner: The owner, or the topic.
         place: "inside" or "between".
         name: What ran or was waited for; None where nobody named it.
         detail: What most of it is, beside the name; None for nothing.
         function: The function, where the name is one.
-        file: Its file.
-        line: Its line.
         loop: Whether the function runs around steps: it is none of their work.
-        time_ps: Its time in all measured windows.
     """
 
     owner: str
@@ -74,7 +69,6 @@ class StepShares(Frozen, frozen=True):
     """The account of one device, or of a host without one, over its judged steps.
 
     Attributes:
-        host: Name of the host.
         device: Ordinal of the device; None for the step threads of a run without
             devices.
         step_source: Where the steps come from; None where the whole profile is one
@@ -98,7 +92,6 @@ class StepShares(Frozen, frozen=True):
         lost_ps: Device time that lost records may stand for.
         ranges: (owner or topic, place) → its longest stretches in all judged windows.
         numbers: Number of the step of each window; empty where steps have none.
-        bounds: Start and end of each window.
         held: (topic, owner, place) → what of the owner's time is the topic's, in all
             judged windows.
     """
@@ -191,7 +184,6 @@ class StepShares(Frozen, frozen=True):
 
         Args:
             parts: Cause → its owners.
-            place: Where their time lies.
             unknown_from: Share of time without an owner, in percent, from which it is
                 doubted that nothing of it belongs to these owners. It is always
                 doubted where an owner's time is unknown.
@@ -497,7 +489,6 @@ def _numbers(steps: Steps | Unavailable, step_rows: pl.Series) -> tuple[int, ...
 
 
 def _done(topics: IdleTopics | Unavailable, device: int | None) -> dict[str, Spans]:
-    """Return the instants of each topic on one device."""
     if isinstance(topics, Unavailable):
         return {}
     return next((one.spans for one in topics.devices if one.device == device), {})

@@ -15,7 +15,7 @@ from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.intervals.nesting import flatten_tracks
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.step_time.device_sets import owner_places
-from stepscope.derive.step_time.host_codes import STICKY, HostCode
+from stepscope.derive.step_time.host_time import STICKY, HostCode
 from stepscope.derive.step_time.owners import BUSY_OWNERS, OWNERS
 from stepscope.derive.step_time.pool_tasks import pool_tasks
 from stepscope.frozen import Frozen

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.derive.steps.chosen import Steps
 
-
 #: Columns of `AllocationSteps.intervals`.
 STEP_INTERVALS: Final[dict[str, pl.DataType]] = {
     "step": pl.Int64(),  # the number to show

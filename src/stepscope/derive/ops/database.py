@@ -75,7 +75,6 @@ DEVICE_OP_ROWS: Final[dict[str, pl.DataType]] = {
     "step_ps": pl.Int64(),  # of activities that belong to a step; null without steps
 }
 
-
 _INSTRUCTIONS: Final = (
     pl.col("hlo_op").drop_nulls().unique().sort().alias("instructions")
 )

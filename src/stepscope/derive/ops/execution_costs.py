@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from stepscope.derive.host.op_events import HostOpEvents
     from stepscope.trace.model import TraceData
 
-
 #: Names of the values that hold operands, in both notations and both spellings.
 _SIZES: Final = (StatKey.INPUT_DIMS, StatKey.INPUT_DIMS_OLD)
 _TYPES: Final = (StatKey.INPUT_TYPE,)

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from stepscope.derive.replay.activities import Activities, Pace, Sampled
     from stepscope.derive.replay.threads import Thread
 
-
 _NEVER: Final = -(2**61)
 #: The last part of a copy that is staged, as a fraction of it.
 _LAST_PART: Final = 20

@@ -12,12 +12,8 @@ from stepscope.derive.columns.arrays import handles
 from stepscope.derive.intervals.nesting import flatten_rows, flatten_tracks
 from stepscope.derive.intervals.spans import Spans, TrackRows
 from stepscope.derive.names.event_kinds import EventFlag
-from stepscope.derive.step_time.host_codes import (
-    STICKY,
-    HostCode,
-    HostEvents,
-    Launching,
-)
+from stepscope.derive.step_time.host_codes import HostEvents, Launching
+from stepscope.derive.step_time.host_time import STICKY, HostCode
 from stepscope.derive.step_time.pool_tasks import (
     ops_beside_exchanges,
     pool_tasks,
@@ -61,7 +57,6 @@ _WORKING: Final = frozenset(
         HostCode.LAUNCH_OR_COMPUTE,
     }
 )
-
 
 #: Codes that take turns on the way from launch to launch.
 _AS_ONE: Final[dict[int, int]] = {

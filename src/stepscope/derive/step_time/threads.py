@@ -26,10 +26,8 @@ if TYPE_CHECKING:
     from stepscope.derive.step_time.host_codes import EventGroups
     from stepscope.derive.steps.chosen import Steps
 
-
 #: A thread with one of these runs no tasks of others.
 _CALLS: Final = EventFlag.PYTHON_FRAME | EventFlag.PJIT | EventFlag.FUNCTION_CALL
-
 
 #: Why a thread drives a step: it carries the marker, it launched device work of the
 #: step, it has events of the step's stored group, or it ran ops without any device.

@@ -17,13 +17,11 @@ if TYPE_CHECKING:
 
     from stepscope.derive.steps.chosen import Steps
 
-
 FIRST_COMPUTE: Final[dict[str, pl.DataType]] = {
     "step_row": pl.Int32(),  # row of steps; null where there are no steps
     "device": pl.Int32(),
     "first_compute_ps": pl.Int64(),
 }
-
 
 #: Columns of the frame.
 DEVICE_SPANS: Final[dict[str, pl.DataType]] = {

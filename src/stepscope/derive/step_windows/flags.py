@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from stepscope.derive.steps.chosen import Steps
     from stepscope.trace.model import TraceData
 
-
 #: So many steps must remain, …
 _REMAIN: Final = 8
 #: … and a step must typically wait for this share of its time, …
@@ -48,7 +47,6 @@ _LONGEST: Final = 2
 #: … and nothing that ran only in it is this share of what it takes too long.
 _EXPLAINED: Final = 0.5
 
-
 #: A step of another kind shares less than this of its work with the usual step.
 _SHARED: Final = 0.5
 #: What comes more often than this, and more than once, belongs to the cycle, like an
@@ -58,7 +56,6 @@ _RARE: Final = 0.15
 _CELLS: Final = 20_000_000
 #: (step, type, duration) of each piece of work; a step of -1 is none.
 Work = tuple["NDArray[np.int32]", "NDArray[np.int32]", "NDArray[np.int64]"]
-
 
 #: Every flag, in the order in which a window lists them. Definition:
 #: docs/how-steps-are-found.md#windows.

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from stepscope.derive.sequences import SymbolSequence
     from stepscope.derive.steps.periods import Period
 
-
 #: Bookkeeping that says nothing about what the program does.
 _NOISE: Final = EventFlag.THREADPOOL | EventFlag.ALLOCATOR | EventFlag.END_THUNK
 #: Nothing that lasts this share of the recording is part of one cycle of several.

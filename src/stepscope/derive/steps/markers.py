@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.trace.model import TraceData
 
-
 #: An outermost marker that occurs once gives way to this many markers inside it.
 _INNER_WINS: Final = 3
 #: Numbers that grow by n stand for n batches only if little time is unmarked.

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     from stepscope.derive.sequences import SymbolSequence
 
-
 #: Fewer repetitions are no evidence. This and the next two limits are defined in
 #: docs/how-steps-are-found.md#steps-that-nobody-announced.
 LEAST_STEPS: Final = 3

@@ -154,7 +154,6 @@ def _stem(path: Path) -> str:
 
 
 def _natural(name: str) -> tuple[tuple[int, str], ...]:
-    """Return numbers in a name count as numbers."""
     parts = re.split(r"(\d+)", name)
     return tuple(
         (int(part), "") if at % 2 else (-1, part) for at, part in enumerate(parts)

@@ -59,8 +59,6 @@ _LABEL: Final = 3
 
 
 class _Profile(NamedTuple):
-    """The parts of a message, by field."""
-
     types: list[tuple[str, str]]
     samples: list[memoryview]
     frames: dict[int, Frame]
@@ -108,7 +106,6 @@ def read(source: HostFiles) -> TraceData:
             QualityNote(
                 kind="no_history",
                 severity="info",
-                scope="file",
                 message="The profile shows what was in use at its instant, and nothing "
                 "of the time before.",
                 remedy="Save one at the begin and one in the midst of a step.",
@@ -194,7 +191,6 @@ def _counted(values: list[int]) -> tuple[int, int]:
 
 
 def _rows(profile: _Profile, stacks: Stacks) -> Iterator[dict[str, Any]]:
-    """Yield a row for each sample that holds memory."""
     in_use: dict[str, int] = {}
     for sample in profile.samples:
         places: list[int] = []

@@ -241,7 +241,6 @@ def read(source: HostFiles) -> TraceData:
 def _rows_of_devices(
     values: SnapshotValues,
 ) -> tuple[list[dict[str, Any]], list[QualityNote], int]:
-    """Return the rows of all devices by time, doubts, and the time of the first."""
     begin = min(
         (it.time_us for each in values.events.values() for it in each), default=0
     )
@@ -331,7 +330,6 @@ def _notes(values: SnapshotValues) -> Iterator[QualityNote]:
         yield QualityNote(
             kind="no_history",
             severity="warning",
-            scope="file",
             message="The snapshot was taken without a history: it shows what was in "
             "use at its instant, and nothing of the time before.",
             remedy=_REMEMBER,
@@ -340,7 +338,6 @@ def _notes(values: SnapshotValues) -> Iterator[QualityNote]:
         yield QualityNote(
             kind="no_clock",
             severity="warning",
-            scope="file",
             message="Not every event has a time, or some are months apart: an event's "
             "time is its number, in microseconds.",
             remedy="Record with PyTorch 2.2 or later.",
@@ -350,7 +347,6 @@ def _notes(values: SnapshotValues) -> Iterator[QualityNote]:
             kind="out_of_memory",
             severity="warning",
             count=values.failed,
-            scope="file",
             message=f"Memory ran out {values.failed:,} times: an allocation failed.",
             remedy="Look at what was alive at the peak.",
         )
@@ -362,6 +358,5 @@ def _notes(values: SnapshotValues) -> Iterator[QualityNote]:
             kind="refused_events",
             severity="warning",
             count=values.refused.total(),
-            scope="file",
             message=f"What cannot be read is left out: {named}.",
         )

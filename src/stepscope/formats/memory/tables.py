@@ -13,9 +13,9 @@ import numpy as np
 import polars as pl
 
 from stepscope.errors import BadInput
+from stepscope.formats.assemble import environment_frame
 from stepscope.remedies import Remedy
 from stepscope.rundir import shown_name
-from stepscope.trace.environment import environment_frame
 from stepscope.trace.model import TraceData
 from stepscope.trace.quality import notes_frame
 from stepscope.trace.reading.texts import shortened

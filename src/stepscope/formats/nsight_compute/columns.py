@@ -321,7 +321,6 @@ def _columns(values: _Values) -> dict[str, object]:
 def _counter(
     values: _Values, known: Mapping[str, float]
 ) -> Callable[[str], float | None]:
-    """Return how to look a count up that may have been measured as a rate."""
     cycles, ns = known.get("elapsed_cycles"), known.get("duration_ps")
 
     def count(metric: str) -> float | None:

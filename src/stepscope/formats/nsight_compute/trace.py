@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stepscope.errors import BadInput
-from stepscope.formats.assemble import only_file
+from stepscope.formats.assemble import environment_frame, only_file
 from stepscope.formats.nsight_compute.columns import (
     metric_values,
     metrics,
@@ -23,7 +23,6 @@ from stepscope.formats.vendor_tool import output_of
 from stepscope.nvidia import find_tool
 from stepscope.remedies import Remedy
 from stepscope.rundir import shown_name
-from stepscope.trace.environment import environment_frame
 from stepscope.trace.model import TraceData
 from stepscope.trace.quality import QualityNote, notes_frame
 from stepscope.trace.tables import TABLES
@@ -117,7 +116,6 @@ def _damage(file: TableFile) -> Iterator[QualityNote]:
         yield QualityNote(
             kind="damaged_file",
             severity="error",
-            scope="file",
             message="The packing of the table is damaged: only the launches before the "
             "damage are shown.",
             remedy=Remedy.COPY_AGAIN,
@@ -151,7 +149,6 @@ def _said(file: TableFile) -> Iterator[QualityNote]:
             kind="recorder_messages",
             severity="warning",
             count=len(file.said),
-            scope="file",
             message=f"Nsight Compute itself warns: {'; '.join(file.said[:3])}",
         )
 
@@ -175,7 +172,6 @@ def _other_lines(file: TableFile) -> Iterator[QualityNote]:
             kind="other_lines",
             severity="info",
             count=file.other_lines,
-            scope="file",
             message=f"{file.other_lines:,} lines beside the table were written by the "
             "tool or by the program.",
         )

@@ -18,19 +18,19 @@ from stepscope.errors import BadInput
 from stepscope.formats.assemble import assemble, once, only_file
 from stepscope.formats.nsight_systems.database.rows import read_export, read_tables
 from stepscope.formats.nsight_systems.decoded.recording import Recording, Track
-from stepscope.formats.nsight_systems.tables.device_activity import collect_activity
-from stepscope.formats.nsight_systems.tables.environment import devices, environment
-from stepscope.formats.nsight_systems.tables.host import (
-    allocations,
-    iterators,
-    launches,
-)
-from stepscope.formats.nsight_systems.tables.missing_devices import (
+from stepscope.formats.nsight_systems.tables.device_activity import (
+    collect_activity,
     why_no_activity,
     why_unused,
 )
+from stepscope.formats.nsight_systems.tables.environment import devices, environment
+from stepscope.formats.nsight_systems.tables.host import (
+    allocations,
+    collect_arguments,
+    iterators,
+    launches,
+)
 from stepscope.formats.nsight_systems.tables.quality import quality
-from stepscope.formats.nsight_systems.tables.stats import collect_arguments
 from stepscope.formats.vendor_tool import output_of
 from stepscope.formats.workers import grouped_by_name, grouped_by_time
 from stepscope.nvidia import find_tool
@@ -121,7 +121,6 @@ def recorded_together(files: Sequence[Path]) -> list[tuple[Path, ...]]:
 
 
 def _session_ns(file: Path) -> tuple[int, int] | None:
-    """Return start and end of a recording since 1970; None where it does not say."""
     try:
         frames = read_tables(file, (_SESSION, _ANALYSIS))
     except BadInput:

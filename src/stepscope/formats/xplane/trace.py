@@ -146,7 +146,6 @@ def _event_types(recording: Recording) -> pl.DataFrame:
 
 
 def _of_category(recording: Recording, name: str, category: str) -> pl.Series:
-    """Return by type whether its events are of a category; null where none is given."""
     texts = recording.texts()
     handles = texts.numbers(recording.type_values([CATEGORY])[CATEGORY])
     return nullable(name, handles == texts.find(category), handles >= 0)

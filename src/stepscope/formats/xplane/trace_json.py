@@ -93,7 +93,6 @@ def events_of_message(message: bytes) -> list[ViewerEvent]:
 
 
 def _name_events(entry: memoryview) -> Iterator[ViewerEvent]:
-    """Yield the names of a process and of its threads."""
     pid, device = _pair(entry)
     for field, value in fields_of(device):
         if field == _NAME:
@@ -110,7 +109,6 @@ def _named(kind: str, pid: int, tid: int, name: str) -> ViewerEvent:
 
 
 def _pair(entry: memoryview) -> tuple[int, memoryview]:
-    """Return the key of an entry of a map, and the message that it leads to."""
     key, found = 0, memoryview(b"")
     for field, value in fields_of(entry):
         if field == _KEY and isinstance(value, int):
@@ -254,7 +252,6 @@ def _names(events: Iterable[ViewerEvent]) -> dict[tuple[int, int | None], str]:
 
 
 def _begin(timed: Iterable[ViewerEvent]) -> float:
-    """Return what times count from, in µs: 0, or the first of times since 1970."""
     times = [it.ts or 0.0 for it in timed]
     return min(times) if times and max(times) >= _NOT_OF_A_RECORDING_US else 0.0
 

@@ -117,13 +117,9 @@ def _table(part: parts.Table) -> str:
     columns = range(len(part.header))
     left = part.left | part.words
     sides = ["---" if at in left else "--:" for at in columns]
-    rows = [[_cell(one) for one in row] for row in (part.header, *part.rows)]
+    rows = [[_escaped(one) for one in row] for row in (part.header, *part.rows)]
     rows.insert(1, sides)
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
-
-
-def _cell(text: str) -> str:
-    return _escaped(text).replace("\n", " ")
 
 
 def _escaped(text: str) -> str:

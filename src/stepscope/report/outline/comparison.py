@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stepscope.advice.words import OWNER_WORDS
+from stepscope.advice.catalogue import OWNER_WORDS
 from stepscope.report.outline.parts import Bullets, Heading, Paragraph, Table
 from stepscope.report.outline.promises import promise_lines
 from stepscope.report.words.names import CATEGORY_NAMES, listed, ms, percent
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from stepscope.compare.changes import Change
-    from stepscope.compare.comparison import Comparison, FindingChange, RunOfTwo
+    from stepscope.compare.comparison import Comparison, FindingChange
     from stepscope.compare.parity import Check, Parity
     from stepscope.compare.synthetic import SyntheticInput
     from stepscope.report.outline.parts import Outline, Part
@@ -217,10 +217,6 @@ def _synthetic(found: SyntheticInput | None) -> Iterator[Part]:
     yield Paragraph(text)
 
 
-def _range(low: float, high: float) -> str:
-    return f"{change_words(low)} to {change_words(high)}"
-
-
 def _runs(found: Comparison) -> Iterator[Part]:
     rows = tuple(
         (
@@ -234,14 +230,10 @@ def _runs(found: Comparison) -> Iterator[Part]:
     )
     header = ("run", "steps", f"mean {found.per}", "median", "recording")
     yield Table(header, rows)
-    if any(_has_recording(one) for one in (found.base, found.new)):
+    if found.base.recording_ms or found.new.recording_ms:
         yield Paragraph(
             "What the recording itself took of a step is left out of all times."
         )
-
-
-def _has_recording(one: RunOfTwo) -> bool:
-    return bool(one.recording_ms)
 
 
 def _time(value: float | None) -> str:
@@ -304,7 +296,7 @@ def _owners(found: Comparison) -> Iterator[Part]:
             _time(one.base_ms),
             _time(one.new_ms),
             change_words(one.change_ms),
-            _range(one.low_ms or 0.0, one.high_ms or 0.0)
+            f"{change_words(one.low_ms or 0.0)} to {change_words(one.high_ms or 0.0)}"
             if one.certain
             else "by chance",
             _share(one),

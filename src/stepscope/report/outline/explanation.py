@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from stepscope.advice.catalogue import OWNER_WORDS
 from stepscope.advice.explanation import GAIN_FIELD
-from stepscope.advice.words import OWNER_WORDS
 from stepscope.patterns import Pattern
 from stepscope.report.outline.parts import Bullets, Code, Heading, Paragraph, Table
 from stepscope.report.words.findings import (
@@ -63,7 +63,8 @@ def explanation_outline(found: Explanation) -> Outline:
         *_evidence(finding),
         *_path(found),
         *_left_out(found),
-        *_definition(found),
+        Heading("The rule"),
+        *(definition_of(finding.id) or (Paragraph(found.about),)),
     )
 
 
@@ -218,15 +219,6 @@ def _left_out(found: Explanation) -> Iterator[Part]:
     told += [one.reason for one in found.missing if one.field == GAIN_FIELD]
     yield Heading("What was left out")
     yield Bullets(tuple(told))
-
-
-def _definition(found: Explanation) -> Iterator[Part]:
-    page = definition_of(found.finding.id)
-    yield Heading("The rule")
-    if page is None:
-        yield Paragraph(found.about)
-    else:
-        yield from page
 
 
 _PACKAGE: Final = Path(__file__).resolve().parents[2]

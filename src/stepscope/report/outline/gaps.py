@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stepscope.advice.words import OWNER_WORDS
+from stepscope.advice.catalogue import OWNER_WORDS
 from stepscope.derive.facts.evidence import Part
 from stepscope.report.outline import parts
 from stepscope.report.page import cut_middle
@@ -131,13 +131,11 @@ def where_words(found: GapExplanation) -> str:
     """Write where a stretch lies."""
     device = "" if found.device is None else f", device {found.device}"
     step = "" if found.step is None else f", step {found.step}"
-    begin, end = (_at(time) for time in (found.begin_ps, found.end_ps))
+    # Exactly enough to find them again.
+    begin, end = (
+        f"{time_ps / PS_PER_MS:,.6f} ms" for time_ps in (found.begin_ps, found.end_ps)
+    )
     return f"{found.host}{device}{step}, from {begin} to {end}"
-
-
-def _at(time_ps: int) -> str:
-    """Write an instant exactly enough to find it again."""
-    return f"{time_ps / PS_PER_MS:,.6f} ms"
 
 
 #: Names that a page gives of one owner, and the share of the stretch from which on.
@@ -153,7 +151,13 @@ def gap_outline(found: GapExplanation) -> Outline:
         parts.Paragraph(gap_words(found), strong=True),
         *_owners(found),
         *_meanwhile(found),
-        *_sureness(found),
+        parts.Heading("How sure this is"),
+        parts.Bullets(
+            (
+                f"Confidence: {found.confidence}.",
+                f"Not explained: {percent(found.not_explained_percent)}.",
+            )
+        ),
     )
 
 
@@ -188,13 +192,3 @@ def _meanwhile(found: GapExplanation) -> Iterator[parts.Part]:
         yield parts.Heading("What the host's threads did meanwhile")
         header = ("event", "thread", "time of its own", "share")
         yield parts.Table(header, rows, frozenset({1}))
-
-
-def _sureness(found: GapExplanation) -> Iterator[parts.Part]:
-    yield parts.Heading("How sure this is")
-    yield parts.Bullets(
-        (
-            f"Confidence: {found.confidence}.",
-            f"Not explained: {percent(found.not_explained_percent)}.",
-        )
-    )

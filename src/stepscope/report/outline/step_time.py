@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from stepscope.advice.words import OWNERS_OF
+from stepscope.advice.catalogue import OWNERS_OF
 from stepscope.remedies import NSIGHT, Remedy
 from stepscope.report.outline.parts import (
     Bar,
@@ -32,7 +32,7 @@ from stepscope.report.words.names import (
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from stepscope.analysis.overview_page import OverviewPageResult
     from stepscope.analysis.overview_page.account import AccountEntry, AccountPart
@@ -335,24 +335,8 @@ def _no_steps(document: Document, overview: OverviewPageResult) -> Iterator[Part
     if why is not None and document.recorder == NSIGHT:
         yield Paragraph(why.remedy)
         return
-    remedy = Remedy.MARK_EACH_STEP
-    yield Paragraph(remedy)
-    for command in remedy.commands:
-        if _is_for(command, document.frameworks):
-            yield Code(command)
-
-
-#: How the remedy's commands say whose they are.
-_NAMED: Final = {"TensorFlow": "# TF", "JAX": "# JAX", "PyTorch": "# PyTorch"}
-
-
-def _is_for(command: str, frameworks: Collection[str]) -> bool:
-    """Return whether a program may use a line of code, where its frameworks are known.
-
-    Lines that name no framework are for any.
-    """
-    of_others = [mark for name, mark in _NAMED.items() if name not in frameworks]
-    return not frameworks or not any(mark in command for mark in of_others)
+    yield Paragraph(Remedy.MARK_EACH_STEP)
+    yield from map(Code, Remedy.MARK_EACH_STEP.commands_for(document.frameworks))
 
 
 def _statistics(overview: OverviewPageResult) -> Iterator[Paragraph]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from stepscope.remedies import CAUSES_OF_SILENT_DEVICES, Remedy
+from stepscope.remedies import CAUSES_OF_SILENT_DEVICES, NSIGHT, Remedy
 from stepscope.report.outline.findings import findings, unseen
 from stepscope.report.outline.parts import (
     Break,
@@ -131,23 +131,15 @@ def _silent_device(document: Document) -> Iterator[Part]:
     yield Paragraph(
         f"{used}follows is the host's side only. Usual causes, and what to do:"
     )
-    own = _own_remedy(document)
-    if own is not None:
-        yield Bullets((own,))
+    why = document.kernels
+    by_nsight = document.recorder == NSIGHT
+    if by_nsight and isinstance(why, Unavailable):
+        # Nsight Systems may not have been told to record it.
+        yield Bullets((why.remedy,))
     for remedy in CAUSES_OF_SILENT_DEVICES:
-        if own is None or remedy != _OF_FRAMEWORKS:
+        if not by_nsight or remedy != _OF_FRAMEWORKS:
             yield Bullets((remedy,))
             yield from map(Code, remedy.commands)
-
-
-def _own_remedy(document: Document) -> str | None:
-    """Return what to do about a device without work in a recording of Nsight Systems.
-
-    It may not have been told to record that; no framework's tracer is at fault.
-    """
-    why = document.kernels
-    remedy = why.remedy if isinstance(why, Unavailable) else ""
-    return remedy if "`nsys " in remedy else None
 
 
 def _verdict(document: Document) -> Iterator[Part]:

@@ -20,7 +20,7 @@ from stepscope.report.page import bar
 from stepscope.report.words.names import FILL_WORDS, percent, us
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     import polars as pl
 
@@ -137,11 +137,30 @@ def _page(result: OpDetailResult, title: str, others: Sequence[str]) -> Iterator
     yield Paragraph(title, strong=True)
     yield Paragraph(result.selected, role="heading", indent=0)
     yield from _head(result)
-    for heading, section in _SECTIONS:
-        body = tuple(section(result))
-        if body:
+    yield Heading("Cause")
+    yield from _cause(result)
+    for heading, body in (
+        ("In the tables of ops", _costliest(result.rows, _OPS, left={0, 1, 2})),
+        (
+            "Kernels",
+            _costliest(
+                result.kernels,
+                _KERNELS,
+                left={0, 4, 10},
+                expendable=("shared B", "block", "grid", "regs", "mean"),
+            ),
+        ),
+        ("Copies and memsets", _costliest(result.copies, _COPIES, left={0, 1})),
+        (
+            "Launches",
+            _costliest(result.launches, _LAUNCHES, expendable=("started", "mean")),
+        ),
+        ("Shapes", _costliest(result.shapes, _SHAPES)),
+        ("Calls", _calls(result)),
+    ):
+        if shown := tuple(body):
             yield Heading(heading)
-            yield from body
+            yield from shown
     yield Break()
     names = ", ".join(name for name in others if name in _TABLES)
     yield Paragraph(f"Whole tables (--table NAME): {names}.")
@@ -200,39 +219,17 @@ def _share_and_bar(value: float, cause: Cause) -> tuple[str, str]:
     return percent(100.0 * part), bar(part, _BAR)
 
 
-def _ops(result: OpDetailResult) -> Iterator[Part]:
-    return _costliest(result.rows, _OPS, left=frozenset({0, 1, 2}))
-
-
-def _kernels(result: OpDetailResult) -> Iterator[Part]:
-    expendable = ("shared B", "block", "grid", "regs", "mean")
-    left = frozenset({0, 4, 10})
-    return _costliest(result.kernels, _KERNELS, left=left, expendable=expendable)
-
-
-def _copies(result: OpDetailResult) -> Iterator[Part]:
-    return _costliest(result.copies, _COPIES, left=frozenset({0, 1}))
-
-
-def _launches(result: OpDetailResult) -> Iterator[Part]:
-    return _costliest(result.launches, _LAUNCHES, expendable=("started", "mean"))
-
-
-def _shapes(result: OpDetailResult) -> Iterator[Part]:
-    return _costliest(result.shapes, _SHAPES)
-
-
 def _costliest(
     rows: pl.DataFrame | None,
     columns: Sequence[TableColumn],
     *,
-    left: frozenset[int] = frozenset({0}),
+    left: Collection[int] = (0,),
     expendable: tuple[str, ...] = (),
 ) -> Iterator[Part]:
     if rows is None or rows.is_empty():
         return
     shown = rows.head(_SHOWN)
-    table = table_of_rows(shown, columns, left=left, expendable=expendable)
+    table = table_of_rows(shown, columns, left=frozenset(left), expendable=expendable)
     yield table.without_unknown()
     yield from _rest(rows.height)
 
@@ -268,15 +265,3 @@ def _calls(result: OpDetailResult) -> Iterator[Part]:
 def _rest(count: int) -> Iterator[Part]:
     if count > _SHOWN:
         yield Paragraph(f"{count - _SHOWN:,} of {count:,} more.")
-
-
-#: Sections of the page in order; one without parts is left out.
-_SECTIONS: Final[tuple[tuple[str, Callable[[OpDetailResult], Iterator[Part]]], ...]] = (
-    ("Cause", _cause),
-    ("In the tables of ops", _ops),
-    ("Kernels", _kernels),
-    ("Copies and memsets", _copies),
-    ("Launches", _launches),
-    ("Shapes", _shapes),
-    ("Calls", _calls),
-)

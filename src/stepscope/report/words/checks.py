@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
+from stepscope.advice.catalogue import OWNER_WORDS
 from stepscope.advice.headline import by_cost
 from stepscope.advice.registry import RULES
-from stepscope.advice.words import OWNER_WORDS
 from stepscope.frozen import Frozen
 from stepscope.report.words.findings import (
     fitting_actions,

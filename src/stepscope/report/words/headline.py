@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from stepscope.advice.words import OWNER_WORDS
+from stepscope.advice.catalogue import OWNER_WORDS
 from stepscope.patterns import Pattern
 from stepscope.report.page import cut_middle
 from stepscope.report.words.findings import lead_sentence, of_recording
@@ -185,12 +185,9 @@ def measured_sentence(tables: Sequence[pl.DataFrame | Unavailable]) -> str | Non
         if (value := longest[column]) is not None
     ]
     so = f"; {which}{told} reaches {' and '.join(reached)}" if reached else ""
+    launches = f"{rows.height:,} {'launch' if rows.height == 1 else 'launches'}"
     return (
-        f"Of the {duration_text(whole)} of {_launches(rows.height)} that were "
+        f"Of the {duration_text(whole)} of {launches} that were "
         f"measured, {percent(100 * most['duration_ps'] / whole)} are of "
         f"{cut_middle(plain_name(name), _LONGEST_NAME)}{so}."
     )
-
-
-def _launches(count: int) -> str:
-    return f"{count:,} {'launch' if count == 1 else 'launches'}"

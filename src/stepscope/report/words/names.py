@@ -215,7 +215,10 @@ def part_words(part: Part) -> str:
         # Where a module begins says nothing of one of its variables.
         is_variable = part.function == MODULE != part.name
         at = "" if part.line is None or is_variable else f":{part.line}"
-        at = at if part.lines is None else _lines(*part.lines, part.detail)
+        if part.lines is not None:
+            first, last = part.lines
+            at = f", line {first}" if first == last else f", lines {first} to {last}"
+            at += "" if part.detail is None else f", mostly {part.detail}"
         name += f" ({place}{at})"
     if part.function is not None and part.lines is None and part.detail is not None:
         is_line = part.detail.startswith("line ")
@@ -223,9 +226,3 @@ def part_words(part: Part) -> str:
     if part.thread is not None:
         name += f" on thread `{part.thread}`"
     return name
-
-
-def _lines(first: int, last: int, most: str | None) -> str:
-    """Write which lines of a function do the work, behind the name of its file."""
-    told = f", line {first}" if first == last else f", lines {first} to {last}"
-    return told if most is None else f"{told}, mostly {most}"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from stepscope.advice.catalogue import OWNER_WORDS
 from stepscope.advice.checklist import checklist
 from stepscope.advice.registry import RULES
-from stepscope.advice.words import OWNER_WORDS
 from stepscope.analysis.ops.selection import op_names
 from stepscope.analysis.steps.rows import step_at
 from stepscope.analysis.timeline.located import spot_of

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import msgspec
 import polars as pl
 
-from stepscope.advice.words import OWNER_WORDS
+from stepscope.advice.catalogue import OWNER_WORDS
 from stepscope.analysis.timeline import catalogue as catalogues
 from stepscope.analysis.timeline import counters as counting
 from stepscope.analysis.timeline import details as span_details

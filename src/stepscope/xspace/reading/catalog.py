@@ -330,7 +330,6 @@ def _resolved(
 
 
 def _unknown_keys(ids: NDArray[np.int64], strings: StringTable) -> NDArray[np.int32]:
-    """Return handles for the names of stats, given ascending ids without an entry."""
     named = ids[:_MOST_UNKNOWN].tolist()
     handles = [strings.handle(f"(unknown stat {number})") for number in named]
     rest = len(ids) - len(named)

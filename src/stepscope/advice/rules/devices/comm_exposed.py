@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.finding import Action, Finding
+from stepscope.advice.item import Rule
 from stepscope.advice.judging.owned import (
     OWNED_READS,
     Owned,
@@ -13,7 +14,6 @@ from stepscope.advice.judging.owned import (
     owned_finding,
     shares_of,
 )
-from stepscope.advice.rule import Rule
 from stepscope.derive.facts.devices.exchanges import communication_signals
 from stepscope.derive.facts.evidence import SHOWN, Evidence, Part
 from stepscope.unavailable import Unavailable

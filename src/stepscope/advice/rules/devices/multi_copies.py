@@ -8,9 +8,9 @@ import msgspec
 
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.finding import Finding
+from stepscope.advice.item import Rule
 from stepscope.advice.judging.compared import ONE_EACH, hands_on, worker_words
 from stepscope.advice.judging.owned import OWNED_READS, Owned, shares_of
-from stepscope.advice.rule import Rule
 from stepscope.advice.verdict import judge
 from stepscope.derive.facts.devices.exchanges import communication_signals
 from stepscope.derive.facts.devices.moved_data import moved_data

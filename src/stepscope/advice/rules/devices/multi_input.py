@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.finding import Finding
+from stepscope.advice.item import Rule
 from stepscope.advice.judging.owned import OWNED_READS, Owned, shares_of
-from stepscope.advice.rule import Rule
 from stepscope.advice.worker_comparison import worker_signals
 from stepscope.derive.facts.hosts.pipeline_stages import service_signals
 from stepscope.derive.facts.recording import record_grade

@@ -8,8 +8,8 @@ import polars as pl
 
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.finding import Finding
+from stepscope.advice.item import Rule
 from stepscope.advice.judging.worked import WORKED_READS, idle_percent, kernels_of
-from stepscope.advice.rule import Rule
 from stepscope.derive.facts.devices.kernel_limits import op_roofs
 from stepscope.derive.facts.devices.kernel_work import kernel_work
 from stepscope.derive.facts.evidence import Part, Saving

@@ -8,6 +8,7 @@ import msgspec
 
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.finding import Action, Finding
+from stepscope.advice.item import Rule
 from stepscope.advice.judging.fitting_actions import traits_of
 from stepscope.advice.judging.owned import (
     OWNED_READS,
@@ -16,7 +17,6 @@ from stepscope.advice.judging.owned import (
     owned_finding,
     shares_of,
 )
-from stepscope.advice.rule import Rule
 from stepscope.derive.facts.devices.launching import launch_signals, queue_signals
 from stepscope.derive.facts.devices.set_up import set_up_signals
 from stepscope.derive.facts.program_traits import annotation_names, program_traits
@@ -63,7 +63,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     if isinstance(launching, Unavailable):
         return _ITEM.cannot_tell(launching)
     if launching.graph_percent >= _GRAPH_SHARE:
-        return _ITEM.cannot_tell(_replayed(launching))
+        return _ITEM.cannot_tell("replayed", graph_percent=launching.graph_percent)
     owned = _OPS_TOO if shares.host_ops_lead() else _LAUNCH
     warn = thresholds.launch_warn
     verdict = judge_shares(
@@ -224,10 +224,6 @@ def _queued(signals: Signals, shares: StepShares) -> tuple[Fact, ...]:
             late_starts=found.late_starts,
         ),
     )
-
-
-def _replayed(found: LaunchSignals) -> Unavailable:
-    return _ITEM.reason("replayed", graph_percent=found.graph_percent)
 
 
 RULE: Final = Rule(

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from stepscope.advice.catalogue import rule_item
+from stepscope.advice.item import Rule
 from stepscope.advice.judging.ops_of_functions import (
     OF_FUNCTION_READS,
     are_of_a_function,
 )
 from stepscope.advice.judging.owned import OWNED_READS
-from stepscope.advice.rule import Rule
 from stepscope.advice.verdict import judge
 from stepscope.derive.facts.evidence import Part
 from stepscope.derive.facts.hosts.eager_ops import eager_signals

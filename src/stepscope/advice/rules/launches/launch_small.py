@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from stepscope.advice.catalogue import rule_item
+from stepscope.advice.item import Rule
 from stepscope.advice.judging.fitting_actions import fitting
 from stepscope.advice.judging.owned import OWNED_READS
-from stepscope.advice.rule import Rule
 from stepscope.advice.verdict import judge
 from stepscope.derive.facts.devices.launching import launch_signals
 from stepscope.derive.facts.devices.small_work import small_kernels, small_ops
@@ -273,7 +273,6 @@ def _caller(shares: StepShares, ways_percent: float) -> tuple[Part, ...]:
     A function that calls most of a step's ops need not call the tiny ones.
 
     Args:
-        shares: The account of the host.
         ways_percent: The time from one tiny op to the next, of all judged steps'.
     """
     own = (

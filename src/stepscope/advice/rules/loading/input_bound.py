@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from stepscope.advice.catalogue import rule_item
+from stepscope.advice.item import Rule
 from stepscope.advice.judging.owned import OWNED_READS, Owned, owned_finding
 from stepscope.advice.judging.worker_processes import (
     NO_WORKERS,
@@ -15,7 +16,6 @@ from stepscope.advice.judging.worker_processes import (
     sized,
     worker_processes,
 )
-from stepscope.advice.rule import Rule
 from stepscope.advice.verdict import judge
 from stepscope.derive.facts.hosts.batch_fetches import input_decision, input_signals
 from stepscope.derive.facts.hosts.batch_makers import (
@@ -177,7 +177,12 @@ def _judge(
         thresholds=thresholds,
     )
     if verdict.status == "cannot_tell" and not fetching.consumer_recorded:
-        return msgspec.structs.replace(verdict, unavailable=_fetches_unseen(verdict))
+        return msgspec.structs.replace(
+            verdict,
+            unavailable=_ITEM.reason(
+                "fetches_unseen", resolution_percent=verdict.resolution_percent
+            ),
+        )
     if verdict.causes and verdict.causes[0].cause == "unfed":
         sure = min(verdict.confidence, _CIRCUMSTANTIAL)
         return msgspec.structs.replace(verdict, confidence=sure)
@@ -372,10 +377,6 @@ def _makers(
     time = found.time
     works = time is not None and not time.are_idle and time.most is not None
     return found if works else None
-
-
-def _fetches_unseen(verdict: Verdict) -> Unavailable:
-    return _ITEM.reason("fetches_unseen", resolution_percent=verdict.resolution_percent)
 
 
 RULE: Final = Rule(

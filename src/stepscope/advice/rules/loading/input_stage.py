@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.catalogue import rule_item
+from stepscope.advice.item import Rule
 from stepscope.advice.judging.worker_processes import sized
-from stepscope.advice.rule import Rule
 from stepscope.advice.rules.loading import input_bound
 from stepscope.derive.facts.evidence import SHOWN, Part
 from stepscope.derive.facts.hosts.batch_makers import python_elements

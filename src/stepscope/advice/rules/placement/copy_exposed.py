@@ -8,6 +8,7 @@ import msgspec
 
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.finding import Finding
+from stepscope.advice.item import Rule
 from stepscope.advice.judging.owned import (
     OWNED_READS,
     Owned,
@@ -15,7 +16,6 @@ from stepscope.advice.judging.owned import (
     owned_finding,
     shares_of,
 )
-from stepscope.advice.rule import Rule
 from stepscope.derive.facts.devices.device_copies import copy_signals
 from stepscope.derive.facts.evidence import Evidence, Fact, Part, Saving
 from stepscope.derive.facts.replaying.edits import Beside
@@ -60,7 +60,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     failed = verdict.status == "fail"
     because = _because(copies, thresholds) if failed else ()
     causes = {
-        one.cause for one in verdict.causes if _matters(one.share_percent, warn.value)
+        one.cause for one in verdict.causes if (one.share_percent >= warn.value / 2)
     }
     found = owned_finding(
         _ITEM,
@@ -78,10 +78,6 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         actions=_ITEM.actions_for(*causes, *because) if failed else (),
     )
     return _without_input(found, shares, thresholds)
-
-
-def _matters(share: float, warn: float) -> bool:
-    return share >= warn / 2
 
 
 def _because(copies: DeviceCopies | None, thresholds: Thresholds) -> tuple[str, ...]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.catalogue import rule_item
+from stepscope.advice.item import Rule
 from stepscope.advice.judging.owned import OWNED_READS, Owned, judge_owned
-from stepscope.advice.rule import Rule
 from stepscope.derive.facts.devices.kernel_precision import finite_checks
 from stepscope.derive.facts.replaying.edits import NotAwaited
 from stepscope.derive.judging.recorded_devices import HOST_ONLY, device_signals

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from stepscope.advice.catalogue import rule_item
+from stepscope.advice.item import Rule
 from stepscope.advice.judging.fitting_actions import for_kernels, for_units
 from stepscope.advice.judging.worked import at_measured_speed, measured_gain_ms
-from stepscope.advice.rule import Rule
 from stepscope.derive.facts.devices.kernel_precision import precision_signals
 from stepscope.derive.facts.devices.kernel_work import kernel_work
 from stepscope.derive.facts.evidence import Fact, Saving
@@ -51,7 +51,7 @@ def _not_applicable(signals: Signals, thresholds: Thresholds) -> Finding | None:
     capabilities = device.compute_capability
     first = thresholds.tensor_core_generation.value
     if capabilities and all(one is not None and one[0] < first for one in capabilities):
-        return _ITEM.not_applicable(_ITEM.reason("no_units", first=first))
+        return _ITEM.not_applicable("no_units", first=first)
     return None
 
 
@@ -119,7 +119,9 @@ def _judge(
         found.eligible_ps, found.eligible_narrow_ps, found.compute_ps, thresholds
     ):
         if narrow + unknown >= warn:
-            return _ITEM.cannot_tell(_could_flip(narrow, unknown, warn))
+            return _ITEM.cannot_tell(
+                "could_flip", narrow=narrow, unknown=unknown, warn=warn
+            )
         share = _share_of_time(signals, found)
         little = share is not None and share < thresholds.amp_least.value
         if narrow + tf32 >= warn or little:
@@ -130,10 +132,6 @@ def _judge(
         note = "share_of_all"
         return _measured(signals, found, thresholds, status="fail", note=note)
     return _measured(signals, found, thresholds, status="pass")
-
-
-def _could_flip(narrow: float, unknown: float, warn: float) -> Unavailable:
-    return _ITEM.reason("could_flip", narrow=narrow, unknown=unknown, warn=warn)
 
 
 def _measured(

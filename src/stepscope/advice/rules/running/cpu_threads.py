@@ -8,8 +8,8 @@ import msgspec
 
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.finding import Finding
+from stepscope.advice.item import Rule
 from stepscope.advice.judging.owned import OWNED_READS, Owned, shares_of
-from stepscope.advice.rule import Rule
 from stepscope.advice.verdict import judge
 from stepscope.derive.facts.processors import processor_signals
 from stepscope.derive.facts.recording import record_grade

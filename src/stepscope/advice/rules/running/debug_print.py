@@ -8,6 +8,7 @@ import msgspec
 
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.finding import Finding
+from stepscope.advice.item import Rule
 from stepscope.advice.judging.owned import (
     OWNED_READS,
     Owned,
@@ -15,7 +16,6 @@ from stepscope.advice.judging.owned import (
     owned_finding,
     shares_of,
 )
-from stepscope.advice.rule import Rule
 from stepscope.derive.facts.hosts.callbacks import CalledBack, called_back
 from stepscope.derive.facts.program_traits import anomaly_checks, blocking_calls
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.catalogue import rule_item
+from stepscope.advice.item import Rule
 from stepscope.advice.judging.fitting_actions import traits_of
-from stepscope.advice.rule import Rule
 from stepscope.derive.facts.evidence import CauseShare, Fact, Part
 from stepscope.derive.facts.judged_steps import unexplained_outside
 from stepscope.derive.facts.program_traits import program_traits

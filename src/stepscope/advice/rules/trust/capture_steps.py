@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.rule import Rule
+from stepscope.advice.item import Rule
 from stepscope.derive.facts.judged_steps import step_signals
 from stepscope.derive.frameworks import PLAIN, frameworks_used
 from stepscope.unavailable import Unavailable

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.rule import Rule
+from stepscope.advice.item import Rule
 from stepscope.derive.facts.hosts.compilations import FIRST_STEPS
 from stepscope.derive.facts.judged_steps import step_signals
 from stepscope.derive.facts.recording import record_grade

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.rule import Rule
+from stepscope.advice.item import Rule
 from stepscope.derive.facts.recording import version_signals
 from stepscope.derive.judging.recorded_devices import HOST_ONLY, device_signals
 from stepscope.unavailable import Unavailable

@@ -8,6 +8,7 @@ import msgspec
 
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.finding import Finding
+from stepscope.advice.item import Rule
 from stepscope.advice.judging.host_functions import (
     FUNCTION_READS,
     LIBRARY_KINDS,
@@ -31,7 +32,6 @@ from stepscope.advice.judging.worker_processes import (
     sized,
     worker_processes,
 )
-from stepscope.advice.rule import Rule
 from stepscope.advice.verdict import pattern_of, promise_of
 from stepscope.derive.facts.evidence import CauseShare, Fact, Limits, Part, Saving
 from stepscope.derive.facts.hosts.function_ways import function_ways

@@ -11,7 +11,7 @@ from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.facts.processors import cores_of
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.run_derivation import of_each_device_or_why
-from stepscope.derive.step_time.host_codes import HostCode
+from stepscope.derive.step_time.host_time import HostCode
 from stepscope.frozen import Frozen
 from stepscope.remedies import Remedy
 from stepscope.thresholds import THRESHOLDS
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from stepscope.derive.step_time.host_classes import HostClasses
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.trace.model import TraceData
-
 
 _PIPELINE: Final = (HostCode.PIPELINE, HostCode.ITERATOR)
 

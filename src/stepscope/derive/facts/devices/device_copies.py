@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.trace.model import TraceData
 
-
 #: Kind of device activity → the owner of its time.
 _OWNER: Final = {
     "h2d": "copy_in",
@@ -54,7 +53,6 @@ class CopyGroup(Frozen, frozen=True):
     """Copies of one direction for one op.
 
     Attributes:
-        owner: Owner of their time in the account.
         source: The op; null where nothing tells it.
         certainty: "recorded" where the annotation or the launch call tells the op,
             "by size" where kernels of this op alone have a tensor of as many bytes,
@@ -83,7 +81,6 @@ class DeviceCopies(Frozen, frozen=True):
     """The copies of one device.
 
     Attributes:
-        groups: Groups, most time alone first.
         small_per_step: Mean number of copies below 64 KiB in a step.
         small_alone_ps: Time in which nothing else ran beside these.
         longest: Start, end and name of the copies that ran alone for longest.
@@ -143,7 +140,6 @@ def copy_signals(
 def _copies(
     recorded: _Recorded, alone: Exposure | Unavailable, measured: pl.DataFrame
 ) -> pl.DataFrame:
-    """Return the copies that begin in judged steps."""
     activity = recorded.activity
     starts, ends = ints(measured, "start_ps"), ints(measured, "end_ps")
     at = of_kinds(activity, map(ACTIVITY_KINDS.categories.to_list().index, _OWNER))
@@ -165,31 +161,26 @@ def _copies(
         source=pl.Series(sources.name, dtype=pl.String),
         certainty=pl.Series(sources.certainty, dtype=pl.String),
     )
-    return rows.with_columns(_slow())
-
-
-def _calls(recorded: _Recorded, at: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return how long the call of each copy lasted; 0 where it is not known."""
-    launches, tied = recorded.trace.table("launches"), recorded.tied
-    if isinstance(launches, Unavailable) or isinstance(tied, Unavailable):
-        return np.zeros(len(at), np.int64)
-    call = tied.launch_of_activity[at]
-    lasted = np.append(ints(launches, "dur_ps"), 0)
-    found: NDArray[np.int64] = lasted[call]
-    return found
-
-
-def _slow() -> pl.Expr:
-    """Return whether a copy to or from the host uses pageable memory.
-
-    Where the name does not tell, it is taken to if it is large and slow.
-    """
+    # Whether a copy to or from the host uses pageable memory. Where the name does not
+    # tell, it is taken to if it is large and slow.
     large = pl.col("bytes").fill_null(0) >= THRESHOLDS.large_copy.value
     rate = pl.col("bytes") * 1e12 / pl.col("dur_ps").clip(1)
     told = pl.col("name").str.contains(_PAGEABLE)
     pinned = pl.col("name").str.contains(_PINNED)
     inferred = large & (rate < THRESHOLDS.pinned_rate.value) & ~pinned
-    return (pl.col("kind").is_in(["h2d", "d2h"]) & (told | inferred)).alias("pageable")
+    return rows.with_columns(
+        (pl.col("kind").is_in(["h2d", "d2h"]) & (told | inferred)).alias("pageable")
+    )
+
+
+def _calls(recorded: _Recorded, at: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return how long the call of each copy lasted; 0 where it is not known."""
+    tied = recorded.tied
+    if isinstance(tied, Unavailable):
+        return np.zeros(len(at), np.int64)
+    lasted = np.append(ints(tied.launches, "dur_ps"), 0)
+    found: NDArray[np.int64] = lasted[tied.launch_of_activity[at]]
+    return found
 
 
 def _sources(recorded: _Recorded, at: NDArray[np.int64]) -> _Sources:

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from stepscope.derive.facts.step_shares import StepShares
     from stepscope.derive.step_windows.windows import Windows
 
-
 #: Names of kernels that a compiler made, where no program is recorded.
 _GENERATED: Final = r"^triton_|^(?:input_|loop_|gemm_)?fusion|^wrapped_"
 #: Calls of what a compiler made, whoever wrote the kernels inside.
@@ -36,8 +35,6 @@ class Unfilled(Frozen, frozen=True):
 
     Attributes:
         name: The op; the kernel where none is known.
-        blocks: Number of its blocks.
-        time_ps: Its time.
         idle_ps: That time by the share of the room for blocks that stays empty.
         for_one_each: How many times the blocks would give each multiprocessor one.
         for_three_rounds: How many times the blocks would run in three whole rounds;
@@ -56,19 +53,15 @@ class DeviceFill(Frozen, frozen=True):
     """How the kernels of one device fill it.
 
     Attributes:
-        cores: Number of its multiprocessors.
-        kernel_ps: Time of all kernels.
         unshaped_ps: The part of it of kernels whose grid was not recorded.
         unfilled_ps: The part of it of kernels with too few blocks.
         idle_ps: Of these, time by the share of the multiprocessors without a block.
         steps: Number of steps that all of this covers.
-        largest: The kernels with most of that time.
         last_round_ps: The part of `kernel_ps` of kernels whose blocks run in two or
             three rounds, and whose last round is less than half full; None where
             nothing tells how many blocks a multiprocessor takes at once.
         last_round_idle_ps: Of these, time by the share of a round's room that stays
             empty in all rounds together.
-        in_rounds: The kernels with most of that time.
         classes: Shares of the multiprocessors without a block, and rows of
             `activity_classes` of the kernels that leave so many.
     """
@@ -105,7 +98,13 @@ def fill_signals(
     cores = dict(devices[["device", "cores"]].drop_nulls().iter_rows())
     if not cores:
         return _NO_CORES
-    threads = _threads_at_once(devices)
+    threads = {
+        device: OCCUPANCY_LIMITS[major, minor].threads
+        for device, major, minor in devices[
+            ["device", "cc_major", "cc_minor"]
+        ].iter_rows()
+        if (major, minor) in OCCUPANCY_LIMITS
+    }
     # Collectives have few blocks by design; they compute nothing.
     computing = kernels.rows.filter(pl.col("precision").is_not_null())
     of_device = {it: computing.filter(pl.col("device") == it) for it in cores}
@@ -114,17 +113,6 @@ def fill_signals(
         for device, rows in of_device.items()
         if rows.height
     } or NO_KERNELS
-
-
-def _threads_at_once(devices: pl.DataFrame) -> dict[int, int]:
-    """Return how many threads a multiprocessor of each device holds, where known."""
-    return {
-        device: OCCUPANCY_LIMITS[major, minor].threads
-        for device, major, minor in devices[
-            ["device", "cc_major", "cc_minor"]
-        ].iter_rows()
-        if (major, minor) in OCCUPANCY_LIMITS
-    }
 
 
 def _fill(

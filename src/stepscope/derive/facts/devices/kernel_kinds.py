@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from stepscope.derive.costs.operands import Tensor
 
-
 #: Ops that convert, by type; and kernels that do, by name.
 _CONVERTS: Final = Pattern(r"^(?:Cast|convert_element_type|aten::_to_copy)$")
 _CONVERTING: Final = Pattern(
@@ -46,7 +45,6 @@ def described(
     Args:
         rows: `class`, `op_type`, `full_name` and `eligible` of each row.
         shapes: Handle of the operands' text by class; -1 where not recorded.
-        strings: The interned texts.
     """
     found = []
     # One round per kernel and launch shape, of which a step has a few hundred.

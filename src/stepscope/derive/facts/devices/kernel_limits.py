@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from stepscope.derive.ops.database import DeviceOps
     from stepscope.derive.run_derivation import OfHosts
 
-
 _KEY: Final = ["device", "module", "name"]
 
 

@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from stepscope.derive.steps.chosen import Steps
     from stepscope.trace.model import TraceData
 
-
 #: Share of the time in 32 bit and TF32 below which an op is not named.
 _NOTABLE: Final = 0.01
 
@@ -52,17 +51,11 @@ class _Kernels(Frozen, frozen=True):
     """The compute kernels of one host by class: kernels that differ in time only.
 
     Attributes:
-        host: Name of the host.
-        activity: The table of device activity.
         code: Row of device_activity → its class.
-        class_count: Number of all classes.
         classes: Row of `activity_classes` of each class with kernels; the other
             arrays are over these.
         type: Row of event_types.
         op: Row of the ops of `activity_ops`.
-        device: Ordinal of the device.
-        count: Number of kernels.
-        total_ps: Their time.
         narrow: Whether they compute in 16 bit or narrower.
         tf32: Whether they compute in TF32.
         known: Whether anything tells their width.
@@ -135,16 +128,13 @@ class PrecisionSignals(msgspec.Struct, frozen=True, kw_only=True):
     kernels in ps.
 
     Attributes:
-        compute_ps: Time of all compute kernels.
         narrow_ps: Time of compute kernels in 16 bit or narrower.
-        eligible_ps: Time of eligible kernels.
         eligible_narrow_ps: Time of eligible kernels in 16 bit or narrower.
         eligible_tf32_ps: Time of eligible kernels in TF32.
         eligible_unknown_ps: Time of eligible kernels of unknown element type.
         undecided_ps: Time of kernels of which it is unknown whether they are eligible.
         undecided_narrow_ps: The part of it that is not known to be wider than 16 bit.
         undecided_16_ps: The part of it that is known to be 16 bit or narrower.
-        undecided_with_op_ps: The part of it whose op is known.
         wide_per_step_ps: Eligible time in 32 bit per step on the busiest device, TF32
             apart; null without steps.
         tf32_per_step_ps: Eligible time in TF32 per step on the busiest device; null
@@ -152,7 +142,6 @@ class PrecisionSignals(msgspec.Struct, frozen=True, kw_only=True):
         step_confidence: 0 to 1; 0 without steps.
         step_ps: Mean step on the busiest device; null without steps.
         steps: Number of clean steps that these means rest on.
-        kernels: Number of compute kernels.
         narrow_kernels: Number of compute kernels in 16 bit or narrower.
         evidence_percent: Kind of evidence → share of the eligible time whose element
             type it decided.

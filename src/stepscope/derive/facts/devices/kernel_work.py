@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.trace.model import TraceData
 
-
 _COLLECTIVE: Final = ACTIVITY_KINDS.categories.to_list().index("collective")
 #: Classes with most time of which the track is looked up.
 _NAMED: Final = 200
@@ -48,7 +47,6 @@ class KernelWork(Frozen, frozen=True, dict=True):
         stepped: Whether there are steps.
         step_confidence: 0 to 1; 0 without steps.
         step_ps: Mean length of a judged step.
-        device_ps: Time of all compute kernels.
         rows: One row per kernel, op and launch shape, most time first: `class`,
             `kernel` (its name without types), `full_name`, `op` and `op_type` (null
             where nothing names the op), `category` (HLO opcode or op type),
@@ -145,6 +143,9 @@ def kernel_work(
     if not rows.height:
         return NO_KERNELS
     shown = _shown(of_host, judged.device, placed, classes)
+    # Track and name of the longest kernel of each class in the shown step.
+    wanted = pl.col("class").is_in(rows["class"].head(_NAMED).implode())
+    events = _longest(shown.filter(wanted))["event"].drop_nulls()
     return KernelWork(
         label=judged.label,
         steps=steps,
@@ -154,7 +155,7 @@ def kernel_work(
         device_ps=int(rows["time_ps"].filter(~rows["collective"]).sum()),
         rows=rows,
         shown=shown,
-        tracks=_tracks(of_host, shown, rows),
+        tracks=event_labels(of_host, events.to_list()),
         runs=fusable_runs(rows, shown),
     )
 
@@ -255,15 +256,6 @@ def _shown(
         .with_columns(pl.Series("class", classes.code[inside]))
         .sort("start_ps", maintain_order=True)
     )
-
-
-def _tracks(
-    trace: TraceData, shown: pl.DataFrame, rows: pl.DataFrame
-) -> dict[int, tuple[str | None, str]]:
-    """Return track and name of the longest kernel of each class in the shown step."""
-    wanted = pl.col("class").is_in(rows["class"].head(_NAMED).implode())
-    events = _longest(shown.filter(wanted))["event"].drop_nulls()
-    return event_labels(trace, events.to_list())
 
 
 def _longest(shown: pl.DataFrame) -> pl.DataFrame:

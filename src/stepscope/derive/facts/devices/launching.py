@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.unavailable import Unavailable
 
-
 #: A step is one program if its calls of compiled programs hold this share of the
 #: kernels' launches.
 _HELD: Final = 0.8
@@ -47,7 +46,6 @@ class LaunchSignals(Frozen, frozen=True):
         latency_ps: Median time from a launch call to its kernel on an idle device.
         latency_samples: Number of launches that the latency was measured on; 0 where
             the latency is assumed.
-        median_kernel_ps: Median duration of a kernel.
         median_call_ps: Median duration of a launch call; None where nothing was
             launched.
         kernels_per_step: Mean number of kernels in a step; None without steps.
@@ -103,8 +101,6 @@ def launches_one_program(
     windows: Windows,
     correlation: Correlation,
     event_kinds: EventKinds,
-    launches: pl.DataFrame,
-    device_activity: pl.DataFrame,
     events: pl.DataFrame,
 ) -> bool | None:
     """Return whether a step launches its work in one call of a compiled program.
@@ -118,9 +114,9 @@ def launches_one_program(
     calls = Spans.from_events(
         ints(events, "start_ps")[rows], ints(events, "dur_ps")[rows]
     )
-    start_ps = ints(launches, "start_ps")
+    start_ps = ints(correlation.launches, "start_ps")
     # A read-back has a call of its own, whatever is compiled.
-    kernels = np.isin(codes(device_activity, "kind"), _KERNELS)
+    kernels = np.isin(codes(correlation.activity, "kind"), _KERNELS)
     led = _chosen(correlation.launch_of_activity[kernels], len(start_ps))
     if not len(calls):
         # Without compiled programs one launch a step is a graph.
@@ -164,58 +160,45 @@ class Queue(Frozen, frozen=True):
 
 @of_each_device
 def queue_signals(
-    *,
-    device_activity: pl.DataFrame,
-    launches: pl.DataFrame,
-    correlation: Correlation,
-    windows: Windows,
+    *, correlation: Correlation, windows: Windows
 ) -> dict[int | None, Queue]:
     """Follow the queue of each device whose launches were recorded."""
     if not len(windows.measured):
         return {}
-    of_device = handles(device_activity, "device")
+    of_device = handles(correlation.activity, "device")
     known = np.flatnonzero(correlation.launch_of_activity >= 0)
     return {
-        device: _queue(
-            known[of_device[known] == device],
-            device_activity,
-            launches,
-            correlation,
-            measured=windows.measured,
-        )
+        device: _queue(known[of_device[known] == device], correlation, windows.measured)
         for device in np.unique(of_device[known]).tolist()
     }
 
 
-def _queue(
-    rows: NDArray[np.intp],
-    activity: pl.DataFrame,
-    launches: pl.DataFrame,
-    tied: Correlation,
-    *,
-    measured: pl.DataFrame,
-) -> Queue:
+def _queue(rows: NDArray[np.intp], tied: Correlation, measured: pl.DataFrame) -> Queue:
     """Follow the queue of one device.
 
     Args:
         rows: The device's rows of device_activity whose launch call is known.
-        activity: The table.
-        launches: The table.
-        tied: The launch of each activity.
-        measured: The judged steps.
     """
     starts, ends = ints(measured, "start_ps"), ints(measured, "end_ps")
     call = tied.launch_of_activity[rows]
     calls = np.unique(call)
-    called, begun = ints(launches, "start_ps"), ints(activity, "start_ps")[rows]
+    launches = tied.launches
+    called, begun = ints(launches, "start_ps"), ints(tied.activity, "start_ps")[rows]
     slow = ints(launches, "dur_ps")[calls] > THRESHOLDS.slow_launch_call.value
     late = tied.latency_ps[rows] > THRESHOLDS.late_start.value
     into, out_of = np.sort(called[call]), np.sort(begun)
     inside = _within(out_of, starts, ends)
     waiting = np.searchsorted(into, out_of, side="right") - np.arange(len(out_of))
     steps = len(measured)
+    # The mean length of the queue in each part of a step, mean of the steps.
+    parts = np.linspace(0.0, 1.0, PARTS + 1)
+    offsets = (ends - starts)[:, None] * parts
+    edges = starts[:, None] + offsets.astype(np.int64)
+    # Time in the queue up to each edge, added up over all works.
+    held = _elapsed(into, edges) - _elapsed(out_of, edges)
+    mean = np.diff(held, axis=1) / np.maximum(np.diff(edges, axis=1), 1)
     return Queue(
-        lengths=_lengths(into, out_of, starts, ends),
+        lengths=tuple(np.maximum(mean.mean(axis=0), 0.0).tolist()),
         longest=int(waiting[inside].max(initial=0)),
         slow_calls=float(_within(called[calls[slow]], starts, ends).sum()) / steps,
         late_starts=float(_within(begun[late], starts, ends).sum()) / steps,
@@ -229,29 +212,6 @@ def _within(
     at = np.searchsorted(starts, times, side="right") - 1
     found: NDArray[np.bool_] = (at >= 0) & (times < ends[np.maximum(at, 0)])
     return found
-
-
-def _lengths(
-    into: NDArray[np.int64],
-    out_of: NDArray[np.int64],
-    starts: NDArray[np.int64],
-    ends: NDArray[np.int64],
-) -> tuple[float, ...]:
-    """Return the mean length of the queue in each part of a step, mean of the steps.
-
-    Args:
-        into: When works were launched, ascending.
-        out_of: When they began, ascending.
-        starts: Begins of the steps.
-        ends: Ends of the steps.
-    """
-    parts = np.linspace(0.0, 1.0, PARTS + 1)
-    offsets = (ends - starts)[:, None] * parts
-    edges = starts[:, None] + offsets.astype(np.int64)
-    # Time in the queue up to each edge, added up over all works.
-    held = _elapsed(into, edges) - _elapsed(out_of, edges)
-    mean = np.diff(held, axis=1) / np.maximum(np.diff(edges, axis=1), 1)
-    return tuple(np.maximum(mean.mean(axis=0), 0.0).tolist())
 
 
 def _elapsed(since: NDArray[np.int64], until: NDArray[np.int64]) -> NDArray[np.float64]:

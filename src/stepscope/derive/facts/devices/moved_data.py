@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from stepscope.trace.model import TraceData
     from stepscope.unavailable import Unavailable
 
-
 _KINDS: Final = ACTIVITY_KINDS.categories.to_list()
 _FEED, _RESULT, _PEER = (_KINDS.index(name) for name in ("h2d", "d2h", "p2p_copy"))
 _SEVERAL: Final = 2
@@ -36,7 +35,6 @@ class MovedData(Frozen, frozen=True):
     """The copies of a host's devices in its judged steps; times in ps.
 
     Attributes:
-        host: Name of the host.
         devices: Labels of the devices that take part, the one that is fed last first.
         step_source: Where the steps come from; None where the recording is one window.
         step_confidence: 0 to 1.
@@ -122,6 +120,11 @@ def host_moves(
     gathered, gathering = _gathered(rows, idle, len(starts))
     order = sorted(idle, key=lambda device: (device != last, device))
     basis = step_basis(steps)
+    count = len(starts)
+    sums = [
+        rows.times((rows.kind == _PEER) & (rows.device == device), rows.alone_ps, count)
+        for device in idle
+    ]
     return MovedData(
         host=host,
         devices=tuple(f"{host}:{device}" for device in order),
@@ -129,7 +132,7 @@ def host_moves(
         step_confidence=basis.confidence,
         window_ps=tuple((ends - starts).tolist()),
         in_turn_ps=tuple(waits.tolist()),
-        between_ps=tuple(_longest(rows, _PEER, idle, len(starts)).tolist()),
+        between_ps=tuple(max(sums, key=lambda one: int(one.sum())).tolist()),
         gathered_ps=tuple(gathered.tolist()),
         gathering=None if gathering is None else f"{host}:{gathering}",
         bytes=_bytes(rows, host, len(starts)),
@@ -199,17 +202,6 @@ def _in_turn(
         ).length_ps
         lasts.append(last)
     return waits, max(dict.fromkeys(lasts), key=lasts.count, default=None)
-
-
-def _longest(
-    rows: _Rows, kind: int, idle: dict[int, Spans], count: int
-) -> NDArray[np.int64]:
-    """Return the copies of a kind alone on the device that has most of them."""
-    sums = [
-        rows.times((rows.kind == kind) & (rows.device == device), rows.alone_ps, count)
-        for device in idle
-    ]
-    return max(sums, key=lambda one: int(one.sum()))
 
 
 def _gathered(

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from stepscope.derive.ops.placement import OpPlacement
     from stepscope.derive.run_derivation import OfHosts
 
-
 #: Executions that are looked at together.
 _ROUND: Final = 2**15
 #: Types of ops that a device is made for.
@@ -47,7 +46,6 @@ class HostPlaced(Frozen, frozen=True):
     """An op of the host that a device waits for.
 
     Attributes:
-        name: Its name.
         kind: "heavy" for products, convolutions and the like, "callback" for Python and
             texts, "model" for others in a scope of which other ops run on the device,
             "other" for the rest.
@@ -123,7 +121,6 @@ def _on_host(
 
 
 def _scopes(rows: pl.DataFrame) -> set[str]:
-    """Return the outermost scopes of the ops that ran on devices."""
     names = rows["name"].drop_nulls().to_list()
     return {name.partition("/")[0] for name in names if "/" in name}
 

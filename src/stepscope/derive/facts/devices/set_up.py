@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.trace.model import TraceData
 
-
 Kind = Literal["set_up", "first_runs", "captured", "over"]
 
 #: With so many steps what each of them repeats is no first use.
@@ -77,7 +76,6 @@ class _Calls(Frozen, frozen=True):
         start_ps: int64.
         dur_ps: int64.
         name: Row of `names`.
-        names: Names of calls.
     """
 
     start_ps: NDArray[np.int64]
@@ -183,7 +181,6 @@ def _after(device: DeviceAccount, judged: Spans) -> Spans:
 
 
 def _captures(trace: TraceData) -> Spans:
-    """Return when a stream was captured into a graph."""
     events, names = trace.table("events"), trace.table("event_types")
     if isinstance(events, Unavailable) or isinstance(names, Unavailable):
         return Spans.empty()
@@ -200,7 +197,6 @@ def _captures(trace: TraceData) -> Spans:
 def _times(
     events: pl.DataFrame, names: Sequence[str], which: Pattern[str]
 ) -> NDArray[np.int64]:
-    """Return when the calls of some names began, sorted."""
     wanted = np.fromiter((bool(which.search(name)) for name in names), bool, len(names))
     return np.sort(ints(events, "start_ps")[wanted[handles(events, "type")]])
 
@@ -208,7 +204,6 @@ def _times(
 def _recorded(
     trace: TraceData, kinds: EventKinds | Unavailable, least_ps: int
 ) -> _Calls | None:
-    """Return the long calls that were recorded as events."""
     events, names = trace.table("events"), trace.table("event_types")
     if (
         isinstance(kinds, Unavailable)

@@ -12,7 +12,7 @@ from stepscope.derive.device.kernel_names import plain_name
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import OpCategory
 from stepscope.derive.run_derivation import of_each_device_or_why, of_each_host_or_why
-from stepscope.derive.step_time.host_codes import HostCode
+from stepscope.derive.step_time.host_time import HostCode
 from stepscope.frozen import Frozen
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from stepscope.derive.ops.database import DeviceOps
     from stepscope.derive.step_time.host_classes import HostClasses
     from stepscope.derive.step_windows.windows import Windows
-
 
 #: A longer pause between two ops is no way from one to the next.
 _DISPATCH_PS: Final = PS_PER_MS

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from stepscope.thresholds import Thresholds
     from stepscope.trace.model import TraceData
 
-
 #: Smaller copies are no part of a batch that matters.
 _LARGE_BYTES: Final = 2**20
 
@@ -188,7 +187,6 @@ def _pinned(trace: TraceData) -> frozenset[str]:
 
 
 def _large_copies(activity: pl.DataFrame) -> NDArray[np.int64]:
-    """Return the rows of large copies to a device."""
     rows = of_kinds(activity, [_H2D])
     large = activity["bytes"].gather(rows) >= _LARGE_BYTES
     return rows[is_true(large)]

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from stepscope.derive.host.function_names import FunctionName
     from stepscope.trace.model import TraceData
 
-
 #: Ops that call Python and wait for it: `tf.numpy_function` and `tf.py_function`,
 #: `jax.pure_callback`, `io_callback` and `debug.callback`.
 _OPS: Final = Pattern(
@@ -116,10 +115,7 @@ class _Callees(Frozen, frozen=True):
     """The functions that ops may have called.
 
     Attributes:
-        frames: The functions that ran.
         rows: Rows of frames that ops may have called.
-        starts_ps: Begin of what of each surely ran.
-        ends_ps: End of it.
         ran: Name of an op → when it ran on threads that drive the steps.
     """
 

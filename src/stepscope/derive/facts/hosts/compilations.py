@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.trace.model import TraceData
 
-
 #: A program may compile in its first two steps: later ones should find everything made.
 FIRST_STEPS: Final = 2
 #: Calls within a call, at most, that are looked at.
@@ -43,7 +42,6 @@ class CompiledFunction(Frozen, frozen=True):
     """A function, or a stage of compiling where no function is named.
 
     Attributes:
-        name: Its name.
         steps: Number of judged steps after the first ones in which it was compiled.
         time_ps: What that took in those steps.
         reason: What the framework gives as the reason; None where it gives none.
@@ -113,8 +111,14 @@ def _by_function(
             "reason": pl.Series(reasons, dtype=pl.String),
         }
     )
+    # Leave out what lies in another; a stage without a function takes its around it.
+    # Of events that stand for one stretch the one that names a function stays.
+    ordered = frame.sort(
+        "track", "begin", "stop", "function", descending=[False, False, True, True]
+    )
+    reach = pl.col("stop").cum_max().shift(1).over("track")
     summed = (
-        _outermost(frame)
+        ordered.filter(reach.is_null() | (pl.col("begin") >= reach))
         .group_by("name", maintain_order=True)
         .agg(
             pl.col("window").n_unique().alias("steps"),
@@ -130,7 +134,6 @@ class _Calls(Frozen, frozen=True):
     """The calls of JAX's functions, on the threads that compile.
 
     Attributes:
-        events: The table.
         names: Names by type.
         rows: The calls by thread, in the order of their begin.
     """
@@ -164,18 +167,6 @@ class _Calls(Frozen, frozen=True):
                 found = _CALL.match(self.names[int(handles(self.events, "type")[call])])
                 return None if found is None else found["function"]
         return None
-
-
-def _outermost(frame: pl.DataFrame) -> pl.DataFrame:
-    """Leave out what lies in another; a stage without a function takes its around it.
-
-    Of events that stand for one stretch the one that names a function stays.
-    """
-    ordered = frame.sort(
-        "track", "begin", "stop", "function", descending=[False, False, True, True]
-    )
-    reach = pl.col("stop").cum_max().shift(1).over("track")
-    return ordered.filter(reach.is_null() | (pl.col("begin") >= reach))
 
 
 def _name(name: str, *, call: bool) -> str | None:

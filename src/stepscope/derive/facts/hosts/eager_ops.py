@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from stepscope.thresholds import Thresholds
     from stepscope.trace.model import TraceData
 
-
 #: A longer pause between two ops is no way from one to the next.
 _DISPATCH_PS: Final = PS_PER_MS
 #: Ops that are named.
@@ -40,7 +39,6 @@ class EagerOps(Frozen, frozen=True):
     """Ops of one host that ran one by one in its judged steps.
 
     Attributes:
-        eager_ps: Self time of these ops.
         op_ps: Self time of all ops but those of input pipelines; null in JAX, whose
             calls enclose whatever they run.
         dispatch_ps: What running them one by one takes in each judged step: the time
@@ -85,7 +83,6 @@ class _Runs(Frozen, frozen=True, eq=True):
 
     Attributes:
         name: Row of `names`.
-        names: Names of what is executed.
     """
 
     track: NDArray[np.int32]
@@ -180,7 +177,6 @@ def _of_tensorflow(
 
 
 def _steps(measured: pl.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return begins and lengths of the judged steps."""
     starts = ints(measured, "start_ps")
     return starts, ints(measured, "end_ps") - starts
 
@@ -242,7 +238,6 @@ def _summed(
     """Sum the executions.
 
     Args:
-        measured: The judged steps.
         runs: The ops; or the calls that run some, which are then eager themselves.
         op_ps: Self time of all ops in judged steps; null where calls are meant.
         computing: When what the calls run computes; None where the runs are ops.
@@ -260,10 +255,21 @@ def _summed(
         .sort("self", "name", descending=[True, False])
         .head(_SHOWN)
     )
+    # The time in each step between one eager op and the next one. Of calls it is also
+    # the time in which nothing that they run computes.
+    spent = [_ways(runs, window)]
+    if computing is not None:
+        spent.append((window, runs.start_ps, runs.end_ps))
+    times = np.zeros(len(starts), np.int64)
+    for of_step, begin, end in spent:
+        own = end - begin
+        if computing is not None:
+            own = own - computing.within(begin, end)
+        np.add.at(times, of_step, own)
     return EagerOps(
         eager_ps=eager_ps,
         op_ps=op_ps,
-        dispatch_ps=_dispatch(runs, window, len(starts), computing),
+        dispatch_ps=tuple(times.tolist()),
         per_step=len(eager) / len(starts),
         names=tuple(
             (name, 100 * self_ps / eager_ps)
@@ -271,25 +277,6 @@ def _summed(
             if eager_ps
         ),
     )
-
-
-def _dispatch(
-    runs: _Runs, window: NDArray[np.int64], steps: int, computing: Spans | None
-) -> tuple[int, ...]:
-    """Return the time in each step between one eager op and the next one.
-
-    Of calls it is also the time in which nothing that they run computes.
-    """
-    spent = [_ways(runs, window)]
-    if computing is not None:
-        spent.append((window, runs.start_ps, runs.end_ps))
-    times = np.zeros(steps, np.int64)
-    for of_step, begin, end in spent:
-        own = end - begin
-        if computing is not None:
-            own = own - computing.within(begin, end)
-        np.add.at(times, of_step, own)
-    return tuple(times.tolist())
 
 
 def _ways(

@@ -19,7 +19,7 @@ from stepscope.derive.host.core_time import places_of
 from stepscope.derive.host.function_frames import FEW_LOOKS
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.run_derivation import of_each_host
-from stepscope.derive.step_time.host_codes import HostCode
+from stepscope.derive.step_time.host_time import HostCode
 from stepscope.derive.step_time.threads import EVIDENCE
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from stepscope.derive.host.function_names import FunctionName
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.trace.model import TraceData
-
 
 #: Function, file and line of the function's first line.
 _Key: TypeAlias = "tuple[str | None, str | None, int | None]"
@@ -375,7 +374,6 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
 
     @cached_property
     def _by_type(self) -> tuple[NDArray[np.int64], ...]:
-        """Type, start and length of the frames of those threads, by type."""
         of = self.frames
         mine = np.flatnonzero(np.isin(of.track, self.tracks))
         rows = mine[np.argsort(of.type[mine], kind="stable")]

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from stepscope.derive.step_time.host_classes import HostClasses
     from stepscope.derive.step_windows.windows import Windows
 
-
 #: Functions of libraries that hand out one element, or one row.
 _ELEMENTS: Final = Pattern(
     r"(?:^|\.)(?:__iter__|__next__|__getitem__|__setitem__|item)$"
@@ -45,7 +44,6 @@ class Way(Frozen, frozen=True, eq=True):
         own: In lines of the program: its own, or those of functions that it calls. What
             operators and methods compute in compiled code is theirs.
         elements: In functions of libraries that hand out elements one by one.
-        libraries: In other functions of libraries.
         waiting: Where its thread wanted no core; None where no clock tells.
     """
 
@@ -59,7 +57,6 @@ class FunctionWays(Frozen, frozen=True, dict=True):
     """The functions of a host, of which a rule asks one.
 
     Attributes:
-        frames: The functions that ran.
         lines: The lines that ran; None where none were recorded.
         work: Device, None for the host → when the account has the host work for it.
         places: By row of tracks, the thread as its clocks know it.
@@ -85,9 +82,7 @@ class FunctionWays(Frozen, frozen=True, dict=True):
         None where it is no function, or no line, or was seen too seldom.
 
         Args:
-            part: It.
             device: The device; None for a host without any.
-            only: When the part counts, if not whenever it ran.
         """
         frames = self.frames
         kinds = [
@@ -225,9 +220,7 @@ class RareFunctions(Frozen, frozen=True):
     It is no group of numbers: what a rule asks for is worked out then.
 
     Attributes:
-        frames: The functions that ran.
         starts_ps: Begin of each judged step.
-        ends_ps: End of each.
     """
 
     frames: FunctionFrames
@@ -242,7 +235,6 @@ class RareFunctions(Frozen, frozen=True):
 
         Args:
             chosen: By judged step, whether it is one of them.
-            excess_ps: What these steps take more, all together.
         """
         if len(chosen) != len(self.starts_ps) or chosen.all() or not chosen.any():
             return None
@@ -251,7 +243,8 @@ class RareFunctions(Frozen, frozen=True):
         for kind, name in self.frames.names.items():
             if name.library is not False or name.function.endswith(_BEGINNINGS):
                 continue
-            times = self._times(kind)
+            spans = self.frames.spans(self.frames.type == kind)
+            times = spans.within(self.starts_ps, self.ends_ps)
             inside, other = times[chosen], times[~chosen]
             if other.mean() > _ELSEWHERE * inside.mean():
                 continue
@@ -267,11 +260,6 @@ class RareFunctions(Frozen, frozen=True):
         name = self.frames.names[best[1]]
         total = int((self.ends_ps - self.starts_ps).sum())
         return Part.of_function(name, 100 * best[0] / total)
-
-    def _times(self, kind: int) -> NDArray[np.int64]:
-        """Return what a function takes in each judged step, with all that it calls."""
-        spans = self.frames.spans(self.frames.type == kind)
-        return spans.within(self.starts_ps, self.ends_ps)
 
 
 @of_each_host

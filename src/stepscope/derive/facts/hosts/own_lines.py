@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from stepscope.derive.host.function_lines import FunctionLines
     from stepscope.derive.step_windows.windows import Windows
 
-
 #: So many looks at a line find its own work, or the line is there for something else.
 _MOST: Final = 0.8
 #: Lines no further apart are one piece of work: an empty line, or a comment, has none.
@@ -47,14 +46,11 @@ class OwnLines(Frozen, frozen=True, eq=True):
     """Neighbouring lines of a function that do work of their own.
 
     Attributes:
-        first: The first of them.
-        last: The last.
         spans: When they were seen, no function of the program's that they call
             included.
         working: When no thread ran an op meanwhile.
         looked_ps: How long that is by the looks alone, each of which counts as long as
             it lasts.
-        looks: How many looks found them.
         most: The one of several that half of these looks found; None for none.
     """
 
@@ -82,8 +78,6 @@ class LineRuns(Frozen, frozen=True):
     """When lines of the program ran on the threads that run its steps.
 
     Attributes:
-        lines: The lines.
-        frames: The functions.
         hz: How often a second threads were looked at.
         tracks: Rows of tracks of the threads.
         inside: The time that counts.
@@ -294,11 +288,6 @@ def _is_deeper(
     The shorter is the deeper one. Looks find both wherever one of them is all that the
     other does, and where a stack breaks off they miss the callers: of two functions,
     one of which calls the other, the one that holds more of the work is the answer.
-
-    Args:
-        frames: The functions that ran.
-        found: Its length, how much of the work it holds, and its type.
-        best: Length, work and type of the best one so far.
     """
     if _calls(frames, best[2], found[2]):
         return found[0] <= best[0] or found[1] >= best[1]
@@ -308,6 +297,5 @@ def _is_deeper(
 
 
 def _calls(frames: FunctionFrames, caller: int, called: int) -> bool:
-    """Return whether one type of functions calls another, directly or not."""
     below = called_by(frames.type == caller, frames.parent)
     return bool((below & (frames.type == called)).any())

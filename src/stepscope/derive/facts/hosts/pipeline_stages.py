@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from stepscope.derive.run_derivation import OfHosts
     from stepscope.trace.model import TraceData
 
-
 #: PyTorch's loader without worker processes, as it names its calls.
 _OWN_PROCESS: Final = "SingleProcess"
 
@@ -164,12 +163,9 @@ class Service(Frozen, frozen=True):
     """The slowest stage of one host's pipeline: the one with least time to spare.
 
     Attributes:
-        host: Name of the host.
-        stage: Its long name.
         batch_ps: Its own time for a batch.
         at_once: How many of its executions ran at a time, at most.
         period_ps: Mean time from one batch to the next.
-        batches: Number of batches.
     """
 
     host: str
@@ -252,7 +248,6 @@ _FEW_BATCHES: Final = Unavailable(
     reason="Too few batches were recorded to tell how busy their pipeline is.",
     remedy="Record more steps.",
 )
-
 
 _READERS: Final = frozenset(
     {

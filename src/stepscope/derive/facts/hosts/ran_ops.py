@@ -8,7 +8,7 @@ import numpy as np
 
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.intervals.spans import Spans
-from stepscope.derive.step_time.host_codes import HostCode
+from stepscope.derive.step_time.host_time import HostCode
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
 from stepscope.unavailable import present
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from stepscope.derive.account.host_states import HostStates
     from stepscope.trace.model import TraceData
-
 
 #: A node of PyTorch's graph of gradients, and the op that it is of.
 _NODE: Final = Pattern(r"^(?:autograd::engine::\w+: )?([A-Za-z]\w*)Backward\d*$")

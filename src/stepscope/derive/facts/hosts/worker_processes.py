@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.trace.model import TraceData
 
-
 _WORKERS: Final = "worker processes"
 _USED: Final = "worker processes CPU (percent)"
 _MACHINE: Final = "machine CPU (percent)"
@@ -135,7 +134,6 @@ class WorkerTime(Frozen, frozen=True, eq=True):
     """Where the time of one host's worker processes goes, in percent of it.
 
     Attributes:
-        workers: How many were looked at.
         waits_percent: Share in which they wait for work.
         functions: The functions in which they work, most time first.
         most: The function that takes most of their work, with all that it calls: the

@@ -40,7 +40,6 @@ class Gone(Frozen, frozen=True):
     """The time of some owners goes.
 
     Attributes:
-        owners: Names of owners of the account.
         place: "inside", "between" or "any".
     """
 
@@ -122,17 +121,12 @@ class Beside(Frozen, frozen=True):
 
 
 class NotAwaited(Frozen, frozen=True):
-    """Calls no longer wait for a device where a topic of idle time begins.
-
-    Attributes:
-        topic: Name of the topic.
-    """
+    """Calls no longer wait for a device where a topic of idle time begins."""
 
     topic: str
 
 
 Change = Gone | Quiet | Faster | Joined | Levelled | Carried | Beside | NotAwaited
-
 
 #: What a change seldom removes as a whole: with more workers batches come sooner, and
 #: may still come late; a function is made faster, and stays.
@@ -143,11 +137,6 @@ class Recorded(Frozen, frozen=True):
     """What changes of one host's graph are worked out from.
 
     Attributes:
-        graph: The graph.
-        account: The account.
-        host_classes: What threads do.
-        device_sets: What devices did.
-        tracks: The table.
         class_of: Class of each row of device_activity; empty without devices.
         copies: Owner → whether each row is a copy of that direction.
         exchanges: Whether each row is an exchange between devices.
@@ -206,8 +195,6 @@ def edits_of(  # noqa: PLR0911 - one for each kind of change
     """Return what a change does to the graph of a host.
 
     Args:
-        change: The change.
-        found: What was recorded of the host.
         device: Ordinal of the device that is meant; None for a host without one.
     """
     match change:
@@ -332,7 +319,6 @@ def _beside(change: Beside, found: Recorded, device: int | None) -> Edits:
 
 
 def _of_device(found: Recorded, device: int | None) -> NDArray[np.bool_]:
-    """Return which nodes are work of a device."""
     nodes = found.graph.nodes
     of_track = found.tracks["device"].fill_null(-1).to_numpy()
     mine: NDArray[np.bool_] = (nodes.row >= 0) & (of_track[nodes.track] == device)

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from stepscope.derive.step_time.device_sets import DeviceSets
     from stepscope.derive.step_time.host_classes import HostClasses
 
-
 _KINDS: Final = ACTIVITY_KINDS.categories.to_list()
 #: Owner of the time of copies → their kind of activity.
 _COPIES: Final = {
@@ -127,7 +126,6 @@ class HostReplay(Frozen, frozen=True):
         """Return what changes gain as a promise about the mean step.
 
         Args:
-            edits: What they do to the graph.
             limits: The time in the mean of all steps that they are about, and that
                 step; None takes the replayed steps for all.
             bound: What the account lets them gain; None for no limit.
@@ -181,8 +179,6 @@ class ReplaySignals(Frozen, frozen=True):
         """Return what a step gains if some changes are made together.
 
         Args:
-            changes: The changes.
-            label: Device or host whose account is meant, as findings name it.
             limits: The time in a mean step that they are about, and that step. The
                 replayed steps are a sample, which may hold more or less of that time:
                 what is gained of the time in the sample is gained of this. None takes
@@ -205,10 +201,6 @@ class ReplaySignals(Frozen, frozen=True):
 
         It is the part of what each of them promises by itself that the replay gains
         together of what it gains one by one.
-
-        Args:
-            findings: For each its changes, its device or host, and its promise.
-            limits: The mean step.
 
         Returns:
             None where the replay cannot tell.
@@ -254,10 +246,6 @@ class ReplaySignals(Frozen, frozen=True):
         """Return the owner with most time on the critical path after some changes.
 
         The recording's own work is left out: it goes with the recording.
-
-        Args:
-            changes: The changes.
-            label: Device or host whose account is meant.
 
         Returns:
             The owner and its share of the path in percent; None where the replay

@@ -273,7 +273,6 @@ class _Gathering:
         rows: NDArray[np.int64],
         kind: NDArray[np.uint8],
     ) -> NDArray[np.int64]:
-        """Return the duration of each row; 0 for instants."""
         ranges = np.ones(len(rows), np.bool_)
         ranges[kind[rows] == EventClass.MEMORY] = False
         ranges[kind[rows] == EventClass.INSTANT] = False
@@ -426,6 +425,5 @@ def _stacked(
 
 
 def _example(event: AnyEvent) -> str:
-    """Return the beginning of an event, on one line."""
     text = msgspec.json.encode(event).decode("utf-8", "replace")
     return text[:_EXAMPLE_LENGTH]

@@ -143,7 +143,6 @@ def _shape_text(dims: bytes, types: bytes) -> str | None:
 
 
 def _by_id(ops: OpColumns, frame: pl.DataFrame) -> tuple[NDArray[np.int32], int]:
-    """Return by row the operator with its `External id`, and how many repeat an id."""
     if frame.is_empty():
         return np.zeros(0, np.int32), 0
     wanted = filled(frame["external"], -1)
@@ -170,7 +169,6 @@ def _call_of(activities: pl.DataFrame, calls: pl.DataFrame) -> NDArray[np.int64]
 
 
 def _around(columns: FileColumns, timeline: Timeline) -> NDArray[np.int32]:
-    """Return the op around each call or allocation, by place in `EventColumns`."""
     op_at = np.full(len(columns.events.kind), -1, np.int32)
     op_at[columns.ops.place] = np.arange(len(columns.ops.place), dtype=np.int32)
     found = np.full(len(op_at), -1, np.int32)

@@ -286,7 +286,6 @@ def _end_of_event(view: memoryview, at: int, end: int, patience: _Patience) -> i
 
 
 def _good_event(part: memoryview) -> Event | None:
-    """Return an event that is valid by itself."""
     try:
         return _with_text(_ONE.decode(part))
     except LENIENT_ERRORS:
@@ -316,7 +315,6 @@ def _with_text(event: ExactEvent) -> Event:
 
 
 def _event(value: dict[str, Any]) -> Event:
-    """Return an event from whatever its fields hold."""
     arguments = value.get("args")
     return Event(
         ph=_text(value.get("ph")),

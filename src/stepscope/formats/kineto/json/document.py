@@ -204,7 +204,6 @@ def _fields_of(part: memoryview | bytes, opening: bytes) -> dict[str, Raw]:
 
 
 def _place(raw: Raw, data: NDArray[np.uint8]) -> int:
-    """Return where a part that was not decoded begins in the data."""
     part = np.frombuffer(memoryview(raw), np.uint8)
     return int(part.ctypes.data - data.ctypes.data)
 

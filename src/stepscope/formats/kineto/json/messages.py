@@ -76,7 +76,6 @@ def _no_number(_: str) -> None:
 
 
 def _decimal(text: str) -> Decimal | None:
-    """Read a number with all its digits; one whose exponent is absurd as unknown."""
     try:
         return Decimal(text)
     except InvalidOperation:

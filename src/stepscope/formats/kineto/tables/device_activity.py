@@ -170,7 +170,6 @@ def _frame(
     kind: NDArray[np.uint8],
     geometry: NDArray[np.int32],
 ) -> pl.DataFrame:
-    """Return the declared frame for chosen entries of the activities' columns."""
     line, tracks = recording.timeline, recording.tracks
     track = line.track[event]
     arguments = recording.columns.activity.frame[entries]

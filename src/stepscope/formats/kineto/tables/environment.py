@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from stepscope.formats.assemble import or_lost
+from stepscope.formats.assemble import environment_frame, or_lost
 from stepscope.formats.kineto.columns.categories import EventClass
 from stepscope.formats.kineto.tables.missing_devices import foreign_work, pairing
 from stepscope.patterns import Pattern
 from stepscope.rundir import shown_name
-from stepscope.trace.environment import environment_frame
 from stepscope.trace.tables import DEVICES
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_S
@@ -116,11 +115,7 @@ def devices(recording: Recording, activity: Activity) -> pl.DataFrame | Unavaila
             "cc_major": said.major,
             "cc_minor": said.minor,
             "cores": said.multiprocessors or None,
-            "clock_hz": None,
-            "memory_bandwidth": None,
             "memory_bytes": said.total_memory or None,
-            "peak_flops": None,
-            "peak_hbm": None,
             "activities": counts.get(device, 0),
         }
         for device, said in sorted(properties.items())
@@ -142,7 +137,6 @@ def recorded_vendor(recording: Recording, said: DeviceProperties) -> str | None:
 
 
 def _recorder(recording: Recording) -> list[int]:
-    """Return rows of the tracks that hold the recording itself."""
     line = recording.timeline
     return [
         row

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.formats.assemble import or_lost
+from stepscope.formats.assemble import is_loader_call, or_lost
 from stepscope.formats.torch_allocations import allocation_rows
-from stepscope.trace.iterators import is_loader_call
 from stepscope.trace.reading.nullable import held
 from stepscope.trace.tables import ITERATORS, LAUNCHES
 from stepscope.unavailable import Unavailable

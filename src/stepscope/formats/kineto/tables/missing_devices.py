@@ -140,7 +140,6 @@ def foreign_notes(recording: Recording) -> Iterator[QualityNote]:
             kind="device_not_understood",
             severity="warning",
             count=sum(foreign.values()),
-            scope="file",
             message="Work of a device is not understood and in no number: "
             f"{_listed(recording)}.",
             remedy=_REMEDY,

@@ -73,7 +73,6 @@ def _damage(recording: Recording) -> Iterator[QualityNote]:
             kind="truncated_file",
             severity="error",
             count=1,
-            scope="file",
             message=f"The file ends too early, at byte {columns.cut_at:,}: everything "
             "up to the last whole event is shown.",
             remedy="Let the program finish writing its trace, or copy the whole file "
@@ -91,7 +90,6 @@ def _damage(recording: Recording) -> Iterator[QualityNote]:
             kind="invalid_json",
             severity="info",
             count=columns.lenient,
-            scope="file",
             message=f"{columns.lenient:,} events break the rules of JSON (NaN, bytes "
             "that are not UTF-8, a comma too many) but could be read; a value in them "
             "that is no number is unknown.",
@@ -133,7 +131,6 @@ def _times(recording: Recording) -> Iterator[QualityNote]:
             kind="resolution_1_us",
             severity="info",
             count=empty,
-            scope="file",
             message="Times are whole microseconds: "
             f"{empty:,} of {int(np.count_nonzero(ranges)):,} events seem to take no "
             "time, and sums of short ones are too small.",
@@ -143,7 +140,6 @@ def _times(recording: Recording) -> Iterator[QualityNote]:
         yield QualityNote(
             kind="no_clock",
             severity="info",
-            scope="file",
             message="The file does not say when recording began, so its times cannot "
             "be compared with those of other processes.",
         )
@@ -163,7 +159,6 @@ def _unknown(recording: Recording) -> Iterator[QualityNote]:
                 kind=f"unknown_{what}",
                 severity="info",
                 count=total,
-                scope="file",
                 message=f"{total:,} events of {len(counts)} unknown {what} {effect}: "
                 f"{listed}.",
             )
@@ -196,7 +191,6 @@ def _devices(recording: Recording) -> Iterator[QualityNote]:
             kind="idle_devices",
             severity="info",
             count=len(shown) - len(used),
-            scope="file",
             message=f"{len(used)} of the {len(shown)} devices (GPU) of this machine "
             + (
                 f"did work of this process, one of {size}; what the others did is in "
@@ -244,7 +238,6 @@ def _ops(recording: Recording) -> Iterator[QualityNote]:
             kind="external_ids_repeat_correlation",
             severity="info",
             count=repeated,
-            scope="file",
             message=f"{repeated:,} calls and activities carry their correlation id in "
             "the place of their operator's; the innermost operator around the launch "
             "call is taken.",
@@ -266,7 +259,6 @@ def _memory(recording: Recording) -> Iterator[QualityNote]:
 
 
 def _origin(recording: Recording) -> Iterator[QualityNote]:
-    """Note which process of a run this is, and what recorded it."""
     said = recording.distributed
     guess = _RANK.search(recording.path.name)
     if said.rank is not None:
@@ -275,14 +267,12 @@ def _origin(recording: Recording) -> Iterator[QualityNote]:
         yield QualityNote(
             kind="distributed_rank",
             severity="info",
-            scope="file",
             message=f"This is rank {said.rank}{others}{backend}.",
         )
     elif guess is not None:
         yield QualityNote(
             kind="rank_guessed",
             severity="info",
-            scope="file",
             message=f"This is taken for rank {int(guess[1])} because of the file's "
             "name; the file itself names no rank.",
         )
@@ -295,6 +285,5 @@ def _origin(recording: Recording) -> Iterator[QualityNote]:
         yield QualityNote(
             kind="recorded_versions",
             severity="info",
-            scope="file",
             message=f"Recorded with {', '.join(versions)}.",
         )

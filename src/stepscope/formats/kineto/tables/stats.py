@@ -250,7 +250,6 @@ class _Collecting:
             )
 
     def _whole(self, name: str) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """Return rows of events and their values of one name that are whole numbers."""
         events, values = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
         for event, kind, value in self._numbers[name]:
             whole = kind == INT
@@ -298,7 +297,6 @@ class _Collecting:
     def _add_values(
         self, name: str, event: NDArray[np.int32], values: Sequence[_Value]
     ) -> None:
-        """Add the values of one name, those of each type at once."""
         types = set(map(type, values))
         if types == {Raw}:
             values = _scalars(cast("Sequence[Raw]", values))
@@ -393,7 +391,6 @@ def _integers(numbers: Sequence[int]) -> tuple[NDArray[np.uint8], NDArray[np.int
 
 
 def _real(number: int) -> float:
-    """Return the nearest real number, infinite where it is too large for one."""
     try:
         return float(number)
     except OverflowError:

@@ -270,7 +270,6 @@ def _without_timeline(path: Path, damaged: dict[str, str]) -> BadInput:
 
 
 def _tables(connection: sqlite3.Connection, path: Path) -> frozenset[str]:
-    """Return the names of the plain tables; views and virtual ones have no root."""
     try:
         found = connection.execute(
             "SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage > 0"

@@ -206,7 +206,6 @@ def _columns(part: pl.DataFrame, machines: int) -> pl.DataFrame:
 def _kernels(
     export: Export, names: Names, refused: Counter[str]
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Return the kernels, and their distinct launch shapes."""
     frame = timed(export.frame("CUPTI_ACTIVITY_KIND_KERNEL"), _BACKWARD, refused)
     name = names.of_ids(frame.select(pl.coalesce("demangledName", "shortName"))[:, 0])
     texts = names.texts()

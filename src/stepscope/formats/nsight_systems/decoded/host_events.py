@@ -141,7 +141,6 @@ def _calls(
 def _ranges(
     nvtx: pl.DataFrame, export: Export, names: Names, refused: Counter[str]
 ) -> pl.DataFrame:
-    """Return ranges and marks with what PyTorch wrote into their names."""
     mark = pl.col("eventType").is_in(list(_MARKS))
     # A mark has a start alone.
     nvtx = nvtx.with_columns(end=pl.when(mark).then("start").otherwise("end"))

@@ -9,7 +9,6 @@ import polars as pl
 from stepscope.formats.nsight_systems.database.rows import LOOKS, WORK
 from stepscope.formats.nsight_systems.decoded.beside import beside, driver_memory
 from stepscope.formats.nsight_systems.decoded.cpu_samples import cpu_samples
-from stepscope.formats.nsight_systems.decoded.device_clock import device_clocks, moved
 from stepscope.formats.nsight_systems.decoded.device_work import device_work
 from stepscope.formats.nsight_systems.decoded.events import (
     Names,
@@ -18,7 +17,12 @@ from stepscope.formats.nsight_systems.decoded.events import (
     process_of,
     thread_of,
 )
-from stepscope.formats.nsight_systems.decoded.gpus import find_gpus, gpu_metrics
+from stepscope.formats.nsight_systems.decoded.gpus import (
+    device_clocks,
+    find_gpus,
+    gpu_metrics,
+    moved,
+)
 from stepscope.formats.nsight_systems.decoded.host_events import host_events
 from stepscope.formats.nsight_systems.decoded.scheduling import (
     cpu_of_process,
@@ -271,7 +275,6 @@ class Recording:
 
 
 def _machines(export: Export) -> int:
-    """Return the number of machines whose processes have events."""
     found: set[int] = set()
     for frame in export.frames.values():
         for column in ("globalTid", "globalPid"):

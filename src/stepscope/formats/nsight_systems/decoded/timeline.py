@@ -135,7 +135,6 @@ def build_timeline(
 
 
 def _near(events: pl.DataFrame) -> pl.DataFrame:
-    """Return the events without those weeks away from most, or as long."""
     far = is_far_off(events["start"].to_numpy(), events["dur"].to_numpy())
     return events.filter(pl.Series(~far)) if far.any() else events
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from stepscope.formats.assemble import environment_frame
 from stepscope.rundir import shown_name
-from stepscope.trace.environment import environment_frame
 from stepscope.trace.reading.texts import shortened
 from stepscope.trace.tables import DEVICES
 from stepscope.unavailable import Unavailable
@@ -89,8 +89,6 @@ def devices(recording: Recording, activity: DeviceTables) -> pl.DataFrame | Unav
                     or None
                     for column, theirs in _COLUMNS.items()
                 },
-                "peak_flops": None,
-                "peak_hbm": None,
                 "activities": counts.get(device, 0),
             }
         )

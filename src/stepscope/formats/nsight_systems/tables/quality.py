@@ -11,7 +11,7 @@ import polars as pl
 from stepscope.formats.assemble import doubt_note, overhead_note, work_notes
 from stepscope.formats.nsight_systems.database.connection import EXPORT_AGAIN
 from stepscope.formats.nsight_systems.database.rows import PRIVATE
-from stepscope.formats.nsight_systems.tables.missing_devices import (
+from stepscope.formats.nsight_systems.tables.device_activity import (
     CALLS_SEEN,
     IN_DOUBT,
     unused_devices,
@@ -113,7 +113,6 @@ def _damage(recording: Recording) -> Iterator[QualityNote]:
             kind="names_missing",
             severity="warning",
             count=unknown,
-            scope="file",
             message=f"{unknown:,} names are numbers for which the database holds no "
             "text.",
             remedy=EXPORT_AGAIN,
@@ -139,7 +138,6 @@ def _changed(recording: Recording) -> Iterator[QualityNote]:
             kind="cut_by_a_script",
             severity="warning",
             count=derived,
-            scope="file",
             message="A script changed this database after its export: it may show a "
             "part of the recording only.",
             remedy="Open the database that `nsys export` wrote.",
@@ -157,7 +155,6 @@ def _messages(recording: Recording) -> Iterator[QualityNote]:
             kind="recorder_messages",
             severity="warning",
             count=rows.height,
-            scope="file",
             message=f"Nsight Systems itself warns {rows.height:,} times: {shown}",
         )
 
@@ -242,7 +239,6 @@ def _devices(recording: Recording) -> Iterator[QualityNote]:
             kind="idle_devices",
             severity="info",
             count=listed - len(used),
-            scope="file",
             message=f"{len(used)} of the {listed} devices (GPU) of this machine did "
             "work of the recorded processes; other processes may have used the others.",
         )
@@ -268,7 +264,6 @@ def _clock(recording: Recording) -> Iterator[QualityNote]:
         yield QualityNote(
             kind="no_clock",
             severity="info",
-            scope="file",
             message="The database does not say when recording began, so its times "
             "cannot be compared with those of other processes.",
         )
@@ -282,7 +277,6 @@ def _private(recording: Recording) -> Iterator[QualityNote]:
             kind="private_contents",
             severity="info",
             count=len(held),
-            scope="file",
             message=f"The database also holds what is not read here: {listed}.",
             remedy="Drop these tables from a copy before you pass it on; the text of "
             "some remains in StringIds.",

@@ -283,7 +283,6 @@ class Recording:
 
 
 def _shortened(space: XSpace, cut: Shortening) -> XSpace:
-    """Return the message with the texts cut that are too long."""
     planes = tuple(
         msgspec.structs.replace(
             plane,
@@ -313,7 +312,6 @@ def _by_key(keys: Sequence[str], found: Pivot) -> dict[str, Values]:
 
 
 def _or_shared(values: Values, shared: Values, types: NDArray[np.int32]) -> Values:
-    """Return an event's own value, else that of its type."""
     own = values.kind != 0
     return Values(
         np.where(own, values.kind, shared.kind[types]),

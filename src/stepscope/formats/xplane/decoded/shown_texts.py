@@ -65,7 +65,6 @@ def listed_programs(space: XSpace, program_id: Values) -> dict[int, Program]:
 
 
 def _signed(number: int) -> int:
-    """Return the signed 64 bits of an id that the name shows unsigned."""
     wrapped = number & (2**64 - 1)
     return wrapped - 2**64 if wrapped >= 2**63 else wrapped
 
@@ -107,7 +106,6 @@ def outermost(annotation: str) -> str:
 def _parts(
     space: XSpace, tracks: Sequence[Track]
 ) -> Iterator[tuple[Stats | TypeStats, slice]]:
-    """Stats of all types, and of the events of each line."""
     yield space.type_stats, slice(0, len(space.type_stats))
     lines = [line for track in tracks for line in track.lines]
     begin, end = space.lines.event_begin[lines], space.lines.event_end[lines]

@@ -98,8 +98,6 @@ def gather_rows(recording: Recording) -> ActivityRows:
 
 
 class _Columns:
-    """Columns of all rows, filled block by block."""
-
     def __init__(self, keys: Sequence[str], total: int) -> None:
         self._copies = [key for key in _COPY_DETAILS if key in keys]
         self._passive = [key for key in _PASSIVE_DETAILS if key in keys]

@@ -289,7 +289,6 @@ def _frame(
 def _runs(
     recording: Recording, runs: ProgramRuns, rows: ActivityRows
 ) -> NDArray[np.int64]:
-    """Return the run of a program that each event of a core belongs to, -1 for none."""
     found = np.full(len(rows.event), -1)
     start_ps = recording.timeline.start_ps[rows.event]
     for position, number in enumerate(recording.activity_tracks):

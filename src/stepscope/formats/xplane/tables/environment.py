@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from stepscope.formats.assemble import or_lost
+from stepscope.formats.assemble import environment_frame, or_lost
 from stepscope.formats.xplane.decoded.tracks import integer, raw, real, text
 from stepscope.frozen import Frozen
 from stepscope.rundir import shown_name
-from stepscope.trace.environment import environment_frame
 from stepscope.trace.tables import DEVICES
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_NS

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.formats.assemble import as_declared, or_lost
+from stepscope.formats.assemble import as_declared, is_loader_call, or_lost
 from stepscope.formats.torch_allocations import allocation_rows
 from stepscope.formats.xplane.decoded.tracks import integer
 from stepscope.remedies import Remedy
-from stepscope.trace.iterators import is_loader_call
 from stepscope.trace.reading.nullable import nullable
 from stepscope.trace.tables import ALLOCATIONS
 from stepscope.unavailable import Unavailable

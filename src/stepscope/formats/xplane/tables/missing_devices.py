@@ -157,7 +157,6 @@ def _no_plane(recording: Recording) -> Unavailable:
 
 
 def _messages(recording: Recording) -> list[str]:
-    """Return what the producer says that may be about devices."""
     told = recording.space.warnings
     of_devices = (it for it in told if any(word in it.lower() for word in _OF_DEVICES))
     return [*recording.space.errors, *of_devices]

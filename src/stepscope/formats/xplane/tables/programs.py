@@ -94,7 +94,6 @@ def program_runs(recording: Recording) -> ProgramRuns:
 
 
 def _calls(recording: Recording) -> dict[tuple[int, int], int]:
-    """Return by device and id of a run the first event of the host that has both."""
     rows, ids = recording.host_values(_RUN)
     if not len(rows):
         return {}
@@ -109,7 +108,6 @@ def _calls(recording: Recording) -> dict[tuple[int, int], int]:
 
 
 def _runs(recording: Recording) -> list[tuple[int, int, int, int]]:
-    """Return device, id, begin and end of each run that a device recorded."""
     line = recording.timeline
     found: list[tuple[int, int, int, int]] = []
     for track, it in enumerate(recording.tracks):
@@ -215,7 +213,6 @@ def program_modules(
 def _parsed(
     recording: Recording,
 ) -> tuple[list[tuple[int, str, list[HloInstruction]]], int]:
-    """(Program, module, instructions) in order of programs, and how many are broken."""
     programs = []
     malformed = 0
     values = recording.type_values(_PROTO_KEYS)

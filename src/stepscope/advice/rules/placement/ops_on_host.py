@@ -1,4 +1,4 @@
-"""`place.host`: work that a device is made for runs on the host."""
+"""Rules about ops that run on the host while a device waits for them."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.finding import Finding
+from stepscope.advice.item import Rule
 from stepscope.advice.judging.owned import OWNED_READS, Owned, shares_of
-from stepscope.advice.rule import Rule
 from stepscope.advice.verdict import judge
 from stepscope.derive.facts.devices.op_sides import placement_signals
 from stepscope.derive.facts.evidence import Part, Saving
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from stepscope.derive.run_derivation import RunDerivation
     from stepscope.thresholds import Thresholds
 
-_ITEM: Final = rule_item("place.host")
+_WORK_ON_HOST_ITEM: Final = rule_item("place.host")
 
-_KINDS: Final = {"products": "heavy", "callbacks": "callback"}
+_WORK_ON_HOST_KINDS: Final = {"products": "heavy", "callbacks": "callback"}
 
 
-def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    return judge_placed(_ITEM, _KINDS, signals, thresholds)
+def judge_work_on_host(signals: Signals, thresholds: Thresholds) -> Finding:
+    return judge_placed(_WORK_ON_HOST_ITEM, _WORK_ON_HOST_KINDS, signals, thresholds)
 
 
 #: The signals that rules about ops on the host ask for.
@@ -50,10 +50,7 @@ def judge_placed(
     """Judge the time that a device waits for the host's ops of some kinds.
 
     Args:
-        item: The item of the checklist.
         kinds: Cause → kind of its ops.
-        signals: The signals.
-        thresholds: The thresholds.
     """
     shares = shares_of(item, _OWNED, signals, thresholds)
     if isinstance(shares, Finding):
@@ -93,7 +90,7 @@ def judge_placed(
             for one in mine[:_SHOWN]
             if shares.total_ps
         ),
-        facts=_ITEM.facts(
+        facts=_WORK_ON_HOST_ITEM.facts(
             ops=len(mine),
             effect=effect * PS_PER_MS / PS_PER_US,
             smallest_effect=thresholds.smallest_effect.value / PS_PER_US,
@@ -132,4 +129,18 @@ def _series(
     )
 
 
-RULE: Final = Rule(_ITEM, evaluate, PLACED_READS)
+WORK_ON_HOST: Final = Rule(_WORK_ON_HOST_ITEM, judge_work_on_host, PLACED_READS)
+
+
+_OVERRIDDEN_OPS_ITEM: Final = rule_item("place.override")
+
+_OVERRIDDEN_OPS_KINDS: Final = {"overridden": "model"}
+
+
+def judge_overridden_ops(signals: Signals, thresholds: Thresholds) -> Finding:
+    return judge_placed(
+        _OVERRIDDEN_OPS_ITEM, _OVERRIDDEN_OPS_KINDS, signals, thresholds
+    )
+
+
+OVERRIDDEN_OPS: Final = Rule(_OVERRIDDEN_OPS_ITEM, judge_overridden_ops, PLACED_READS)
