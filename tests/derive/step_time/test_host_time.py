@@ -56,7 +56,10 @@ def test_a_copy_that_a_call_waits_for_is_drawn_as_the_account_has_it() -> None:
             "MemcpyD2H",
             50,
             900,
-            {"correlation_id": 7, "memcpy_details": details},
+            {
+                "correlation_id": 7,
+                "memcpy_details": "kind:D2H size:4096 dest:0 async:0",
+            },
         ),
     ]
     trace = blueprint.trace(lines, devices={0: blueprint.A100})
