@@ -49,7 +49,6 @@ def test_a_copy_that_a_call_waits_for_is_drawn_as_the_account_has_it() -> None:
     assert CATEGORY_OF_CODE[HostCode.COPY_OUT] == "output"
     assert CATEGORY_OF_CODE[HostCode.COPY_IN] == "input"
     assert CATEGORY_OF_CODE[HostCode.PEER] == "device_collectives"
-    details = "kind:D2H size:4096 dest:0 async:0"
     lines: list[blueprint.Line] = [
         ("main", "cudaMemcpy", 0, 1_000, {"correlation_id": 7}),
         (
