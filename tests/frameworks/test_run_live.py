@@ -379,6 +379,7 @@ time.sleep(1)
 """
 
 
+@pytest.mark.integration
 def test_workers_of_torchrun_are_hosts_of_one_run(
     tmp_path: Path,
 ) -> None:
@@ -402,6 +403,7 @@ def test_workers_of_torchrun_are_hosts_of_one_run(
     assert "not recorded, because it only started the others" in done.err
 
 
+@pytest.mark.integration
 def test_a_worker_that_fails_keeps_the_status_of_torchrun(
     tmp_path: Path,
 ) -> None:
